@@ -41,6 +41,20 @@ pub(crate) enum Code {
     Disconnects = 9,
 }
 
+/// All of them.
+#[cfg(any(test, feature = "commands"))]
+const CODES: [Code; 9] = [
+    Code::Failure,
+    Code::Usage,
+    Code::Permission,
+    Code::NoInterface,
+    Code::File,
+    Code::Memory,
+    Code::Unavailable,
+    Code::Configuration,
+    Code::Disconnects,
+];
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> ExitCode {
         ExitCode::from(code as u8)
@@ -59,6 +73,33 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// Why another process of ours has not done something, as it has told.
+#[cfg(feature = "commands")]
+#[derive(Debug)]
+pub(crate) struct Told {
+    code: Code,
+    text: String,
+}
+
+#[cfg(feature = "commands")]
+impl Told {
+    /// With the code that a process ends with for that reason.
+    pub(crate) fn new(code: &serde_json::Value, text: &str) -> Told {
+        let known = CODES.into_iter().find(|known| code.as_u64() == Some(*known as u64));
+        Told { code: known.unwrap_or(Code::Failure), text: text.into() }
+    }
+}
+
+#[cfg(feature = "commands")]
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(feature = "commands")]
+impl std::error::Error for Told {}
+
 /// A configuration that cannot be run.
 #[derive(Debug)]
 pub(crate) struct ConfigurationError {
@@ -69,6 +110,9 @@ pub(crate) struct ConfigurationError {
     in_text: bool,
     /// What is wrong with it, marked in its source.
     text: String,
+    /// The same without the source.
+    #[cfg(feature = "commands")]
+    brief: String,
 }
 
 impl ConfigurationError {
@@ -85,6 +129,8 @@ impl ConfigurationError {
             errors: found.errors_told(),
             cause: found.cause().cloned(),
             text,
+            #[cfg(feature = "commands")]
+            brief: brief_of(found),
         }
     }
 
@@ -104,6 +150,12 @@ impl ConfigurationError {
     pub(crate) fn missing_here(&self) -> Option<String> {
         let cause = self.cause.as_ref().filter(|_| self.code() != Code::Configuration);
         cause.map(ToString::to_string)
+    }
+
+    /// What is wrong, for who has not seen the configuration.
+    #[cfg(feature = "commands")]
+    pub(crate) fn brief(&self) -> &str {
+        &self.brief
     }
 
     /// From what kept the elements from being made.
@@ -128,6 +180,13 @@ impl std::fmt::Display for ConfigurationError {
 
 impl std::error::Error for ConfigurationError {}
 
+/// What is wrong, without where.
+#[cfg(feature = "commands")]
+fn brief_of(found: &Diagnostics) -> String {
+    let errors = found.iter().filter(|found| found.severity == Severity::Error);
+    errors.map(|error| error.message.as_str()).collect::<Vec<_>>().join("; ")
+}
+
 /// A configuration that is not there.
 pub(crate) fn cannot_read(name: &str, error: io::Error) -> anyhow::Error {
     anyhow::Error::from(error).context(format!("cannot read {name}"))
@@ -149,6 +208,10 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     }
     if let Some(error) = cause.downcast_ref::<ConfigurationError>() {
         return Some(error.code());
+    }
+    #[cfg(feature = "commands")]
+    if let Some(told) = cause.downcast_ref::<Told>() {
+        return Some(told.code);
     }
     if let Some(error) = cause.downcast_ref::<MemoryError>() {
         return Some(match error {
@@ -323,17 +386,7 @@ mod tests {
 
     #[test]
     fn every_code_is_in_the_help() {
-        for code in [
-            Code::Failure,
-            Code::Usage,
-            Code::Permission,
-            Code::NoInterface,
-            Code::File,
-            Code::Memory,
-            Code::Unavailable,
-            Code::Configuration,
-            Code::Disconnects,
-        ] {
+        for code in CODES {
             assert!(HELP.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
         }
     }

@@ -188,6 +188,8 @@ impl Program {
             texts: self.libraries,
             watch: false,
             socket: None,
+            prepare: None,
+            beside: None,
         };
         run::run(subject, &line.operation)
     }

@@ -61,6 +61,12 @@ impl Element for Stand {
     }
 }
 
+/// Has an element of a router, of such a class, do what it is asked and told by `command`.
+pub(crate) fn command(router: &mut Router, element: usize, command: Arc<dyn Commanded>) {
+    let stands = |stand: &mut Stand, _: &mut Context| stand.command = Some(command);
+    router.first().with_element(element, stands);
+}
+
 /// A control socket that clients can connect to, and nobody answers yet.
 pub(crate) struct Remote {
     router: Router,
@@ -126,8 +132,7 @@ impl Remote {
     pub(crate) fn answer(self, command: Arc<dyn Commanded>, stop: &Stop) -> Result<Answered> {
         let Remote { mut router } = self;
         // It is the first element of the text.
-        let stands = |stand: &mut Stand, _: &mut Context| stand.command = Some(command);
-        router.first().with_element(0, stands);
+        self::command(&mut router, 0, command);
         let (control, stop) = (router.control(), stop.clone());
         let thread = thread::Builder::new().name("control".into()).spawn(move || {
             router.run();

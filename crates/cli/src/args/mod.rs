@@ -10,6 +10,7 @@ mod graph;
 mod guide;
 mod lab;
 mod plan;
+mod switch;
 mod traffic;
 
 use std::{path::PathBuf, time::Duration};
@@ -37,6 +38,9 @@ pub(crate) use lab::{
     LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs,
 };
 pub(crate) use plan::Plan;
+pub(crate) use switch::{
+    Switch, SwitchAdd, SwitchAt, SwitchCommand, SwitchList, SwitchRemove, SwitchServe, SwitchShow,
+};
 pub(crate) use traffic::{Flows, Stream};
 
 /// Move packets at the speed of the link and see what each of them costs
@@ -53,6 +57,7 @@ pub(crate) enum Command {
     Check(Check),
     Compile(Compile),
     Cluster(Cluster),
+    Switch(Box<Switch>),
     Elements(Elements),
     Call(Call),
     Forward(Forward),

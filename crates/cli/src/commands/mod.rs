@@ -17,9 +17,12 @@ mod ports;
 mod replay;
 mod run;
 mod sink;
+mod switch;
 
 use anyhow::Result;
 use linerate_graph::Library;
+
+pub(crate) use switch::PortSpec;
 
 use crate::args::Command;
 
@@ -29,6 +32,7 @@ pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
         Command::Run(args) => run::run(&args, library),
         Command::Check(args) => check::run(&args, library),
         Command::Cluster(args) => cluster::run(&args, library),
+        Command::Switch(args) => switch::run(&args, library),
         Command::Compile(args) => compile::run(&args, library),
         Command::Elements(args) => elements::run(&args, library),
         Command::Call(args) => call::run(&args),

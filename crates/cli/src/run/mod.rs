@@ -44,7 +44,6 @@ use watch::Watch;
 const CACHE: usize = 1024;
 
 /// What is to be run.
-#[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) source: Source,
     pub(crate) globals: Globals,
@@ -57,6 +56,43 @@ pub(crate) struct Subject {
     pub(crate) watch: bool,
     /// Where consumers attach, besides what it says itself.
     pub(crate) socket: Option<String>,
+    /// What is to be done to it before it runs.
+    pub(crate) prepare: Option<Prepare>,
+    /// What goes on beside it, until the router is dropped: it may have others run in its place.
+    pub(crate) beside: Option<Beside>,
+}
+
+pub(crate) type Prepare = Box<dyn FnOnce(&mut Router)>;
+pub(crate) type Beside = Box<dyn FnOnce(&Stage<'_>) + Send>;
+
+impl std::fmt::Debug for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// What runs, for who goes on beside it.
+pub(crate) struct Stage<'a> {
+    control: &'a Control,
+    loader: &'a PlanLoader,
+    screen: &'a Screen,
+}
+
+impl Stage<'_> {
+    /// Has the configuration of this text run in the place of the one that does.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be; the old one goes on.
+    pub(crate) fn replace(&self, text: &str) -> Result<()> {
+        let (plan, sources) = self.loader.parse("config", text).into_plan(&self.loader.library)?;
+        self.control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
+    }
+
+    /// Tells of something that happened.
+    pub(crate) fn note(&self, text: &str) {
+        self.screen.note(text);
+    }
 }
 
 impl Subject {
@@ -75,6 +111,8 @@ impl Subject {
             texts: &[],
             watch,
             socket: None,
+            prepare: None,
+            beside: None,
         })
     }
 }
@@ -84,7 +122,8 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     let begun = Instant::now();
     let mut service = Service::new(args.readiness.ready_fd)?;
     let running = &args.running;
-    let Subject { source, globals, devices, library, texts, watch, socket } = subject;
+    let Subject { source, globals, devices, library, texts, watch, socket, prepare, beside } =
+        subject;
     let mut watch = match (&source, watch) {
         (_, false) => None,
         (Source::File(path), true) => Some(Watch::new(path)),
@@ -96,7 +135,7 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
-    let workers = running.workers.map_or(cores.len().max(1), usize::from);
+    let workers = running.workers()?;
     if args.simtime && workers > 1 {
         return Err(UsageError("--simtime needs one worker: there is one clock".into()).into());
     }
@@ -126,6 +165,9 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     let leases = ports.leases.clone();
     let mut router = Router::new(plan, &loader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
+    if let Some(prepare) = prepare {
+        prepare(&mut router);
+    }
     let control = router.control();
     // Before anything is said: who hears it may end the run at once.
     // Where nobody could hang up, that signal has the file read again, as service managers expect.
@@ -164,6 +206,12 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
         let leases = leases.clone();
         links::follow(move || PortLink::of_graph(&leases), move |news| teller.link(news))
     };
+    let beside = beside.map(|beside| {
+        let (control, loader, screen) = (control.clone(), Arc::clone(&loader), screen.clone());
+        let stage = move || beside(&Stage { control: &control, loader: &loader, screen: &screen });
+        thread::Builder::new().name("changes".into()).spawn(stage)
+    });
+    let beside = beside.transpose().context("cannot start a thread for changes")?;
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
@@ -218,6 +266,9 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     router.close();
     let figures = Figures::read(&control);
     drop(router);
+    if let Some(beside) = beside {
+        beside.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    }
     shown?;
     screen.total(took, &figures, arena.accounting().held)?;
     match control.driver().failure() {
@@ -301,6 +352,11 @@ impl PlanLoader {
 }
 
 impl GraphRunning {
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> Result<usize> {
+        Ok(self.workers.map_or(self.cores()?.len().max(1), usize::from))
+    }
+
     fn cores(&self) -> Result<Vec<u32>> {
         let Some(text) = &self.cores else { return Ok(Vec::new()) };
         Ok(resources::usable_cores(text)?)

@@ -30,5 +30,6 @@ mod router;
 mod router6;
 mod services;
 mod support;
+mod switch;
 mod table;
 mod wire;

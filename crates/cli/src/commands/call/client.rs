@@ -28,7 +28,7 @@ trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-pub(super) struct Client {
+pub(in crate::commands) struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
@@ -49,7 +49,7 @@ impl Reply {
 
 /// A router that has answered, and does not do what it was asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal(Reply);
+pub(in crate::commands) struct Refusal(Reply);
 
 impl Refusal {
     /// Whether what was read can only be written.
@@ -77,7 +77,7 @@ fn broken(error: io::Error) -> anyhow::Error {
 }
 
 impl Client {
-    pub(super) fn connect(address: &str, timeout: Duration) -> Result<Client> {
+    pub(in crate::commands) fn connect(address: &str, timeout: Duration) -> Result<Client> {
         let stream: Box<dyn Stream> = if address.contains('/') {
             let stream = UnixStream::connect(address).map_err(|error| match error.kind() {
                 // These are about the file.
@@ -110,7 +110,7 @@ impl Client {
     }
 
     /// Says the token. A router that does not know the command wants none.
-    pub(super) fn authenticate(mut self, token: Option<&str>) -> Result<Client> {
+    pub(in crate::commands) fn authenticate(mut self, token: Option<&str>) -> Result<Client> {
         if let Some(token) = token {
             self.send(&format!("AUTH {token}"), &[])?;
             let reply = self.reply()?;
@@ -154,7 +154,11 @@ impl Client {
     }
 
     /// Reads a handler.
-    pub(super) fn read(&mut self, handler: &str, parameter: Option<&str>) -> Result<Vec<u8>> {
+    pub(in crate::commands) fn read(
+        &mut self,
+        handler: &str,
+        parameter: Option<&str>,
+    ) -> Result<Vec<u8>> {
         let parameter = parameter.map_or(String::new(), |parameter| format!(" {parameter}"));
         self.send(&format!("READ {handler}{parameter}"), &[])?;
         self.reply()?.success()?;
@@ -172,7 +176,7 @@ impl Client {
     }
 
     /// Writes a handler; returns what there is to be told of it.
-    pub(super) fn write(&mut self, handler: &str, value: &[u8]) -> Result<String> {
+    pub(in crate::commands) fn write(&mut self, handler: &str, value: &[u8]) -> Result<String> {
         self.send(&format!("WRITEDATA {handler} {}", value.len()), value)?;
         let reply = self.reply()?.success()?;
         // The first line says that it was done, and more lines what there is to tell.

@@ -7,6 +7,7 @@ mod editor;
 use std::{
     env, fs,
     io::{self, IsTerminal, Read},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -14,14 +15,14 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 
 use crate::{args::Call, control_address::TOKEN_VARIABLE, exit::cannot_read, output};
-use client::{Client, Refusal};
+pub(in crate::commands) use client::{Client, Refusal};
 use dialogue::Dialogue;
 
 /// How often it is asked whether a router is ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Call) -> Result<()> {
-    let token = token(args)?;
+    let token = token(args.token_file.as_deref())?;
     if args.ready {
         return wait_until_ready(args, token.as_deref());
     }
@@ -79,8 +80,8 @@ fn tell(told: &str) {
 }
 
 /// The token to be said, if there is one.
-fn token(args: &Call) -> Result<Option<String>> {
-    let text = match &args.token_file {
+pub(in crate::commands) fn token(file: Option<&Path>) -> Result<Option<String>> {
+    let text = match file {
         Some(name) => Some(
             fs::read_to_string(name)
                 .map_err(|error| cannot_read(&name.to_string_lossy(), error))?,

@@ -8,6 +8,8 @@ use anyhow::Result;
 use linerate_client::Connection;
 use linerate_graph::Library;
 
+pub(super) use status::table;
+
 use crate::{
     args::{Cluster, ClusterCommand},
     output,

@@ -262,7 +262,7 @@ fn balance_text(view: &FigureView) -> String {
 }
 
 /// Rows below titles: words to the left, numbers to the right.
-fn table(titles: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(in crate::commands) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> String {
     let titles = titles.iter().map(|title| (*title).to_string()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

@@ -1,0 +1,211 @@
+//! Arguments of `linerate switch`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+use linerate_packet::MacAddr;
+
+use crate::{
+    commands::PortSpec,
+    options::{Controlled, GraphRunning, Readiness},
+    units::parse_duration,
+};
+
+/// Join programs and machines that do not trust each other by a learning switch
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  linerate switch a=memif:/run/a.sock b=vhost:/run/b.sock host=tap:sw0 up=xdp:eth1
+      a program, a virtual machine, this machine and a cable
+  linerate switch --socket /run/switch.sock ids=consumer:
+      a program of the client library, which attaches there by the port's name
+  linerate switch add c=memif:/run/c.sock
+  linerate switch list
+  linerate switch show
+  linerate switch remove c
+
+Each port has a socket of its own, and each program memory of its own, which it shares with the
+switch alone: packets are copied in and out, and all that comes is checked. One that plays foul, or
+goes, is the only one to notice. A program that does not read loses what is for it. One that floods
+gets its share of the switch, and of the port that it floods: the packets of each port wait apart,
+and take turns.
+
+memif: ports are servers here and vhost: ports devices, unless they say otherwise. What bridges say
+to each other (spanning tree, LLDP) does not pass. Who may connect to a socket is a matter of the
+permissions of its folder, and with memif: of `secret=`."
+)]
+pub(crate) struct Switch {
+    #[command(subcommand)]
+    pub(crate) command: Option<SwitchCommand>,
+
+    #[command(flatten)]
+    pub(crate) serve: SwitchServe,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SwitchCommand {
+    Add(SwitchAdd),
+    Remove(SwitchRemove),
+    List(SwitchList),
+    Show(SwitchShow),
+}
+
+/// What a switch is started with.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchServe {
+    /// A port, as `linerate ports --help-uri` has them, or consumer: for an isolated program of a
+    /// cluster; NAME is letters, digits and _ [default names: port1, port2 ...]
+    #[arg(value_name = "[NAME=]PORT")]
+    pub(crate) ports: Vec<PortSpec>,
+
+    /// Where isolated programs attach: a UNIX socket's file, or @NAME for one without a file
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) socket: Option<String>,
+
+    /// The VLANs of a port: NAME='access 10', or NAME='trunk 10 20-29 native 1', or NAME='trunk all'
+    #[arg(long, value_name = "NAME=VLANS", value_parser = parse_of_port)]
+    pub(crate) vlan: Vec<(String, String)>,
+
+    /// Have VLANs, where no --vlan says so: ports without one are in VLAN 1, with no tags
+    #[arg(long)]
+    pub(crate) vlans: bool,
+
+    /// An address that is this port's: others cannot send from it, nor can this port from any that
+    /// is not its own; may be repeated
+    #[arg(long, value_name = "NAME=MAC", value_parser = parse_mac_of_port)]
+    pub(crate) mac: Vec<(String, MacAddr)>,
+
+    /// How long a silent host is remembered
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
+    pub(crate) ageing: Duration,
+
+    /// Most hosts remembered at one port: who invents more of them takes no room from others
+    #[arg(long, value_name = "HOSTS", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) hosts: u32,
+
+    /// Give packets to ports as they come, without taking turns: faster, for programs that do not
+    /// flood each other
+    #[arg(long)]
+    pub(crate) direct: bool,
+
+    #[command(flatten)]
+    pub(crate) running: GraphRunning,
+
+    #[command(flatten)]
+    pub(crate) controlled: Controlled,
+
+    #[command(flatten)]
+    pub(crate) readiness: Readiness,
+}
+
+/// Where a switch that runs is asked.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SwitchAt {
+    /// The switch's control socket [default: linerate-switch.sock in /run, or for others than root
+    /// in `XDG_RUNTIME_DIR`, else /tmp: where a switch listens unless told otherwise]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) control: Option<String>,
+
+    /// The file with the token the switch wants to hear [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, if any]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// Add a port to a switch that runs; the others notice nothing
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate switch add c=memif:/run/c.sock
+  linerate switch add c=vhost:/run/c.sock --vlan 'access 10' --mac 02:00:00:00:00:0c
+  linerate switch add ids=consumer:
+      for a switch that was started with --socket")]
+pub(crate) struct SwitchAdd {
+    /// The port
+    #[arg(value_name = "[NAME=]PORT")]
+    pub(crate) port: PortSpec,
+
+    /// Its VLANs: 'access 10', 'trunk 10 20-29 native 1', 'trunk all'
+    #[arg(long, value_name = "VLANS")]
+    pub(crate) vlan: Option<String>,
+
+    /// An address that is this port's alone; may be repeated
+    #[arg(long, value_name = "MAC")]
+    pub(crate) mac: Vec<MacAddr>,
+
+    #[command(flatten)]
+    pub(crate) at: SwitchAt,
+}
+
+/// Take a port out of a switch that runs; hosts behind it are forgotten
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  linerate switch remove c")]
+pub(crate) struct SwitchRemove {
+    /// The port's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) at: SwitchAt,
+}
+
+/// List the ports of a switch, with what came and went
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate switch list
+  linerate switch list --json | jq 'select(.full > 0).name'
+      ports whose programs did not keep up
+
+Columns: received and sent count packets; full: packets for it that it had no room for; absent: for
+it while its other end was not there; refused: what came and made no sense; forged: what came from an
+address that is another port's; hosts: addresses known behind it.")]
+pub(crate) struct SwitchList {
+    /// Print JSON, one object per port
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) at: SwitchAt,
+}
+
+/// Show the hosts a switch has learnt: address, VLAN where it has them, and port
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate switch show
+  linerate switch show a --json")]
+pub(crate) struct SwitchShow {
+    /// Only those behind this port
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Print JSON, one object per host
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) at: SwitchAt,
+}
+
+/// Splits `NAME=VALUE`.
+fn parse_of_port(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
+    let (name, value) = parts.ok_or("write the port's name, = and the value")?;
+    Ok((name.into(), value.into()))
+}
+
+fn parse_mac_of_port(text: &str) -> Result<(String, MacAddr), String> {
+    let (name, mac) = parse_of_port(text)?;
+    let mac = mac.parse().map_err(|error| format!("{mac}: {error}"))?;
+    Ok((name, mac))
+}

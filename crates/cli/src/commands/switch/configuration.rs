@@ -1,0 +1,268 @@
+//! What runs: the configuration of a switch with these ports.
+//!
+//! Each port's packets wait apart in front of each other port, in as many queues as there are groups
+//! of ports, and take turns. So who floods a port, or all, has its share of them and no more; with
+//! more ports than groups, of its group. Nothing waits for a port that does not take packets: its
+//! queues are full, which is why sources say how many packets they bring in a turn instead of
+//! asking what room there is.
+
+use std::{fmt::Write as _, iter};
+
+use linerate_graph::lang::config::quote;
+use linerate_packet::MacAddr;
+
+use super::port::{Behind, Port};
+
+/// Packets that come by a port in a turn, and that go by one for each port that may have some. Fewer
+/// cost more each; more of them, where they are long, do not stay in the caches.
+const BURST: usize = 128;
+/// Most packets of one turn.
+const BURST_LIMIT: usize = 1024;
+/// Packets in a queue at least, and at most.
+const QUEUE: (usize, usize) = (2 * BURST, 512);
+/// Groups of ports at most.
+const GROUPS: usize = 16;
+/// Ports that the table has room for from the start.
+const TABLE_PORTS: usize = 64;
+/// Packets that a program of a cluster has at a time.
+const CELLS: usize = 1024;
+
+/// What a switch is, whichever ports it has.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) vlans: bool,
+    /// Seconds.
+    pub(super) ageing: u64,
+    /// At a port.
+    pub(super) hosts: u32,
+    pub(super) direct: bool,
+    pub(super) workers: usize,
+    /// Packets that all queues may hold.
+    pub(super) waiting: usize,
+    /// Whether programs can attach.
+    pub(super) has_socket: bool,
+}
+
+/// How packets wait, with so many ports.
+#[derive(Debug, PartialEq, Eq)]
+struct Waiting {
+    groups: usize,
+    queue: usize,
+}
+
+impl Waiting {
+    fn new(settings: &Settings, ports: usize) -> Waiting {
+        let ports = ports.max(1);
+        let most = ports.min(GROUPS);
+        let groups = (settings.waiting / (ports * QUEUE.0)).clamp(1, most);
+        let queue = (settings.waiting / (ports * groups)).clamp(QUEUE.0, QUEUE.1);
+        Waiting { groups, queue }
+    }
+}
+
+/// The configuration's text. The element `learning` knows the hosts, `switch` is who is asked for
+/// other ports; those of port `a` are `a_in` and `a_out` and, with addresses of its own somewhere,
+/// `a_forged`.
+pub(super) fn text(settings: &Settings, ports: &[Port]) -> String {
+    let mut text = "switch :: SwitchPorts;\n".to_owned();
+    // A switch has two ports or more.
+    let blanks = 2_usize.saturating_sub(ports.len());
+    let names = ports.iter().map(|port| port.name.clone());
+    let names = names.chain((0..blanks).map(|at| format!("-{at}")));
+    let names = names.collect::<Vec<_>>().join(" ");
+    let table = settings.hosts as usize * ports.len().next_power_of_two().max(TABLE_PORTS);
+    let limits = format!(
+        "TIMEOUT {}, CAPACITY {}, PORT_CAPACITY {}, NAMES {names}",
+        settings.ageing,
+        table.min(1 << 22),
+        settings.hosts,
+    );
+    let _ = if settings.vlans {
+        let vlans = ports.iter().map(|port| port.vlan.as_deref().unwrap_or("ACCESS 1"));
+        let vlans = vlans.chain(iter::repeat_n("ACCESS 1", blanks));
+        let vlans = vlans.collect::<Vec<_>>().join(", ");
+        writeln!(text, "learning :: VLANSwitch({vlans}, {limits});")
+    } else {
+        writeln!(text, "learning :: EtherSwitch({limits});")
+    };
+    let waiting = Waiting::new(settings, ports.len());
+    let owned: Vec<(&str, MacAddr)> = ports
+        .iter()
+        .flat_map(|port| port.macs.iter().map(|mac| (port.name.as_str(), *mac)))
+        .collect();
+    for (at, port) in ports.iter().enumerate() {
+        let name = &port.name;
+        let (from, to) = ends(port, ports.len());
+        let group = port.number % waiting.groups;
+        let mark = if settings.direct { "Null".to_owned() } else { format!("Paint({group})") };
+        let _ = writeln!(text, "{name}_enters :: {mark} -> [{at}] learning;");
+        let first = if owned.is_empty() { "enters" } else { "source" };
+        text += &admission(port, &owned);
+        let _ = writeln!(text, "{name}_in :: {from} -> BPDUGuard -> {name}_{first};");
+        let _ = write!(text, "learning [{at}] -> ");
+        if settings.direct {
+            let _ = writeln!(text, "{name}_out :: {to};");
+        } else {
+            let _ = writeln!(
+                text,
+                "{name}_ways :: PaintSwitch; {name}_turns :: RoundRobinSched -> {name}_out :: {to};"
+            );
+            for group in 0..waiting.groups {
+                let queue = waiting.queue;
+                let _ = writeln!(
+                    text,
+                    "{name}_ways [{group}] -> {name}_from{group} :: Queue({queue}) -> [{group}] {name}_turns;"
+                );
+            }
+        }
+    }
+    for at in ports.len()..ports.len() + blanks {
+        let _ = writeln!(text, "Idle -> [{at}] learning; learning [{at}] -> Discard;");
+    }
+    if settings.workers > 1 && !ports.is_empty() {
+        let places = ports.iter().map(|port| {
+            let (name, worker) = (&port.name, port.number % settings.workers);
+            format!("{name}_in {worker}, {name}_out {worker}")
+        });
+        let _ = writeln!(text, "StaticThreadSched({});", places.collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+/// The elements that receive from a port and send to it.
+fn ends(port: &Port, ports: usize) -> (String, String) {
+    let least = (BURST * ports).clamp(2 * BURST, BURST_LIMIT);
+    match &port.behind {
+        Behind::Uri(uri) => {
+            let uri = quote(uri.to_string().as_bytes());
+            (format!("FromPort({uri}, BURST {BURST})"), format!("ToPort({uri}, BURST {least})"))
+        }
+        Behind::Consumer => {
+            let name = &port.name;
+            (
+                format!("FromConsumer({name}, ACCESS isolated)"),
+                format!("ToConsumer({name}, ACCESS isolated, CELLS {CELLS})"),
+            )
+        }
+    }
+}
+
+/// What lets only those packets pass whose source may be at this port: `owned` says which addresses
+/// are whose. Nothing where no port has any.
+fn admission(port: &Port, owned: &[(&str, MacAddr)]) -> String {
+    if owned.is_empty() {
+        return String::new();
+    }
+    let name = &port.name;
+    let digits = |mac: &MacAddr| mac.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let patterns = |macs: &[&MacAddr]| {
+        macs.iter().map(|mac| format!("6/{}, ", digits(mac))).collect::<String>()
+    };
+    let (own, others): (Vec<_>, Vec<_>) = owned.iter().partition(|(of, _)| of == name);
+    let macs: Vec<&MacAddr> = if own.is_empty() {
+        others.iter().map(|(_, mac)| mac).collect()
+    } else {
+        own.iter().map(|(_, mac)| mac).collect()
+    };
+    // Its own pass and nothing else, or all but those of others.
+    let (listed, rest) = if own.is_empty() { ("forged", "enters") } else { ("enters", "forged") };
+    let mut text = format!(
+        "{name}_forged :: Counter -> Discard;\n{name}_source :: Classifier({}-);\n",
+        patterns(&macs)
+    );
+    for output in 0..macs.len() {
+        let _ = writeln!(text, "{name}_source [{output}] -> {name}_{listed};");
+    }
+    let _ = writeln!(text, "{name}_source [{}] -> {name}_{rest};", macs.len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_graph::lang::Globals;
+
+    use super::*;
+    use crate::{commands::switch::ask::CLASS, configuration::Parsed};
+
+    fn settings() -> Settings {
+        Settings {
+            vlans: false,
+            ageing: 300,
+            hosts: 1024,
+            direct: false,
+            workers: 1,
+            waiting: 20_000,
+            has_socket: true,
+        }
+    }
+
+    fn ports(count: usize) -> Vec<Port> {
+        (0..count)
+            .map(|number| {
+                let behind = match number % 3 {
+                    0 => Behind::Consumer,
+                    _ => Behind::Uri(
+                        format!("memif:/run/{number}, \"x?role=server").parse().unwrap(),
+                    ),
+                };
+                Port::new(format!("p{number}"), behind, None, Vec::new(), number).unwrap()
+            })
+            .collect()
+    }
+
+    /// What is wrong with the configuration, and how many packets it may hold.
+    fn check(settings: &Settings, ports: &[Port]) -> Result<usize, String> {
+        let library = linerate_elements::library().with([&CLASS]).unwrap();
+        let text = text(settings, ports);
+        let mut parsed = Parsed::new("switch", &text, &Globals::default(), &library, "");
+        parsed.add_cluster_socket("@switch");
+        let plan = parsed.into_plan(&library).map_err(|error| format!("{error}\n{text}"))?;
+        Ok(plan.0.packets_held())
+    }
+
+    #[test]
+    fn every_number_of_ports_is_a_configuration() {
+        for count in [0, 1, 2, 3, 4, 9, 17, 40, 130] {
+            for direct in [false, true] {
+                for vlans in [false, true] {
+                    let settings = Settings { direct, vlans, ..settings() };
+                    check(&settings, &ports(count)).unwrap();
+                }
+            }
+            let settings = Settings { workers: 3, ..settings() };
+            check(&settings, &ports(count)).unwrap();
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_port_are_no_others() {
+        let mut ports = ports(3);
+        ports[1].macs =
+            vec!["02:00:00:00:00:0a".parse().unwrap(), "02:00:00:00:00:0b".parse().unwrap()];
+        check(&settings(), &ports).unwrap();
+        let text = text(&settings(), &ports);
+        for line in [
+            "p1_source :: Classifier(6/02000000000a, 6/02000000000b, -);",
+            "p1_source [1] -> p1_enters;",
+            "p1_source [2] -> p1_forged;",
+            "p2_source [1] -> p2_forged;",
+            "p2_source [2] -> p2_enters;",
+            "p2_in :: FromPort(\"memif:/run/2, \\\"x?role=server\", BURST 128) -> BPDUGuard -> p2_source;",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let waiting = |ports| Waiting::new(&settings(), ports);
+        assert_eq!(waiting(4), Waiting { groups: 4, queue: 512 });
+        assert_eq!(waiting(8), Waiting { groups: 8, queue: 312 });
+        assert_eq!(waiting(16), Waiting { groups: 4, queue: 312 });
+        assert_eq!(waiting(1000), Waiting { groups: 1, queue: 256 });
+        for ports in 1..=78 {
+            let Waiting { groups, queue } = waiting(ports);
+            assert!(ports * groups * queue <= 20_000, "{ports}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Running a switch, with ports that come and go.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        mpsc::{Receiver, sync_channel},
+    },
+};
+
+use anyhow::{Error, Result};
+use linerate_graph::{Library, lang::Globals};
+use linerate_packet::MacAddr;
+
+use super::{
+    ask::{Board, CLASS, Desk, Request, Wanted},
+    client::default_control,
+    configuration::{self, Settings},
+    port::{Behind, Port, PortSpec},
+};
+use crate::{
+    args::SwitchServe,
+    configuration::Source,
+    control_address::ControlAddress,
+    exit::{ConfigurationError, UsageError, code_of},
+    options::Operation,
+    remote,
+    resources::precompute,
+    run::{self, Stage, Subject},
+};
+
+/// Packet memory unless told otherwise: for queues of as many ports as may come.
+const ARENA: usize = 96 << 20;
+/// Ports that no others are there beside.
+const PORTS: usize = 1024;
+/// Changes that wait to be made.
+const REQUESTS: usize = 16;
+
+pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
+    let mut running = args.running.clone();
+    running.memory.arena.get_or_insert(ARENA);
+    let workers = running.workers()?;
+    if args.direct && workers > 1 {
+        let advice = "--direct needs one worker: several would share the queues of ports";
+        return Err(UsageError(advice.into()).into());
+    }
+    let settings = Settings {
+        vlans: args.vlans || !args.vlan.is_empty(),
+        ageing: args.ageing.as_secs(),
+        hosts: args.hosts,
+        direct: args.direct,
+        workers,
+        // The others are for ports, workers and what is on its way.
+        waiting: precompute(&running.memory, 0).buffers as usize / 2,
+        has_socket: args.socket.is_some(),
+    };
+    let switch = Switch::of(args, settings)?;
+
+    let mut controlled = args.controlled.clone();
+    if controlled.control.is_empty() {
+        controlled.control.push(ControlAddress::Unix(default_control()));
+    }
+    let (requests, waiting) = sync_channel(REQUESTS);
+    let desk = Arc::new(Desk::new(requests));
+    let board = Board::of(&desk);
+    board.set_ports(switch.told());
+    let text = switch.text();
+    let subject = Subject {
+        source: Source::Expression(text),
+        globals: Globals::default(),
+        devices: Default::default(),
+        library: library.clone().with([&CLASS])?,
+        texts: &[],
+        watch: false,
+        socket: args.socket.clone(),
+        // It is the first element of the text.
+        prepare: Some(Box::new(move |router| remote::command(router, 0, desk))),
+        beside: Some(Box::new(move |stage| switch.keep(stage, &waiting, &board))),
+    };
+    let operation = Operation {
+        running,
+        simtime: false,
+        controlled,
+        readiness: args.readiness,
+        allow_reconfigure: false,
+    };
+    run::run(subject, &operation)
+}
+
+/// The ports there are, and what they are ports of.
+#[derive(Debug, Clone)]
+struct Switch {
+    settings: Settings,
+    ports: Vec<Port>,
+}
+
+impl Switch {
+    /// With the ports of a command line.
+    fn of(args: &SwitchServe, settings: Settings) -> Result<Switch, UsageError> {
+        let mut switch = Switch { settings, ports: Vec::new() };
+        // Those with names first: the others take what names are left.
+        let (named, others): (Vec<_>, Vec<_>) =
+            args.ports.iter().partition(|spec| spec.name.is_some());
+        for spec in named.into_iter().chain(others) {
+            let name = switch.name_for(spec);
+            let vlans = args.vlan.iter().filter(|(of, _)| *of == name).map(|(_, vlans)| vlans);
+            let vlans: Vec<&String> = vlans.collect();
+            if vlans.len() > 1 {
+                return Err(UsageError(format!("--vlan {name}: say it once")));
+            }
+            let macs = args.mac.iter().filter(|(of, _)| *of == name).map(|(_, mac)| *mac).collect();
+            switch.add(spec, vlans.first().map(|vlan| vlan.as_str()), macs)?;
+        }
+        let known: BTreeSet<&str> = switch.ports.iter().map(|port| port.name.as_str()).collect();
+        let asked = args.vlan.iter().map(|(of, _)| ("--vlan", of));
+        let asked = asked.chain(args.mac.iter().map(|(of, _)| ("--mac", of)));
+        if let Some((option, of)) = asked.into_iter().find(|(_, of)| !known.contains(of.as_str())) {
+            let names = Vec::from_iter(known).join(", ");
+            return Err(UsageError(format!("{option} {of}: no port is called so, but: {names}")));
+        }
+        Ok(switch)
+    }
+
+    /// The configuration that runs.
+    fn text(&self) -> String {
+        configuration::text(&self.settings, &self.ports)
+    }
+
+    /// What is told of the ports.
+    fn told(&self) -> String {
+        self.ports.iter().map(|port| format!("{}\n", port.json())).collect()
+    }
+
+    fn name_for(&self, spec: &PortSpec) -> String {
+        let free = |name: &String| self.ports.iter().all(|port| port.name != *name);
+        let others = || (1..).map(|number| format!("port{number}")).find(free);
+        spec.name.clone().or_else(others).unwrap_or_default()
+    }
+
+    fn add(
+        &mut self,
+        spec: &PortSpec,
+        vlan: Option<&str>,
+        macs: Vec<MacAddr>,
+    ) -> Result<(), UsageError> {
+        let name = self.name_for(spec);
+        if self.ports.iter().any(|port| port.name == name) {
+            return Err(UsageError(format!("there is a port {name} already")));
+        }
+        if self.ports.len() >= PORTS {
+            return Err(UsageError(format!("there are {PORTS} ports, which is the most")));
+        }
+        if spec.behind == Behind::Consumer && !self.settings.has_socket {
+            return Err(UsageError(format!(
+                "{name}=consumer: needs a place to attach at: start the switch with --socket ADDRESS"
+            )));
+        }
+        if vlan.is_some() && !self.settings.vlans {
+            let advice = "the switch has no VLANs: start it with --vlans";
+            return Err(UsageError(advice.into()));
+        }
+        let others = self.ports.iter();
+        let whose = |mac: &MacAddr| others.clone().find(|port| port.macs.contains(mac));
+        if let Some((mac, port)) = macs.iter().find_map(|mac| Some((mac, whose(mac)?))) {
+            return Err(UsageError(format!("{mac} is an address of port {}", port.name)));
+        }
+        let taken: BTreeSet<usize> = self.ports.iter().map(|port| port.number).collect();
+        let number = (0..).find(|number| !taken.contains(number)).unwrap_or(0);
+        let same = |port: &&Port| port.behind == spec.behind && spec.behind != Behind::Consumer;
+        if let Some(port) = self.ports.iter().find(same) {
+            return Err(UsageError(format!(
+                "{} is what port {} leads to",
+                port.behind_text(),
+                port.name
+            )));
+        }
+        self.ports.push(Port::new(name, spec.behind.clone(), vlan, macs, number)?);
+        Ok(())
+    }
+
+    /// The same with what is wanted, and what is to be said of it.
+    fn with(&self, wanted: &Wanted) -> Result<(Switch, String), UsageError> {
+        let mut next = self.clone();
+        let said = match wanted {
+            Wanted::Add { spec, vlan, macs } => {
+                next.add(spec, vlan.as_deref(), macs.clone())?;
+                let port = next.ports.last();
+                port.map(|port| format!("port {} is {}", port.name, port.behind_text()))
+            }
+            Wanted::Remove { name } => {
+                let Some(at) = next.ports.iter().position(|port| port.name == *name) else {
+                    let names: Vec<&str> =
+                        self.ports.iter().map(|port| port.name.as_str()).collect();
+                    let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+                    return Err(UsageError(format!(
+                        "no port is called {name}; there are: {names}"
+                    )));
+                };
+                next.ports.remove(at);
+                Some(format!("port {name} is gone"))
+            }
+        };
+        Ok((next, said.unwrap_or_default()))
+    }
+
+    /// Does what clients want, one after the other, until the switch ends.
+    fn keep(mut self, stage: &Stage<'_>, waiting: &Receiver<Request>, board: &Board) {
+        for Request { ticket, wanted } in waiting {
+            let replaced = self.with(&wanted).map_err(Error::from).and_then(|(next, said)| {
+                stage.replace(&next.text())?;
+                self = next;
+                board.set_ports(self.told());
+                stage.note(&said);
+                Ok(())
+            });
+            let replaced = replaced.map_err(|error| (code_of(&error) as u8, brief(&error)));
+            if let Err((_, error)) = &replaced {
+                stage.note(&format!("{error}; nothing has changed"));
+            }
+            if let Some(ticket) = ticket {
+                board.set_outcome(ticket, replaced);
+            }
+        }
+    }
+}
+
+/// What is wrong: nobody who asked for a port has seen the configuration.
+fn brief(error: &Error) -> String {
+    match error.downcast_ref::<ConfigurationError>() {
+        Some(error) => error.brief().to_owned(),
+        None => format!("{error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch() -> Switch {
+        let settings = Settings {
+            vlans: false,
+            ageing: 300,
+            hosts: 1024,
+            direct: false,
+            workers: 1,
+            waiting: 1000,
+            has_socket: false,
+        };
+        Switch { settings, ports: Vec::new() }
+    }
+
+    fn add(switch: &mut Switch, spec: &str) -> Result<(), String> {
+        switch.add(&spec.parse().unwrap(), None, Vec::new()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_and_numbers_are_used_again() {
+        let mut switch = switch();
+        for spec in ["tap:a", "b=tap:b", "tap:c"] {
+            add(&mut switch, spec).unwrap();
+        }
+        let names = |switch: &Switch| {
+            let ports = switch.ports.iter().map(|port| format!("{} {}", port.name, port.number));
+            ports.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(names(&switch), "port1 0, b 1, port2 2");
+        let (mut switch, said) = switch.with(&Wanted::Remove { name: "b".into() }).unwrap();
+        assert_eq!(said, "port b is gone");
+        add(&mut switch, "d=tap:d").unwrap();
+        assert_eq!(names(&switch), "port1 0, port2 2, d 1");
+    }
+
+    #[test]
+    fn what_cannot_be_says_what_to_do() {
+        let mut switch = switch();
+        add(&mut switch, "a=tap:a").unwrap();
+        for (spec, advice) in [
+            ("a=tap:b", "there is a port a already"),
+            ("b=tap:a", "tap:a is what port a leads to"),
+            ("c=consumer:", "start the switch with --socket"),
+        ] {
+            let error = add(&mut switch, spec).unwrap_err();
+            assert!(error.contains(advice), "{error}");
+        }
+        let spec = "b=tap:b".parse().unwrap();
+        let vlan = switch.add(&spec, Some("access 1"), Vec::new()).unwrap_err();
+        assert!(vlan.0.contains("start it with --vlans"), "{vlan}");
+        let error = switch.with(&Wanted::Remove { name: "x".into() }).unwrap_err();
+        assert_eq!(error.0, "no port is called x; there are: a");
+        let mac: MacAddr = "02:00:00:00:00:01".parse().unwrap();
+        switch.ports[0].macs = vec![mac];
+        let error = switch.add(&spec, None, vec![mac]).unwrap_err();
+        assert_eq!(error.0, "02:00:00:00:00:01 is an address of port a");
+    }
+}

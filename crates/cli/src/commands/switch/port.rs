@@ -1,0 +1,195 @@
+//! A port of the switch: how it is written, kept and told.
+
+use std::{fmt, str::FromStr};
+
+use linerate_packet::MacAddr;
+use linerate_port::PortUri;
+use serde_json::{Value, json};
+
+use crate::exit::UsageError;
+
+/// Longest name of a port.
+const LONGEST: usize = 32;
+
+/// What a port leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Whatever a driver of ports has.
+    Uri(PortUri),
+    /// A program of a cluster, isolated, that attaches by the port's name.
+    Consumer,
+}
+
+/// A port as it is written: `[NAME=]PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PortSpec {
+    pub(super) name: Option<String>,
+    pub(super) behind: Behind,
+}
+
+impl FromStr for PortSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PortSpec, String> {
+        // What is before the first = of a port without a name has a colon in it.
+        let (name, port) = match text.split_once('=') {
+            Some((name, port)) if !name.contains(':') => (Some(name), port),
+            _ => (None, text),
+        };
+        let name = name.map(|name| check_name(name).map(|()| name.to_owned())).transpose()?;
+        if port == "consumer:" {
+            if name.is_none() {
+                return Err("a consumer attaches by the port's name: write NAME=consumer:".into());
+            }
+            return Ok(PortSpec { name, behind: Behind::Consumer });
+        }
+        let uri: PortUri = port.parse().map_err(|error| format!("{error}"))?;
+        let written = |key: &str| uri.written().iter().find(|(known, _)| known == key);
+        // As it says off, if it does.
+        let is_off = |value: &str| matches!(value, "off" | "no" | "false" | "0");
+        if written("zero-copy").is_some_and(|(_, value)| !value.as_deref().is_some_and(is_off)) {
+            return Err(
+                "zero-copy would give the other end the packets of all ports: leave it out".into(),
+            );
+        }
+        let uri = if uri.driver() == "memif" && written("role").is_none() {
+            uri.with("role", "server")
+        } else {
+            uri
+        };
+        Ok(PortSpec { name, behind: Behind::Uri(uri) })
+    }
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}=")?;
+        }
+        match &self.behind {
+            Behind::Uri(uri) => uri.fmt(f),
+            Behind::Consumer => f.write_str("consumer:"),
+        }
+    }
+}
+
+/// Whether a port may be called so: elements are named after it.
+fn check_name(name: &str) -> Result<(), String> {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if begins && word && name.len() <= LONGEST {
+        return Ok(());
+    }
+    Err(format!(
+        "{name:?} is no name of a port: it begins with a letter, and has letters, digits and _, at \
+         most {LONGEST}"
+    ))
+}
+
+/// A port of a switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Port {
+    pub(super) name: String,
+    pub(super) behind: Behind,
+    /// Its VLANs, as `VLANSwitch` has them.
+    pub(super) vlan: Option<String>,
+    /// Addresses that are its own.
+    pub(super) macs: Vec<MacAddr>,
+    /// A number that no other port has, as small as can be: which queues its packets wait in, and
+    /// which worker it is on.
+    pub(super) number: usize,
+}
+
+impl Port {
+    /// The port and its VLANs, as far as they can be checked alone.
+    pub(super) fn new(
+        name: String,
+        behind: Behind,
+        vlan: Option<&str>,
+        macs: Vec<MacAddr>,
+        number: usize,
+    ) -> Result<Port, UsageError> {
+        let vlan = vlan.map(str::to_ascii_uppercase);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'-');
+        if let Some(vlan) = vlan.as_ref().filter(|vlan| !vlan.bytes().all(plain)) {
+            return Err(UsageError(format!(
+                "{vlan:?}: write access VLAN, or trunk VLANS [native VLAN]"
+            )));
+        }
+        if let Some(mac) = macs.iter().find(|mac| mac.0[0] & 1 != 0) {
+            return Err(UsageError(format!("{mac} is the address of a group, not of a host")));
+        }
+        Ok(Port { name, behind, vlan, macs, number })
+    }
+
+    /// What it leads to, as it is written. A secret stays one.
+    pub(super) fn behind_text(&self) -> String {
+        match &self.behind {
+            Behind::Consumer => "consumer:".into(),
+            Behind::Uri(uri) if uri.written().iter().any(|(key, _)| key == "secret") => {
+                uri.clone().without("secret").with("secret", "...").to_string()
+            }
+            Behind::Uri(uri) => uri.to_string(),
+        }
+    }
+
+    /// What is told of it.
+    pub(super) fn json(&self) -> Value {
+        let macs: Vec<String> = self.macs.iter().map(ToString::to_string).collect();
+        json!({"name": self.name, "port": self.behind_text(), "vlan": self.vlan, "macs": macs})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<PortSpec, String> {
+        text.parse()
+    }
+
+    #[test]
+    fn ports_are_named_or_not() {
+        let spec = parse("a_1=tap:x?mtu=1500").unwrap();
+        assert_eq!(spec.name.as_deref(), Some("a_1"));
+        assert_eq!(spec.behind, Behind::Uri("tap:x?mtu=1500".parse().unwrap()));
+        let spec = parse("memif:/run/a=b?id=3").unwrap();
+        assert_eq!(spec.name, None);
+        assert_eq!(spec.behind, Behind::Uri("memif:/run/a=b?id=3&role=server".parse().unwrap()));
+        let spec = parse("a=memif:@x?role=client").unwrap();
+        assert_eq!(spec.behind, Behind::Uri("memif:@x?role=client".parse().unwrap()));
+        assert_eq!(parse("ids=consumer:").unwrap().behind, Behind::Consumer);
+        for (text, advice) in [
+            ("consumer:", "write NAME=consumer:"),
+            ("eth0", "expected driver:name"),
+            ("1a=tap:x", "is no name of a port"),
+            ("a-b=tap:x", "is no name of a port"),
+            ("=tap:x", "is no name of a port"),
+            ("a=memif:/x?role=client&zero-copy", "leave it out"),
+            ("a=memif:/x?role=client&zero-copy=on", "leave it out"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(advice), "{text}: {error}");
+        }
+        assert!(parse("a=memif:/x?role=client&zero-copy=off").is_ok());
+    }
+
+    #[test]
+    fn secrets_are_not_told() {
+        let behind = parse("a=memif:/x?secret=psst").unwrap().behind;
+        let port = Port::new("a".into(), behind, None, Vec::new(), 0).unwrap();
+        assert_eq!(port.json()["port"], "memif:/x?role=server&secret=...");
+    }
+
+    #[test]
+    fn vlans_and_addresses_are_checked() {
+        let port = |vlan, mac: &str| {
+            Port::new("a".into(), Behind::Consumer, vlan, vec![mac.parse().unwrap()], 0)
+        };
+        let own = "02:00:00:00:00:01";
+        let vlan = port(Some("trunk 5-7 native 1"), own).unwrap().vlan;
+        assert_eq!(vlan.as_deref(), Some("TRUNK 5-7 NATIVE 1"));
+        assert!(port(Some("access 1); stop"), own).is_err());
+        assert!(port(None, "03:00:00:00:00:01").is_err());
+    }
+}

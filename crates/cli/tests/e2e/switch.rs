@@ -1,0 +1,555 @@
+//! `linerate switch` between strangers: programs in shared memory, machines, interfaces.
+//!
+//! Two programs exchange numbered frames, a window of them at a time, so that what is lost or out of
+//! order is known exactly and nothing depends on who runs when.
+
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use linerate_client::Consumer;
+use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
+use linerate_port::{Context, Direction, Receive, Transmit, open};
+use linerate_testlab::{
+    Lab, Namespace,
+    testpmd::{Setup, Testpmd},
+    wait_until,
+};
+use serde_json::Value;
+
+use crate::support::{PATIENCE, Program, Scratch, linerate, number};
+
+/// Frames on their way at a time in each direction: fewer than wait in front of a port.
+const WINDOW: usize = 100;
+/// The type of the frames that are counted (IEEE Std 802, local experiments).
+const TYPE: [u8; 2] = [0x88, 0xb5];
+
+/// A switch, and what is asked of it.
+struct Switch {
+    scratch: Scratch,
+    program: Program,
+    namespace: Namespace,
+    _lab: Lab,
+}
+
+impl Switch {
+    /// One with these ports and options, in which `%` is its folder.
+    #[track_caller]
+    fn start(line: &str) -> Switch {
+        let lab = Lab::new();
+        let namespace = lab.namespace("switch");
+        Switch::start_in(lab, namespace, line)
+    }
+
+    #[track_caller]
+    fn start_in(lab: Lab, namespace: Namespace, line: &str) -> Switch {
+        let scratch = Scratch::new();
+        let folder = scratch.file("");
+        let folder = folder.trim_end_matches('/');
+        let line = format!("switch --no-huge --control %/control {line}").replace('%', folder);
+        let program = Program::ready(&namespace, &line);
+        Switch { scratch, program, namespace, _lab: lab }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.scratch.file(name)
+    }
+
+    /// `linerate switch add`, or another; `%` is its folder.
+    #[track_caller]
+    fn ask(&self, words: &str) -> String {
+        let control = self.file("control");
+        let folder = self.file("");
+        let words = words.replace('%', folder.trim_end_matches('/'));
+        let ended = linerate(&format!("switch {words} --control {control}"));
+        assert_eq!(ended.code, Some(0), "{words}: {ended:?}");
+        ended.stdout
+    }
+
+    #[track_caller]
+    fn ports(&self) -> Vec<Value> {
+        let text = self.ask("list --json");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn figure(&self, port: &str, key: &str) -> u64 {
+        let ports = self.ports();
+        let port = ports.iter().find(|other| other["name"] == port);
+        number(port.unwrap_or_else(|| panic!("no such port in {ports:?}")), key)
+    }
+
+    /// The ports that hosts are known at, by the last digits of their addresses.
+    #[track_caller]
+    fn hosts(&self) -> Vec<(String, String)> {
+        let text = self.ask("show --json");
+        let hosts = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        hosts.map(|host| (text(&host["mac"])[15..].to_owned(), text(&host["port"]))).collect()
+    }
+
+    /// Ends it: all packets are back, and nothing but what the test made is left.
+    #[track_caller]
+    fn stop(self) -> Value {
+        let summary = self.program.stop();
+        assert_eq!(summary["buffers_held"], 0, "{summary}");
+        let left: Vec<_> = std::fs::read_dir(self.scratch.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        summary
+    }
+}
+
+/// A program at a port of the switch.
+struct Host {
+    number: u8,
+    link: Link,
+}
+
+enum Link {
+    Memif { receive: Box<dyn Receive>, transmit: Box<dyn Transmit>, pool: PoolCache, arena: Arena },
+    Isolated(Box<Consumer>),
+}
+
+impl Host {
+    /// One that connects to a port in shared memory.
+    fn memif(number: u8, socket: &str) -> Host {
+        let options = ArenaOptions { size: 8 << 20, huge: false, ..Default::default() };
+        let arena = options.create().unwrap();
+        let context = Context::new(arena.clone()).toward(Direction::Both);
+        let uri = format!("memif:{socket}?wait=20").parse().unwrap();
+        let mut port = open(&uri, &context).unwrap();
+        let queue = port.queues.remove(0);
+        let (receive, transmit) = (queue.receive.unwrap(), queue.transmit.unwrap());
+        Host { number, link: Link::Memif { receive, transmit, pool: arena.cache(64), arena } }
+    }
+
+    /// A program of a cluster.
+    fn isolated(number: u8, socket: &str, name: &str) -> Host {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match Consumer::attach(socket, name) {
+                Ok(consumer) => return Host { number, link: Link::Isolated(Box::new(consumer)) },
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn mac(number: u8) -> [u8; 6] {
+        if number == 0xff { [0xff; 6] } else { [2, 0, 0, 0, 0, number] }
+    }
+
+    /// Sends a frame with that in it; whether there was room.
+    fn send(&mut self, to: u8, what: u64) -> bool {
+        let mut bytes = [0; 60];
+        bytes[..6].copy_from_slice(&Host::mac(to));
+        bytes[6..12].copy_from_slice(&Host::mac(self.number));
+        bytes[12..14].copy_from_slice(&TYPE);
+        bytes[14..22].copy_from_slice(&what.to_le_bytes());
+        match &mut self.link {
+            Link::Memif { transmit, pool, arena, .. } => {
+                let mut frame = Frame::new(1);
+                assert_eq!(pool.take(&mut frame, 1, bytes.len()), 1, "a buffer");
+                let slot = &mut frame.slots_mut()[0];
+                arena.packet_mut(slot).unwrap().copy_from_slice(&bytes);
+                let sent = transmit.transmit(pool, &mut frame).unwrap() == 1;
+                transmit.flush(pool).unwrap();
+                pool.give(&mut frame);
+                sent
+            }
+            Link::Isolated(consumer) => consumer.transmit(&bytes).unwrap(),
+        }
+    }
+
+    /// What has come from a host, in order; what is of others is not looked at.
+    fn receive(&mut self, from: u8, into: &mut VecDeque<u64>) {
+        let (own, other) = (Host::mac(self.number), Host::mac(from));
+        let mut look = |bytes: &[u8]| {
+            if bytes.len() >= 22 && bytes[..6] == own && bytes[6..12] == other {
+                assert_eq!((bytes.len(), &bytes[12..14]), (60, &TYPE[..]), "it is as it was sent");
+                into.push_back(u64::from_le_bytes(*bytes[14..22].first_chunk().unwrap()));
+            }
+        };
+        match &mut self.link {
+            Link::Memif { receive, pool, arena, .. } => {
+                let mut frame = Frame::new(256);
+                receive.receive(pool, &mut frame).unwrap();
+                frame.slots().iter().for_each(|slot| look(arena.packet(slot)));
+                pool.give(&mut frame);
+            }
+            Link::Isolated(consumer) => {
+                consumer.receive().unwrap();
+                consumer.packets().for_each(&mut look);
+            }
+        }
+    }
+}
+
+/// Waits until something comes from one to the other.
+fn meet(one: &mut Host, other: &mut Host) {
+    let (mut came, until) = (VecDeque::new(), Instant::now() + PATIENCE);
+    while came.is_empty() {
+        one.send(other.number, u64::MAX);
+        thread::sleep(Duration::from_millis(2));
+        other.receive(one.number, &mut came);
+        assert!(Instant::now() < until, "nothing comes from one to the other");
+    }
+}
+
+/// Two hosts that send each other numbered frames.
+struct Pair {
+    hosts: [Host; 2],
+    sent: [u64; 2],
+    came: [u64; 2],
+}
+
+impl Pair {
+    fn new(mut hosts: [Host; 2]) -> Pair {
+        // Both are known from then on.
+        let [a, b] = &mut hosts;
+        meet(a, b);
+        meet(b, a);
+        let mut pair = Pair { hosts, sent: [0; 2], came: [0; 2] };
+        pair.drain();
+        pair
+    }
+
+    /// What is left of getting to know each other.
+    fn drain(&mut self) {
+        let mut rest = VecDeque::new();
+        let (mut quiet, until) = (0, Instant::now() + PATIENCE);
+        while quiet < 20 {
+            let before = rest.len();
+            let [a, b] = &mut self.hosts;
+            a.receive(b.number, &mut rest);
+            b.receive(a.number, &mut rest);
+            quiet = if rest.len() == before { quiet + 1 } else { 0 };
+            assert!(Instant::now() < until);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Sends as many as may be on their way, and takes what comes, which must be all there is, once
+    /// and in order.
+    #[track_caller]
+    fn turn(&mut self) {
+        for from in [0, 1] {
+            let to = self.hosts[1 - from].number;
+            while self.sent[from] - self.came[from] < WINDOW as u64
+                && self.hosts[from].send(to, self.sent[from])
+            {
+                self.sent[from] += 1;
+            }
+        }
+        for from in [0, 1] {
+            let mut came = VecDeque::new();
+            let number = self.hosts[from].number;
+            self.hosts[1 - from].receive(number, &mut came);
+            for what in came {
+                assert_eq!(what, self.came[from], "lost, or out of order, from host {number}");
+                self.came[from] += 1;
+            }
+        }
+    }
+
+    /// Goes on until each got so many more.
+    #[track_caller]
+    fn exchange(&mut self, frames: u64) {
+        let goal = self.came.map(|came| came + frames);
+        let until = Instant::now() + PATIENCE;
+        while self.came[0] < goal[0] || self.came[1] < goal[1] {
+            self.turn();
+            assert!(
+                Instant::now() < until,
+                "frames are missing: {:?} of {:?}",
+                self.came,
+                self.sent
+            );
+        }
+    }
+}
+
+/// Ports of all kinds come and go a hundred times while two programs exchange frames: none of these
+/// is lost, out of order, or goes to anybody else, because who is where stays known; and who was behind
+/// a port that went is forgotten.
+#[test]
+#[ignore = "needs root"]
+fn ports_come_and_go_and_nobody_else_notices() {
+    let mut switch =
+        Switch::start("--socket %/socket a=memif:%/a b=consumer: bystander=memif:%/bystander");
+    let a = Host::memif(1, &switch.file("a"));
+    let b = Host::isolated(2, &switch.file("socket"), "b");
+    let mut pair = Pair::new([a, b]);
+    let flooded = switch.figure("bystander", "absent");
+    assert!(flooded > 0, "frames for who is not known go everywhere");
+    let (ends, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                pair.exchange(100);
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+            pair.exchange(WINDOW as u64);
+        });
+        let _ends = Raise(&ends);
+        let kinds = ["memif:%/c", "vhost:%/c", "tap:sw-c", "consumer:"];
+        for round in 0..100 {
+            let before = turns.load(Ordering::Relaxed);
+            switch.ask(&format!("add c={}", kinds[round % kinds.len()]));
+            if round % 20 == 0 {
+                let mut guest = Host::memif(3, &switch.file("c"));
+                let known = || {
+                    guest.send(0xff, 0);
+                    switch.hosts().contains(&("03".into(), "c".into()))
+                };
+                assert!(wait_until(known, PATIENCE), "the third host is not learnt");
+            }
+            switch.ask("remove c");
+            let hosts = switch.hosts();
+            let expected = [("01".into(), "a".into()), ("02".into(), "b".into())];
+            assert_eq!(hosts, expected, "after {round} rounds");
+            let goes_on = || turns.load(Ordering::Relaxed) > before;
+            assert!(wait_until(goes_on, PATIENCE), "frames flow between two changes");
+        }
+    });
+    // Those that the third host sent to everybody.
+    let flooded_later = switch.figure("bystander", "absent");
+    let third = switch.ports().iter().map(|port| port["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(third, ["a", "b", "bystander"]);
+    let of_third = linerate(&format!("call {} learning.moves", switch.file("control")));
+    assert_eq!(of_third.stdout.trim(), "0", "nobody has moved");
+    println!("{} frames each way; {} went everywhere", pair.came[0], flooded_later - flooded);
+    assert_eq!(switch.figure("a", "full") + switch.figure("b", "full"), 0);
+    switch.program.wait_for("port c is gone");
+    drop(pair);
+    switch.stop();
+}
+
+/// Raised when a test ends, however.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Bytes for those who play foul, another series for each turn.
+fn noise(turn: u64) -> Vec<u8> {
+    let mut state = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..1500).map(|_| next()).collect()
+}
+
+/// One program does not read, one floods everybody and one of them, and three write garbage into
+/// all that they share with the switch: two others, in the midst of it, lose nothing, get nothing
+/// twice and all in order. What the flood loses is the flood's.
+#[test]
+#[ignore = "needs root"]
+fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
+    let abstract_name = |name: &str| format!("@linerate-e2e-{}-{name}", std::process::id());
+    let [foul_memif, foul_vhost, socket] = ["memif", "vhost", "socket"].map(abstract_name);
+    let switch = Switch::start(&format!(
+        "--socket {socket} a=memif:%/a b=consumer: sleeps=memif:%/sleeps floods=memif:%/floods \
+         drowns=memif:%/drowns garbage=memif:{foul_memif} wrong=vhost:{foul_vhost} nonsense=consumer:"
+    ));
+    let a = Host::memif(1, &switch.file("a"));
+    // Names without a file are of a namespace.
+    let inside = &switch.namespace;
+    let b = inside.enter(|| Host::isolated(2, &socket, "b"));
+    let mut sleeps = Host::memif(4, &switch.file("sleeps"));
+    let mut drowns = Host::memif(5, &switch.file("drowns"));
+    let mut pair = Pair::new([a, b]);
+    for host in [&mut sleeps, &mut drowns] {
+        assert!(host.send(0xff, 0));
+    }
+    assert!(wait_until(|| switch.hosts().len() == 4, PATIENCE), "{:?}", switch.hosts());
+
+    let flood = |arguments: &str| {
+        let port = switch.file("floods");
+        let line = format!("generate memif:{port}?wait=20 --src-mac 02:00:00:00:00:06 {arguments}");
+        Program::ready(&switch.namespace, &line)
+    };
+    let ends = AtomicBool::new(false);
+    let rounds = thread::scope(|scope| {
+        let foul = [
+            scope.spawn(|| {
+                inside.enter(|| {
+                    until(&ends, |turn| {
+                        let bytes = noise(3 * turn);
+                        let role = linerate_testlab::memif::Role::Client;
+                        let mut foul =
+                            linerate_testlab::memif::Foul::new(role, &foul_memif, &bytes);
+                        while foul.step() && !ends.load(Ordering::Relaxed) {}
+                    })
+                })
+            }),
+            scope.spawn(|| {
+                inside.enter(|| {
+                    until(&ends, |turn| {
+                        let bytes = noise(3 * turn + 1);
+                        let mut foul = linerate_testlab::vhost::Foul::new(&foul_vhost, &bytes);
+                        while foul.step() && !ends.load(Ordering::Relaxed) {}
+                    })
+                })
+            }),
+            scope.spawn(|| {
+                inside.enter(|| {
+                    until(&ends, |turn| {
+                        let bytes = noise(3 * turn + 2);
+                        let names = ["nonsense"];
+                        let mut foul =
+                            linerate_testlab::cluster::Foul::new(&socket, &names, &bytes);
+                        while foul.step() && !ends.load(Ordering::Relaxed) {}
+                    })
+                })
+            }),
+        ];
+        let _ends = Raise(&ends);
+        // To everybody, to one that does not read, to one of the two that talk.
+        for to in ["ff:ff:ff:ff:ff:ff", "02:00:00:00:00:04", "02:00:00:00:00:02"] {
+            let flooding = flood(&format!("--dst-mac {to}"));
+            pair.exchange(3_000);
+            flooding.stop();
+        }
+        drop(_ends);
+        foul.map(|thread| thread.join().unwrap())
+    });
+    println!("those who play foul have begun {rounds:?} times");
+    assert!(rounds.iter().all(|rounds| *rounds > 0));
+    let figure = |port: &str, key: &str| switch.figure(port, key);
+    assert!(figure("sleeps", "full") > 1000, "who does not read loses what is for it");
+    assert!(figure("drowns", "full") > 0, "{:?}", switch.ports());
+    // Who is still there, and sleeps, finds what came at first.
+    let mut found = VecDeque::new();
+    sleeps.receive(6, &mut found);
+    drop((pair, sleeps, drowns));
+    switch.stop();
+}
+
+/// Does something again and again until the end; returns how often.
+fn until(ends: &AtomicBool, mut once: impl FnMut(u64)) -> u64 {
+    let mut turn = 0;
+    while !ends.load(Ordering::Relaxed) {
+        once(turn);
+        turn += 1;
+    }
+    turn
+}
+
+/// An address of one port is nobody else's, whatever others say; without it, who says to be somebody
+/// gets what is for him, as on every switch.
+#[test]
+#[ignore = "needs root"]
+fn who_says_to_be_another_gets_nothing_of_his() {
+    let switch =
+        Switch::start("--vlans a=memif:%/a b=memif:%/b c=memif:%/c --mac a=02:00:00:00:00:01");
+    let mut pair =
+        Pair::new([Host::memif(1, &switch.file("a")), Host::memif(2, &switch.file("b"))]);
+    let mut forger = Host::memif(1, &switch.file("c"));
+    for what in 0..50 {
+        assert!(forger.send(2, what));
+    }
+    assert!(wait_until(|| switch.figure("c", "forged") == 50, PATIENCE), "{:?}", switch.ports());
+    pair.exchange(200);
+    // Nor can its owner say to be another.
+    pair.hosts[0].number = 7;
+    assert!(pair.hosts[0].send(2, 0));
+    assert!(wait_until(|| switch.figure("a", "forged") == 1, PATIENCE), "{:?}", switch.ports());
+    let hosts: Vec<String> = switch.hosts().into_iter().map(|(_, port)| port).collect();
+    assert_eq!(hosts, ["a", "b"]);
+    drop((pair, forger));
+    switch.stop();
+}
+
+/// Peers that nobody here has written: this machine's stack behind a TAP interface and behind a cable,
+/// DPDK's testpmd as a client in shared memory and as a driver, and iperf3 through all of it.
+#[test]
+#[ignore = "needs root"]
+fn a_kernel_a_cable_and_testpmd_reach_each_other() {
+    let lab = Lab::new();
+    let middle = lab.namespace("switch");
+    let far = crate::hosts::host(&lab, &middle, "far", "cable", "198.18.0.2/24");
+    let switch = Switch::start_in(
+        lab,
+        middle,
+        "--socket %/socket tap=tap:sw0?addr=198.18.0.1/24 up=packet:cable",
+    );
+    let here = &switch.namespace;
+    crate::hosts::wait_for_ping(here, "198.18.0.2");
+    let _server = far.spawn(["iperf3", "--server", "--one-off"]);
+    let connects = || {
+        let ran = here.run(["iperf3", "--client", "198.18.0.2", "--bytes", "4M", "--json"]);
+        ran.status.success()
+    };
+    assert!(wait_until(connects, PATIENCE), "no connection through the switch");
+
+    for (name, port, device) in [
+        (
+            "client",
+            "memif:%/m",
+            "net_memif0,role=client,id=0,socket=%/m,socket-abstract=no,mac=02:00:00:00:00:0c",
+        ),
+        ("guest", "vhost:%/v", "net_virtio_user0,path=%/v,mac=02:00:00:00:00:0c"),
+    ] {
+        switch.ask(&format!("add {name}={port}"));
+        let folder = switch.file("");
+        let device = device.replace('%', folder.trim_end_matches('/'));
+        let testpmd = Testpmd::start(&Setup {
+            name: "linerate-e2e",
+            device: &device,
+            megabytes: "96",
+            arguments: &["--total-num-mbufs=8192"],
+            queues: 1,
+            engine: "icmpecho",
+        });
+        // It would answer to every address: it is asked about none.
+        far.ip(["neigh", "replace", "198.18.0.9", "lladdr", "02:00:00:00:00:0c", "dev", "e0"]);
+        let answers = || far.run(["ping", "-c", "1", "-W", "1", "198.18.0.9"]).status.success();
+        assert!(wait_until(answers, PATIENCE), "testpmd does not answer as {name}");
+        far.expect(["ping", "-c", "20", "-i", "0.01", "-W", "5", "198.18.0.9"]);
+        assert!(switch.hosts().contains(&("0c".into(), name.into())), "{:?}", switch.hosts());
+        drop(testpmd);
+        let forgotten = || !switch.hosts().iter().any(|(mac, _)| mac == "0c");
+        assert!(wait_until(forgotten, PATIENCE), "who has gone is remembered");
+        switch.ask(&format!("remove {name}"));
+    }
+    crate::hosts::wait_for_ping(here, "198.18.0.2");
+    // testpmd leaves the socket that it listened at, none of which is ours.
+    switch.stop();
+}
+
+/// What cannot be done says so, with what to do, and changes nothing.
+#[test]
+#[ignore = "needs root"]
+fn what_a_switch_cannot_do_changes_nothing() {
+    let switch = Switch::start("a=memif:%/a");
+    let control = switch.file("control");
+    let at = |words: &str| linerate(&format!("switch {words} --control {control}"));
+    for (words, code, parts) in [
+        ("add a=tap:other", 2, ["there is a port a already"]),
+        ("add b=tap:no/name", 8, ["an interface name is 1 to 15"]),
+        ("add b=consumer:", 2, ["start the switch with --socket"]),
+        ("add b=tap:sw1 --vlan access-10", 2, ["start it with --vlans"]),
+        ("add b=packet:nowhere", 4, ["nowhere"]),
+        ("remove b", 2, ["no port is called b; there are: a"]),
+        ("show b", 2, ["no port is called b; there are: a"]),
+    ] {
+        at(words).failed(code, &parts);
+    }
+    let other = linerate(&format!("switch b=memif:{} --control {control}", switch.file("b")));
+    other.failed(7, &["control"]);
+    linerate("switch list --control /nowhere/control")
+        .failed(5, &["start one by `linerate switch`"]);
+    let names: Vec<_> = switch.ports().into_iter().map(|port| port["name"].clone()).collect();
+    assert_eq!(names, ["a"]);
+    switch.stop();
+}
