@@ -2,7 +2,8 @@
 //!
 //! The negotiator puts the ring of a new connection here, or that there is none, and the worker, which
 //! sees by one load per burst that something has changed, takes it. What the worker had before it
-//! leaves here: unmapping and closing is the negotiator's, too.
+//! leaves here: unmapping and closing is the negotiator's, too, which it tells so
+//! ([`Connection::control`](super::ring::Connection::control)).
 
 use std::{
     os::fd::OwnedFd,

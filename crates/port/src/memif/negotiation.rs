@@ -58,13 +58,14 @@ impl Interface {
                 Arc::new(Mutex::new(OutwardRing::new(connection, lane, sent)))
             })
             .collect();
-        let mut inward = inward.into_iter();
-        self.inward.iter().for_each(|handover| handover.put(inward.next()));
+        // These first: who answers the first packet that comes in has a way for the answer.
         for (queue, handover) in self.outward.iter().enumerate() {
             // Where the peer has fewer rings, several queues share one.
             let ring = queue.checked_rem(outward.len()).map(|at| Arc::clone(&outward[at]));
             handover.put(ring);
         }
+        let mut inward = inward.into_iter();
+        self.inward.iter().for_each(|handover| handover.put(inward.next()));
         let rings = |count: usize| if count == 1 { "ring" } else { "rings" };
         let (to, from) = (connection.outward().len(), connection.inward().len());
         let size =

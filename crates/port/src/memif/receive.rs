@@ -5,6 +5,7 @@
 //! [`ring`](super::ring) for what is in a ring.
 
 use std::{
+    os::fd::OwnedFd,
     sync::{
         Arc,
         atomic::{Ordering, fence},
@@ -24,7 +25,7 @@ use crate::{
     counters::{Counters, DropReason},
     error::PortError,
     fill::{Fill, fill},
-    peer::event::Gathered,
+    peer::event::{self, Gathered},
     port::{Interest, Receive, Wake},
 };
 
@@ -52,6 +53,8 @@ pub(super) struct InwardRing {
     lane: Arc<Lane>,
     /// The next descriptor to look at.
     next: u16,
+    /// Up to where descriptors are known to be ours to look at.
+    end: u16,
     /// The ring's interrupt, and the handover's event.
     wake: Gathered,
     /// Whether the peer was asked for interrupts.
@@ -75,6 +78,7 @@ impl InwardRing {
             connection: Arc::clone(connection),
             lane: Arc::clone(lane),
             next: 0,
+            end: 0,
             wake,
             armed: false,
             last: lane.ring.size(),
@@ -198,18 +202,25 @@ impl InwardRing {
         frame: &mut Frame,
         counters: &Counters,
     ) -> Result<usize, Fault> {
-        let available = self.available()?;
+        // The peer's count comes from another processor: not to be looked at while there is enough.
+        let mut available = self.end.wrapping_sub(self.next);
+        if usize::from(available) < frame.room() {
+            available = self.available()?;
+            self.end = self.next.wrapping_add(available);
+        }
         if let Some(posted) = &mut self.posted {
-            let (ring, end) = (&self.lane.ring, self.next.wrapping_add(available));
+            let (ring, end) = (&self.lane.ring, self.end);
             let taken = posted.collect(ring, &mut self.next, end, frame, pool, counters);
             posted.post(ring, pool);
+            if taken == Ok(0) {
+                self.end = self.next;
+            }
             return taken;
         }
         if available == 0 {
             return Ok(0);
         }
-        let mut at = self.next;
-        let end = at.wrapping_add(available);
+        let (mut at, end) = (self.next, self.end);
         let mut received = 0;
         while at != end && frame.room() > 0 {
             let mut list = [ForeignBytes::default(); BATCH];
@@ -232,6 +243,10 @@ impl InwardRing {
             }
         }
         self.release(at);
+        if received == 0 {
+            // The first may go on behind what is known of.
+            self.end = self.next;
+        }
         Ok(received)
     }
 
@@ -304,8 +319,14 @@ impl MemifReceive {
             ring.last = ring.last.saturating_sub(count as u16);
             return count;
         }
+        let control = self.control();
         self.handover.exchange(&mut self.ring, &mut self.seen);
+        control.iter().for_each(|control| event::set(control));
         0
+    }
+
+    fn control(&self) -> Option<Arc<OwnedFd>> {
+        self.ring.as_ref().map(|ring| ring.connection.control())
     }
 
     #[cold]
@@ -315,7 +336,9 @@ impl MemifReceive {
         if let Some(ring) = &self.ring {
             ring.connection.report(fault);
         }
+        let control = self.control();
         self.handover.leave(&mut self.ring);
+        control.iter().for_each(|control| event::set(control));
     }
 }
 

@@ -352,6 +352,12 @@ impl Connection {
         }
     }
 
+    /// What the negotiator is woken by when a worker has left something for it to do away with: it may
+    /// have nothing else to do for long. Not through the connection, of which the worker then has nothing.
+    pub(super) fn control(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.control)
+    }
+
     /// What is wrong with the peer, if anything is.
     pub(super) fn fault(&self) -> Option<Fault> {
         let broken = || self.regions.iter().any(|region| region.is_broken());

@@ -5,7 +5,8 @@
 //! than one buffer continues in the next. Indices move once per call, behind whole packets.
 
 use std::{
-    sync::{Arc, Mutex, TryLockError, atomic::Ordering},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError, TryLockError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -20,6 +21,7 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
+    peer::event,
     port::{Transmit, Wake},
 };
 
@@ -45,6 +47,8 @@ pub(super) struct OutwardRing {
     lane: Arc<Lane>,
     /// The next descriptor to write.
     next: u16,
+    /// The peer's count, as it was when it was looked at last: its line comes from another processor.
+    theirs: u16,
     /// Most descriptors that have been free at a time: all that the peer ever has for us.
     most_free: u16,
     /// Packets that the peer reads where they are, where they are not copied.
@@ -74,6 +78,8 @@ struct Burst {
     bytes: u64,
     /// Whether there was no place for the next.
     full: bool,
+    /// Whether all descriptors that are free are looked at, not only those known before.
+    all: bool,
     fault: Option<Fault>,
 }
 
@@ -96,25 +102,37 @@ impl OutwardRing {
             connection: Arc::clone(connection),
             lane: Arc::clone(lane),
             next: 0,
+            theirs: 0,
             most_free: 0,
             sent,
         }
     }
 
-    /// Descriptors we may write now.
+    /// Descriptors that are free if the peer's count is that; `None` when it cannot be.
     #[inline]
-    fn free(&mut self) -> Result<u16, Fault> {
+    fn free_by(&self, theirs: u16) -> Option<u16> {
         let size = self.lane.ring.size();
-        let role = self.connection.role;
-        // Acquire: pairs with the peer's release behind what it has read or given.
-        let theirs = self.lane.ring.theirs(role).load(Ordering::Acquire);
-        let free = match role {
+        match self.connection.role {
             // In between are packets that the server has not taken yet.
             Role::Client => size.checked_sub(self.next.wrapping_sub(theirs)),
             // In between are buffers that the client has given.
             Role::Server => Some(theirs.wrapping_sub(self.next)).filter(|&free| free <= size),
-        };
-        let free = free.ok_or(Fault::Index)?;
+        }
+    }
+
+    /// Descriptors we may write now, as far as is known.
+    #[inline]
+    fn known(&self) -> u16 {
+        self.free_by(self.theirs).unwrap_or(0)
+    }
+
+    /// All descriptors we may write now.
+    #[inline]
+    fn free(&mut self) -> Result<u16, Fault> {
+        // Acquire: pairs with the peer's release behind what it has read or given.
+        let theirs = self.lane.ring.theirs(self.connection.role).load(Ordering::Acquire);
+        let free = self.free_by(theirs).ok_or(Fault::Index)?;
+        self.theirs = theirs;
         self.most_free = self.most_free.max(free);
         Ok(free)
     }
@@ -134,16 +152,24 @@ impl OutwardRing {
     #[inline]
     fn burst(&mut self, pool: &PoolCache, frame: &Frame, counters: &Counters) -> Burst {
         let mut burst = Burst { at: self.next, ..Burst::default() };
-        match self.free() {
-            Ok(free) => {
-                let end = self.next.wrapping_add(free);
-                while burst.done < frame.len() && !burst.full && burst.fault.is_none() {
-                    self.put_some(&mut burst, end, pool, frame, counters);
+        let mut free = self.known();
+        loop {
+            if burst.full || usize::from(free) < frame.len() {
+                burst.all = true;
+                match self.free() {
+                    Ok(all) => (free, burst.full) = (all, false),
+                    Err(fault) => burst.fault = Some(fault),
                 }
             }
-            Err(fault) => burst.fault = Some(fault),
+            let end = self.next.wrapping_add(free);
+            while burst.done < frame.len() && !burst.full && burst.fault.is_none() {
+                self.put_some(&mut burst, end, pool, frame, counters);
+            }
+            // One that takes several may have found no place among those that were known.
+            if !burst.full || burst.all {
+                return burst;
+            }
         }
-        burst
     }
 
     /// Copies those that have a buffer each, of some buffers that are looked at together; and one that
@@ -198,6 +224,7 @@ impl OutwardRing {
         let free = end.wrapping_sub(burst.at);
         match self.put_chain(&mut burst.at, free, packet) {
             Put::Sent => burst.sent(packet),
+            Put::TooLong if !burst.all => burst.full = true,
             Put::TooLong => {
                 counters.dropped(DropReason::TooLong, 1);
                 burst.done += 1;
@@ -259,7 +286,7 @@ impl OutwardRing {
         counters: &Counters,
     ) -> Result<usize, Fault> {
         let OutwardRing { lane, next, sent: Some(sent), .. } = self else { return Ok(0) };
-        let outstanding = sent.reap(&lane.ring, pool)?;
+        let outstanding = sent.reap_some(&lane.ring, frame.len(), pool)?;
         let count = frame.len().min(usize::from(lane.ring.size() - outstanding));
         let mut to = *next;
         sent.lend(&lane.ring, &mut to, (frame, count), pool, counters);
@@ -307,7 +334,23 @@ impl MemifTransmit {
     #[cold]
     #[inline(never)]
     fn change(&mut self) {
+        let control = self.control();
         self.handover.exchange(&mut self.ring, &mut self.seen);
+        control.iter().for_each(|control| event::set(control));
+    }
+
+    /// The ring is of no use any more.
+    #[cold]
+    #[inline(never)]
+    fn leave(&mut self) {
+        let control = self.control();
+        self.handover.leave(&mut self.ring);
+        control.iter().for_each(|control| event::set(control));
+    }
+
+    fn control(&self) -> Option<Arc<OwnedFd>> {
+        let ring = self.ring.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(ring.connection.control())
     }
 
     /// Nobody is there to take packets.
@@ -326,6 +369,11 @@ impl Transmit for MemifTransmit {
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         if self.handover.has_changed(self.seen) {
             self.change();
+            if self.handover.has_changed(self.seen) {
+                // The negotiator was in the way: a peer that is there is not to miss these.
+                self.full = true;
+                return Ok(0);
+            }
         }
         self.full = false;
         let Some(shared) = &self.ring else { return Ok(self.refuse(pool, frame)) };
@@ -343,7 +391,7 @@ impl Transmit for MemifTransmit {
             let Err(fault) = lent else { return Ok(lent.unwrap_or(0)) };
             ring.connection.report(fault);
             drop(ring);
-            self.handover.leave(&mut self.ring);
+            self.leave();
             return Ok(0);
         }
         let burst = ring.burst(pool, frame, &self.counters);
@@ -357,7 +405,7 @@ impl Transmit for MemifTransmit {
         }
         pool.give_front(frame, burst.done);
         if burst.fault.is_some() {
-            self.handover.leave(&mut self.ring);
+            self.leave();
         }
         self.full = burst.full;
         Ok(burst.done)

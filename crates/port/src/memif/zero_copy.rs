@@ -114,6 +114,10 @@ impl Drop for Lent {
     }
 }
 
+/// The most places of a ring whose buffers are not given or taken back at once, so that lines with counts
+/// and descriptors go from one side to the other less often.
+const LATER: u16 = 128;
+
 /// Where the buffers of a ring wait that no worker uses any more, until the connection is over.
 #[derive(Debug, Default)]
 pub(super) struct Parked(Mutex<Option<Lent>>);
@@ -158,12 +162,13 @@ impl Posted {
         self.lent.as_ref().map_or(0, Lent::count)
     }
 
-    /// Gives the peer buffers for all places of the ring, as far as there are free ones.
+    /// Gives the peer buffers for all places of the ring, as far as there are free ones, once enough are
+    /// missing.
     #[inline]
     pub(super) fn post(&mut self, ring: &Ring, pool: &mut PoolCache) {
         let Posted { lent: Some(lent), capacity, scratch } = self else { return };
         let missing = ring.size() - lent.count();
-        if missing == 0 {
+        if missing == 0 || missing < (ring.size() / 4).min(LATER / 4) {
             return;
         }
         let descriptors = ring.descriptors();
@@ -317,6 +322,20 @@ impl Sent {
         if let Some(lent) = self.lent.take() {
             at.park(lent);
         }
+    }
+
+    /// As [`Sent::reap`], if there are many, or else no place for so many more.
+    #[inline]
+    pub(super) fn reap_some(
+        &mut self,
+        ring: &Ring,
+        more: usize,
+        pool: &mut PoolCache,
+    ) -> Result<u16, Fault> {
+        let count = self.lent.as_ref().map_or(0, Lent::count);
+        let most = (ring.size() / 2).min(LATER);
+        let waits = count < most && usize::from(ring.size() - count) >= more;
+        if waits { Ok(count) } else { self.reap(ring, pool) }
     }
 
     /// Takes back what the peer has read; returns how many it has yet.

@@ -347,8 +347,9 @@ impl DriverSession {
             let events = self.places.inward[pair].events();
             events.add(&call).map_err(|error| error.to_string())?;
             self.calls.push(call);
-            self.places.inward[pair].put(Some(inward));
+            // This first: who answers the first packet that comes in has a way for the answer.
             self.places.outward[pair].put(Some(outward));
+            self.places.inward[pair].put(Some(inward));
             // It may have looked before there were buffers.
             kicks.iter().for_each(|kick| kick.raise());
             self.kicks.extend(kicks);
