@@ -280,10 +280,34 @@ fn a_device_without_a_core_of_its_own_is_refused() {
     }
 }
 
+/// The workers are processes, which this program starts from itself.
+#[test]
+fn packets_are_handed_over_to_processes_of_this_program() {
+    let measure = |repetition: u32| -> Value {
+        let point = r#""kind": "cluster", "way": "processes", "work": 100, "duration_ms": 40"#;
+        let spec = format!(r#"{{{point}, "repetition": {repetition}}}"#);
+        serde_json::from_slice(&succeed(&["point", &spec]).stdout).unwrap()
+    };
+    // Where others have the cores all the time no packet comes through.
+    let mut records = (0..20).map(measure);
+    let record = records.find(|record| record["outcome"] != "void").unwrap();
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        assert_eq!(record["outcome"], "unsupported", "{record}");
+        return;
+    }
+    assert_eq!(record["outcome"], "measured", "{record}");
+    let figure = |name: &str| record["values"][name].as_f64().unwrap();
+    assert!(figure("pps") > 0.0 && figure("hand_over_share") > 0.0, "{record}");
+    let parts = figure("rho_polling_percent_per_gbit") + figure("rho_hand_over_percent_per_gbit");
+    assert!(parts < figure("rho_percent_per_gbit"), "{record}");
+}
+
 #[test]
 fn experiments_are_listed_with_points_that_are_points() {
     let listed = text(&succeed(&["list"]).stdout);
-    for name in ["burst", "io-cost", "walk", "latency", "elements", "inline", "batch-case"] {
+    for name in
+        ["burst", "io-cost", "walk", "latency", "elements", "inline", "cluster", "batch-case"]
+    {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
     }
     let points = text(&succeed(&["list", "burst", "--quick", "--format", "json"]).stdout);

@@ -17,6 +17,8 @@ pub(crate) use run::{LabList, LabPoint, LabRun};
 /// Name of the command that [`LabCommand::Measure`] is, which this program gives
 /// itself.
 pub(crate) const MEASURE: &str = "measure";
+/// The same of [`LabCommand::Work`].
+pub(crate) const WORK: &str = "work";
 
 /// Measure what this machine and devices can do
 #[derive(Debug, Args)]
@@ -43,6 +45,12 @@ pub(crate) enum LabCommand {
     /// Measure specs from standard input, for a process that guards this one
     #[command(name = MEASURE, hide = true)]
     Measure,
+    /// Be handed packets, by a process that measures that
+    #[command(name = WORK, hide = true)]
+    Work {
+        /// What is to be done, as JSON.
+        task: String,
+    },
     List(LabList),
     Ndr(Ndr),
     Loss(Loss),

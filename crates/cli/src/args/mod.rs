@@ -35,7 +35,7 @@ pub(crate) use connections::{Answered, Connections};
 pub(crate) use graph::{Call, Check, Elements, GraphFormat, ReferenceFormat, Run};
 pub(crate) use lab::{
     BackToBack, Bench, Calibrate, Compare, Form, Format, Known, Lab, LabCommand, LabList, LabPoint,
-    LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs,
+    LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs, WORK,
 };
 pub(crate) use plan::Plan;
 pub(crate) use switch::{

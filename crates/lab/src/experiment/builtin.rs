@@ -16,6 +16,7 @@ const TEXTS: &[&str] = &[
     include_str!("../../experiments/clock.toml"),
     include_str!("../../experiments/cores.toml"),
     include_str!("../../experiments/pipeline.toml"),
+    include_str!("../../experiments/cluster.toml"),
     include_str!("../../experiments/ring-size.toml"),
     include_str!("../../experiments/vector.toml"),
     include_str!("../../experiments/elements.toml"),

@@ -5,6 +5,7 @@
 //! made once; another takes its place when it was ended or has died.
 
 use std::{
+    ffi::OsString,
     io::{self, BufRead as _, BufReader, Write as _},
     os::unix::process::CommandExt as _,
     process::{Child, ChildStdin, Command, Stdio},
@@ -28,16 +29,17 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Answers specs on standard input, one a line, with what came of them, elements
-/// being those of `library`: the other end of [`Guarded`]. Ends with its standard input, and with the process
+/// being those of `library` and processes that work started by the words of `worker`
+/// ([`Bench::with_worker`]): the other end of [`Guarded`]. Ends with its standard input, and with the process
 /// that started it.
 ///
 /// # Errors
 ///
 /// When a line is no spec, or standard input or output fail.
-pub fn serve(library: Library) -> io::Result<()> {
+pub fn serve(library: Library, worker: Vec<OsString>) -> io::Result<()> {
     // In the middle of a point, too.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let bench = Bench::new(library);
+    let bench = Bench::new(library).with_worker(worker);
     for line in io::stdin().lock().lines() {
         let spec = Spec::parse(&line?).map_err(io::Error::other)?;
         let mut answer = serde_json::to_vec(&bench.measure(&spec))?;

@@ -7,6 +7,7 @@
 //! nothing is [`Outcome::Void`].
 
 mod application;
+mod cluster;
 mod element;
 mod example;
 mod forward;
@@ -25,6 +26,7 @@ mod work;
 
 use std::{
     any::Any,
+    ffi::OsString,
     sync::{Mutex, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -36,6 +38,7 @@ use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 
 use self::network::Network;
 pub use self::{
+    cluster::work,
     guarded::{ALLOWANCE, Guarded, serve},
     probes::{classes as element_classes, depends_on_arguments, has_probe},
 };
@@ -81,6 +84,8 @@ pub struct Bench {
     /// The elements that configurations are made of.
     library: Library,
     cpu: Cpu,
+    /// The words of a command that, with a task behind them, starts a process which [works](work).
+    worker: Vec<OsString>,
     calm: Mutex<Calm>,
     /// Whether the pace of undisturbed cores is known from before.
     knows_pace: bool,
@@ -103,7 +108,14 @@ impl Bench {
     pub fn new(library: Library) -> Bench {
         cycles_per_second();
         let (calm, network) = (Mutex::default(), OnceLock::new());
-        Bench { library, cpu: Cpu::inspect(), calm, knows_pace: false, network }
+        let (cpu, worker) = (Cpu::inspect(), Vec::new());
+        Bench { library, cpu, worker, calm, knows_pace: false, network }
+    }
+
+    /// Knows how to start processes that are handed packets: a program and its first arguments, to which
+    /// one is added that is for [`work`].
+    pub fn with_worker(self, worker: Vec<OsString>) -> Bench {
+        Bench { worker, ..self }
     }
 
     /// The elements that configurations are made of.
@@ -203,6 +215,7 @@ impl Bench {
             Kind::Graph(graph) => graph::measure(&self.library, graph, spec),
             Kind::Element(element) => element::measure(&self.library, element, spec),
             Kind::Pipeline(pipeline) => pipeline::measure(self, pipeline, spec),
+            Kind::Cluster(point) => cluster::measure(self, point, spec),
             Kind::Walk(walk) => instrument::walk(walk, spec),
             Kind::Load(load) => instrument::load(load, spec),
             Kind::PollRate(poll) => poll_rate::measure(poll, spec),

@@ -84,7 +84,12 @@ fn what_needs_two_cores_is_unsupported_on_one() {
     let _one = ONE.lock();
     let mut bench = bench();
     bench.cpu.allowed.truncate(1);
-    for text in [r#"{"kind": "latency"}"#, r#"{"kind": "pipeline"}"#] {
+    for text in [
+        r#"{"kind": "latency"}"#,
+        r#"{"kind": "pipeline"}"#,
+        r#"{"kind": "cluster"}"#,
+        r#"{"kind": "cluster", "way": "threads", "cores": 1}"#,
+    ] {
         let (outcome, reason, _) = bench.measure(&Spec::parse(text).unwrap());
         assert_eq!(outcome, Outcome::Unsupported, "{text}: {reason:?}");
         assert_eq!(reason.unwrap(), "2 threads need as many cores, and there are 1");
@@ -156,6 +161,43 @@ fn a_pipeline_of_two_cores_ends() {
         // Void where the other thread has not run in so short a time.
         assert!(outcome != Outcome::Unsupported || reason.unwrap().contains("cores"));
     }
+}
+
+/// The same of what several threads do: where others have the cores all the time it is void.
+fn measured_at_last(point: &str) -> Values {
+    let _one = ONE.lock();
+    for repetition in 0..50 {
+        let text = format!(r#"{{{point}, "repetition": {repetition}}}"#);
+        let (outcome, reason, values) = bench().measure(&Spec::parse(&text).unwrap());
+        if outcome == Outcome::Measured {
+            return values;
+        }
+        let reason = reason.unwrap();
+        let is_busy = ["no packet came through", "no core's time was taken"];
+        assert!(outcome == Outcome::Void && is_busy.contains(&reason.as_str()), "{reason}");
+    }
+    panic!("{point}: no packet came through in any of fifty times");
+}
+
+/// Who does everything has nobody to hand over to and nothing to wait for; a receiver has.
+#[test]
+fn time_is_said_to_be_for_polling_and_for_handing_over() {
+    let values =
+        measured_at_last(r#""kind": "cluster", "cores": 1, "work": 100, "duration_ms": 5"#);
+    assert_eq!((values[value::POLLING], values[value::HAND_OVER]), (0.0, 0.0));
+    assert!(values[value::RHO] > 0.0 && values[value::CYCLES] >= 100.0, "{values:?}");
+    let bench = bench();
+    if bench.cpu.allowed.len() < 2 {
+        return;
+    }
+    let values =
+        measured_at_last(r#""kind": "cluster", "way": "threads", "work": 100, "duration_ms": 30"#);
+    assert!(values[value::POLLING] > 0.0 && values[value::HAND_OVER] > 0.0, "{values:?}");
+    let parts = values[value::RHO_POLLING] + values[value::RHO_HAND_OVER];
+    assert!(parts < values[value::RHO], "{values:?}");
+    let (outcome, why) = reason(r#"{"kind": "cluster", "way": "processes"}"#);
+    assert_eq!(outcome, Outcome::Unsupported);
+    assert_eq!(why, "it is not known what program is a worker");
 }
 
 #[test]

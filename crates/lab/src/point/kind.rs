@@ -23,6 +23,8 @@ pub enum Kind {
     Element(Element),
     /// A receiver, and workers it hands packets to.
     Pipeline(Pipeline),
+    /// The same work run to completion, and handed over to threads or to processes.
+    Cluster(Cluster),
     /// A walk along a list in memory.
     Walk(Walk),
     /// Cycles burnt, asked for and measured.
@@ -47,6 +49,7 @@ impl Kind {
             Kind::Graph(_) => "graph",
             Kind::Element(_) => "element",
             Kind::Pipeline(_) => "pipeline",
+            Kind::Cluster(_) => "cluster",
             Kind::Walk(_) => "walk",
             Kind::Load(_) => "load",
             Kind::PollRate(_) => "poll-rate",
@@ -327,6 +330,52 @@ impl Default for Pipeline {
             work: 0,
             touch: Touch::default(),
             slots: 1024,
+        }
+    }
+}
+
+/// Who does what for a packet.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Each core everything.
+    #[default]
+    Completion,
+    /// One core receives and hands over to threads on the others.
+    Threads,
+    /// One core receives and hands over to processes on the others.
+    Processes,
+}
+
+/// Parameters of [`Kind::Cluster`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cluster {
+    /// Who does what.
+    pub way: Way,
+    /// Cores in all, the receiver's included.
+    pub cores: u32,
+    /// Most packets at once, 1 to 2048.
+    pub burst: u32,
+    /// Bytes of a frame.
+    pub frame: u32,
+    /// Cycles burnt per packet.
+    pub work: u32,
+    /// What is done with a packet's bytes.
+    pub touch: Touch,
+}
+
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster {
+            way: Way::default(),
+            cores: 2,
+            burst: 32,
+            frame: 64,
+            work: 0,
+            touch: Touch::default(),
         }
     }
 }

@@ -15,8 +15,9 @@ use serde_json::{Map, Value};
 
 pub use key::Key;
 pub use kind::{
-    Arguments, BatchCase, Case, Destinations, Driver, Element, Forward, Graph, Idle, Inline,
-    InlinePath, Kind, Latency, Load, Pages, Pipeline, Placement, PollRate, Side, Touch, Walk,
+    Arguments, BatchCase, Case, Cluster, Destinations, Driver, Element, Forward, Graph, Idle,
+    Inline, InlinePath, Kind, Latency, Load, Pages, Pipeline, Placement, PollRate, Side, Touch,
+    Walk, Way,
 };
 pub use record::{Outcome, Record, Values};
 

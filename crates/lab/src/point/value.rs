@@ -3,14 +3,15 @@
 //! Whoever measures a point and whoever reads it take the names from here.
 
 /// Packets per second that came out: of `forward`, `receive`, `transmit`,
-/// `graph`, `pipeline`, `poll-rate`, `latency` and `batch-case`; in both
+/// `graph`, `pipeline`, `cluster`, `poll-rate`, `latency` and `batch-case`; in both
 /// directions and of all workers together.
 pub const RATE: &str = "pps";
 /// Packets per second that were offered: of `latency` and `inline`.
 pub const OFFERED: &str = "offered_pps";
 /// Cycles of a worker per packet, waiting not included: of `forward`,
 /// `receive`, `transmit`, `graph`, `pipeline`, `poll-rate` and `batch-case`;
-/// of `element`, what the element alone takes.
+/// of `element`, what the element alone takes; of `cluster`, what passes from
+/// one packet to the next.
 pub const CYCLES: &str = "cycles_per_packet";
 /// Mean packets of a burst or frame that was not empty: of `forward`,
 /// `receive`, `transmit`, `graph`, `poll-rate` and `latency`.
@@ -35,8 +36,20 @@ pub const HIGHEST: &str = "highest_pps";
 /// The share of packets that did not come out: of `latency` and `inline`.
 pub const LOST: &str = "lost_share";
 /// Processor time of all workers in shares of one core: of `pipeline`,
-/// `poll-rate` and `latency`.
+/// `cluster`, `poll-rate` and `latency`.
 pub const BUSY: &str = "busy_share";
+/// The share of all cores' time that goes by in looks for packets where there
+/// are none, and for room: of `cluster`.
+pub const POLLING: &str = "polling_share";
+/// The share that giving packets to other cores takes, and taking them: of
+/// `cluster`.
+pub const HAND_OVER: &str = "hand_over_share";
+/// Percent of a core's time for each Gbit/s: of `cluster`.
+pub const RHO: &str = "rho_percent_per_gbit";
+/// The part of it that is [`POLLING`].
+pub const RHO_POLLING: &str = "rho_polling_percent_per_gbit";
+/// The part of it that is [`HAND_OVER`].
+pub const RHO_HAND_OVER: &str = "rho_hand_over_percent_per_gbit";
 /// The rate of the cycle counter: of every point.
 pub const COUNTER: &str = "tsc_hz";
 /// Cycles of the engine itself per packet: of `graph` and `element`.

@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Lab, library: &Library) -> Result<()> {
         LabCommand::Run(args) => run::run(args),
         LabCommand::Point(args) => point::run(args),
         LabCommand::Measure => point::answer(library),
+        LabCommand::Work { task } => point::work(task),
         LabCommand::List(args) => list::run(args),
         LabCommand::Calibrate(args) => calibrate::run(args),
         LabCommand::Report(args) => report::run(args),

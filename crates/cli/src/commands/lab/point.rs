@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{self, Read},
+    io::{self, Read, Write as _},
     process::Command,
 };
 
@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result};
 use linerate_graph::Library;
 use linerate_lab::{
     machine::Description,
-    measure::{ALLOWANCE, Guarded, serve},
+    measure::{self, ALLOWANCE, Guarded, serve},
     point::{Record, Spec},
     store::{Store, read},
 };
 
 use super::run::print;
 use crate::{
-    args::{LabPoint, MEASURE},
+    args::{LabPoint, MEASURE, WORK},
     exit::cannot_read,
 };
 
@@ -56,7 +56,15 @@ pub(super) fn guarded() -> Result<Guarded> {
 
 /// The other process.
 pub(super) fn answer(library: &Library) -> Result<()> {
-    Ok(serve(library.clone())?)
+    let program = env::current_exe().context("this program has no path")?;
+    let worker = vec![program.into(), "lab".into(), WORK.into()];
+    Ok(serve(library.clone(), worker)?)
+}
+
+/// A process that the other one hands packets to.
+pub(super) fn work(task: &str) -> Result<()> {
+    let account = measure::work(task)?;
+    Ok(writeln!(io::stdout(), "{account}")?)
 }
 
 /// The JSON text: the argument itself, a file's, or standard input's.

@@ -36,6 +36,8 @@ pub(super) fn figures(records: &[Record], calibrated: &Calibrated) -> Vec<Figure
         latency::processor(records),
         forwarding::poll_rate(records),
         workers::pipeline(records),
+        workers::hand_over(records),
+        workers::hand_over_cost(records),
         workers::workers(records),
         forwarding::slots(records),
         graphs::inline(records),

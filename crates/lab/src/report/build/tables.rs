@@ -235,7 +235,8 @@ fn residuals(driver: &str, residuals: &[Residual]) -> Table {
 }
 
 pub(super) fn published(records: &[Record], calibrated: &Calibrated) -> Vec<Table> {
-    vec![costs(calibrated), fits(calibrated), rho(records)]
+    let tables = [costs(calibrated), fits(calibrated), rho(records)];
+    tables.into_iter().chain(hand_over(records)).collect()
 }
 
 fn costs(calibrated: &Calibrated) -> Table {
@@ -299,6 +300,10 @@ fn rho(records: &[Record]) -> Table {
                     this.frame,
                 )
             }
+            Kind::Cluster(this) if this.work == 0 && this.burst == 32 => {
+                let Some(busy) = record.value(value::BUSY) else { continue };
+                (format!("{}, {} cores", words(&this.way), this.cores), busy, this.frame)
+            }
             _ => continue,
         };
         let bits = PacketsPerSecond::new(rate).bits(Bytes::new(frame.into()));
@@ -311,6 +316,42 @@ fn rho(records: &[Record]) -> Table {
         }
     }
     table
+}
+
+/// What a core's time goes to, by who does what for a packet; `None` where that was not measured.
+fn hand_over(records: &[Record]) -> Option<Table> {
+    const FIGURES: [&str; 4] = [value::RATE, value::RHO, value::RHO_POLLING, value::RHO_HAND_OVER];
+    let columns = ["how", "throughput", "%/Gbit/s", "polling", "handing over"];
+    let caption = "A core's time for each Gbit/s of frames, without preamble and gap, and what of it is \
+                   looking in vain, or waiting for room, and what is giving packets to others and taking \
+                   them. Medians.";
+    let title = "Run to completion, threads, processes";
+    let mut table = Table::new("hand-over", title, caption, &columns);
+    let mut found: BTreeMap<_, [Vec<f64>; 4]> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.is_measured()) {
+        let Kind::Cluster(this) = &record.spec.kind else { continue };
+        let how = (this.work, this.burst, this.cores, words(&this.touch), this.way);
+        let figures = found.entry(how).or_default();
+        for (values, name) in figures.iter_mut().zip(FIGURES) {
+            values.extend(record.value(name));
+        }
+    }
+    for ((work, burst, cores, touch, way), figures) in &mut found {
+        let medians = figures.each_mut().map(|values| {
+            values.sort_by(f64::total_cmp);
+            linerate_model::quantile(values, 0.5)
+        });
+        let [Some(rate), Some(all), Some(polling), Some(handing_over)] = medians else { continue };
+        let touch = if touch == "none" { String::new() } else { format!(", {touch} touched") };
+        table.push([
+            format!("{}, {cores} cores, burst {burst}, load {work}{touch}", words(way)),
+            PacketsPerSecond::new(rate).to_string(),
+            number(all),
+            number(polling),
+            number(handing_over),
+        ]);
+    }
+    (!found.is_empty()).then_some(table)
 }
 
 /// What has no figures, and why.

@@ -2,7 +2,7 @@
 
 use super::rate;
 use crate::{
-    point::{Driver, Forward, Kind as Point, Pipeline, Record, Touch, value},
+    point::{Cluster, Driver, Forward, Kind as Point, Pipeline, Record, Touch, value},
     report::{
         Axis, Figure, Scale,
         build::{names::words, sweep::Sweep},
@@ -37,6 +37,46 @@ pub(super) fn pipeline(records: &[Record]) -> Option<Figure> {
         _ => None,
     });
     sweep.done("One thread receives and hands over, or all do everything.")
+}
+
+/// Throughput against the load of a packet, by who does what for it.
+pub(super) fn hand_over(records: &[Record]) -> Option<Figure> {
+    let x = Axis::decimal("load (cycles/packet)", Scale::Linear);
+    let title = "Run to completion, and hand-over to threads and to processes";
+    let mut sweep = Sweep::new(records, "hand-over", title, x, rate());
+    sweep.plain(value::RATE, of_cluster);
+    sweep.done(
+        "As many cores do everything for their packets, or one of them receives and hands over to the \
+         others.",
+    )
+}
+
+/// What a core's time goes to there.
+pub(super) fn hand_over_cost(records: &[Record]) -> Option<Figure> {
+    let x = Axis::decimal("load (cycles/packet)", Scale::Linear);
+    let y = Axis::decimal("a core's time (%/Gbit/s)", Scale::Linear);
+    let title = "Processor time for polling and for handing over";
+    let mut sweep = Sweep::new(records, "hand-over-cost", title, x, y);
+    for (part, name) in [
+        ("polling", value::RHO_POLLING),
+        ("handing over", value::RHO_HAND_OVER),
+        ("all", value::RHO),
+    ] {
+        sweep.plain(name, |point| {
+            let (group, load) =
+                of_cluster(point).filter(|(group, _)| group.ends_with("burst 32"))?;
+            Some((format!("{group}, {part}"), load))
+        });
+    }
+    sweep.done("Of 64-byte frames, without preamble and gap.")
+}
+
+/// The series and place of a point that differs from the usual ones in burst and load alone.
+fn of_cluster(point: &Point) -> Option<(String, f64)> {
+    let Point::Cluster(this) = point else { return None };
+    let Cluster { way, burst, work, .. } = *this;
+    let usual = Cluster { way, burst, work, ..Cluster::default() };
+    (usual == *this).then(|| (format!("{}, burst {burst}", words(&way)), work.into()))
 }
 
 pub(super) fn workers(records: &[Record]) -> Option<Figure> {
