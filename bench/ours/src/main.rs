@@ -5,6 +5,7 @@
 //! so that an instruction counter can be put around it.
 #![forbid(unsafe_code)]
 
+mod client;
 mod consume;
 mod exact;
 mod forward;
@@ -26,6 +27,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Case {
+    /// Sends and counts packets as a program on a switch.
+    Client(client::Args),
     /// Counts packets as a program on a cluster.
     Consume(consume::Args),
     /// Looks up keys in a table of exact matches.
@@ -48,6 +51,7 @@ enum Case {
 
 fn main() -> Result<()> {
     let line = match Cli::parse().case {
+        Case::Client(args) => client::run(&args)?,
         Case::Consume(args) => consume::run(&args)?,
         Case::Exact(args) => exact::run(&args)?,
         Case::Forward(args) => forward::run(&args)?,

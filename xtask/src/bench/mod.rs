@@ -4,7 +4,7 @@
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
 //! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
-//!   [`plan`], [`mod@reference`] and [`shared`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//!   [`plan`], [`mod@reference`], [`shared`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
@@ -34,6 +34,7 @@ mod results;
 mod routers;
 mod row;
 mod shared;
+mod switch;
 mod undo;
 mod updates;
 mod veth;
@@ -62,7 +63,8 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
                                of those in a folder or a list, on captures
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine
-  cargo xtask bench shared     memory shared with testpmd: ours in the place of another testpmd")]
+  cargo xtask bench shared     memory shared with testpmd: ours in the place of another testpmd
+  cargo xtask bench switch     a switch between four programs, beside Open vSwitch")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -92,6 +94,8 @@ enum Command {
     Reference(reference::Args),
     /// Measure ports in memory that is shared with another process, beside DPDK's, in turns.
     Shared(shared::Args),
+    /// Measure a switch between four programs, beside Open vSwitch, in turns.
+    Switch(switch::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -107,5 +111,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Plan(args) => plan::run(args),
         Command::Reference(args) => reference::run(args),
         Command::Shared(args) => shared::run(args),
+        Command::Switch(args) => switch::run(args),
     }
 }

@@ -1,5 +1,5 @@
 //! The frameworks measurements compare with: DPDK's testpmd, plain C loops on DPDK's libraries,
-//! a forwarder on libpcap, and a program that the kernel balances to.
+//! a forwarder on libpcap, a program that the kernel balances to, and Open vSwitch.
 //!
 //! This module installs, compiles, starts, reads and stops them, so that a measurement can
 //! alternate between them and ours. It does not measure anything of ours and prints no tables.
@@ -9,6 +9,7 @@
 
 mod c_programs;
 mod memory;
+pub(crate) mod open_vswitch;
 mod packages;
 mod process;
 mod terminal;
@@ -16,6 +17,7 @@ mod testpmd;
 
 pub(crate) use c_programs::{OpCase, PcapOptions, Programs};
 pub(crate) use memory::Memory;
+pub(crate) use open_vswitch::OpenVswitch;
 pub(crate) use packages::{Peer, ensure};
 pub(crate) use process::{Process, command_in};
 pub(crate) use testpmd::{Mode, Ports, Testpmd, start_time};

@@ -1,7 +1,7 @@
 //! A forwarder's process: started where it belongs, gone and swept up after when dropped.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, fs};
@@ -49,6 +49,11 @@ impl Process {
     /// Its standard output, once.
     pub(crate) fn output(&self) -> Result<ChildStdout> {
         lock(&self.child).stdout.take().context("a program without standard output")
+    }
+
+    /// Its standard input, once.
+    pub(crate) fn input(&self) -> Result<ChildStdin> {
+        lock(&self.child).stdin.take().context("a program without standard input")
     }
 
     /// Waits for its end.

@@ -1,0 +1,190 @@
+//! Open vSwitch with DPDK's ports, its datapath in user space.
+//!
+//! Debian's program with DPDK would take the place of the one without, which other measurements use:
+//! so its package is only unpacked, into the target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::{FORWARDING_CORE, MAIN_CORE, Memory, Process};
+use crate::bench::undo::{Undo, unique_name};
+use crate::shell;
+
+/// The package, and its program.
+const PACKAGE: &str = "openvswitch-switch-dpdk";
+const PROGRAM: &str = "usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+/// Programs and the table of contents of its database, of a package that is installed.
+const TOOLS: [&str; 4] = ["ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl"];
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// Seconds for it to answer.
+const PATIENCE: &str = "--timeout=20";
+
+/// The program, if it can be had here; else why not.
+pub(crate) fn provide() -> Result<PathBuf> {
+    let missing = TOOLS.iter().find(|tool| linerate_testlab::programs::find(tool).is_none());
+    if let Some(tool) = missing {
+        bail!("Open vSwitch is not available: no {tool}: cargo xtask peers installs it");
+    }
+    let installed = Path::new("/").join(PROGRAM);
+    if installed.exists() {
+        return Ok(installed);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let folder = PathBuf::from(target).join("peers").join(PACKAGE);
+    let program = folder.join(PROGRAM);
+    if !program.exists() {
+        fs::create_dir_all(&folder)?;
+        eprintln!("unpacking the Debian package {PACKAGE} into {}", folder.display());
+        let unpack = format!(
+            "apt-get --quiet download {PACKAGE} && dpkg-deb --extract {PACKAGE}_*.deb . && rm {PACKAGE}_*.deb"
+        );
+        shell::output(Command::new("sh").args(["-ec", &unpack]).current_dir(&folder))
+            .with_context(|| format!("Open vSwitch is not available: no package {PACKAGE}"))?;
+    }
+    Ok(program.canonicalize()?)
+}
+
+/// One that switches between memif ports as it does unless told otherwise: by learning.
+#[derive(Debug)]
+pub(crate) struct OpenVswitch {
+    // They end in this order.
+    _switch: Process,
+    _database: Process,
+    folder: PathBuf,
+    _undo: Undo,
+}
+
+impl OpenVswitch {
+    /// With a server at each of these abstract sockets.
+    pub(crate) fn start(program: &Path, memory: &Memory, sockets: &[String]) -> Result<Self> {
+        let folder = std::env::temp_dir().join(unique_name());
+        fs::create_dir(&folder)?;
+        let undo = {
+            let folder = folder.clone();
+            Undo::by(move || drop(fs::remove_dir_all(folder)))
+        };
+        let command = |program: &Path| {
+            let mut command = Command::new(program);
+            for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
+                command.env(variable, &folder);
+            }
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let name = |file: &str| folder.join(file).to_string_lossy().into_owned();
+        let at = |file: &str| format!("unix:{}", name(file));
+        shell::output(Command::new("ovsdb-tool").args(["create", &name("conf.db"), SCHEMA]))?;
+        let mut database = command(Path::new("ovsdb-server"));
+        database
+            .arg(name("conf.db"))
+            .arg(format!("--remote=punix:{}", name("db.sock")))
+            .arg(format!("--unixctl={}", name("db.ctl")));
+        let database = Process::spawn(&mut database, None)?;
+        let set = |words: &[&str]| -> Result<()> {
+            let mut command = command(Path::new("ovs-vsctl"));
+            command.arg(format!("--db={}", at("db.sock"))).args(words);
+            shell::output(&mut command).map(drop)
+        };
+        // What waits for its database is repeated; the rest waits for the switch.
+        set(&["--retry", "--no-wait", PATIENCE, "init"])?;
+        let prefix = unique_name();
+        let (pages, more) = if memory.is_huge() {
+            ("other_config:dpdk-socket-mem=512", "--in-memory")
+        } else {
+            ("other_config:dpdk-alloc-mem=512", "--no-huge")
+        };
+        let (forwards, main) = (1 << FORWARDING_CORE, 1 << MAIN_CORE);
+        set(&[
+            "--no-wait",
+            "set",
+            "Open_vSwitch",
+            ".",
+            "other_config:dpdk-init=true",
+            &format!("other_config:pmd-cpu-mask={forwards:x}"),
+            &format!("other_config:dpdk-lcore-mask={main:x}"),
+            pages,
+            &format!(
+                "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix={prefix} {more}"
+            ),
+        ])?;
+        let mut switch = command(program);
+        switch
+            .arg(at("db.sock"))
+            .arg(format!("--unixctl={}", name("switch.ctl")))
+            .arg("--disable-system");
+        let switch = Process::spawn(&mut switch, Some(&prefix))?;
+        let bridge = ["--", "set", "bridge", "br0", "datapath_type=netdev"];
+        let add = ["--retry", PATIENCE, "add-br", "br0"];
+        set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start with DPDK")?;
+        for (number, socket) in sockets.iter().enumerate() {
+            let port = format!("p{number}");
+            // Its worker sends by its second queue, which a client has to have: so each has two.
+            let device = format!(
+                "options:dpdk-devargs=net_memif{number},role=server,id=0,socket={socket},socket-abstract=yes"
+            );
+            let add = [PATIENCE, "add-port", "br0", &port, "--", "set", "Interface", &port];
+            set(&[&add[..], &["type=dpdk", &device, "options:n_rxq=2"]].concat())?;
+        }
+        Ok(OpenVswitch { _switch: switch, _database: database, folder, _undo: undo })
+    }
+
+    fn ask(&self, command: &str) -> Result<String> {
+        let control = self.folder.join("switch.ctl");
+        let mut asked = Command::new("ovs-appctl");
+        shell::output(asked.arg("-t").arg(control).arg(command))
+            .context("Open vSwitch does not answer: has it died?")
+    }
+
+    /// Begins to count anew.
+    pub(crate) fn clear(&self) -> Result<()> {
+        self.ask("dpif-netdev/pmd-stats-clear").map(drop)
+    }
+
+    /// The part of its time that its worker had packets, and those it received, since it began to
+    /// count.
+    pub(crate) fn busy(&self) -> Result<(f64, u64)> {
+        busy(&self.ask("dpif-netdev/pmd-stats-show")?)
+    }
+
+    /// Waits until its worker looks at its ports.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(10);
+        while !self.ask("dpif-netdev/pmd-rxq-show")?.contains("p0") {
+            ensure!(Instant::now() < until, "Open vSwitch has no worker at its ports");
+            sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
+/// What it says of its worker: `processing cycles: N (P%)`, `packets received: N`.
+fn busy(text: &str) -> Result<(f64, u64)> {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
+        line.with_context(|| format!("no {name} in: {text}"))
+    };
+    let packets = field("packets received:")?.trim().parse()?;
+    let share = field("processing cycles:")?;
+    let percent = share.split(['(', '%']).nth(1).context("no percentage")?;
+    Ok((percent.trim().parse::<f64>()? / 100.0, packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::busy;
+
+    #[test]
+    fn what_its_worker_did_is_read() {
+        let text = "pmd thread numa_id 0 core_id 1:\n  packets received: 6546400\n  idle cycles: \
+             218438924 (5.49%)\n  processing cycles: 3760036630 (94.51%)\nmain thread:\n  packets \
+             received: 0\n";
+        let (share, packets) = busy(text).expect("its figures");
+        assert!((share - 0.9451).abs() < 1e-9 && packets == 6_546_400);
+        assert!(busy("pmd thread").is_err());
+    }
+}
