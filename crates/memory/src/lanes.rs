@@ -19,6 +19,11 @@ const LONG: usize = 64;
 #[inline(always)]
 pub(crate) fn widen(from: &[u32], to: &mut [MaybeUninit<Slot>], offset: u16, length: u16) {
     debug_assert_eq!(from.len(), to.len());
+    // Where packets come one by one, what chooses a loop costs more than the loop.
+    if let ([buffer], [to]) = (from, &mut *to) {
+        to.write(Slot::compose(*buffer, offset, length));
+        return;
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if from.len() >= LONG {
         return long::widen(from, to, offset, length);
@@ -40,6 +45,10 @@ fn widen_short(from: &[u32], to: &mut [MaybeUninit<Slot>], offset: u16, length: 
 #[inline(always)]
 pub(crate) fn narrow(from: &[Slot], to: &mut [u32], tag: u32) -> u32 {
     debug_assert_eq!(from.len(), to.len());
+    if let ([slot], [to]) = (from, &mut *to) {
+        *to = slot.buffer;
+        return slot.buffer ^ tag;
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if from.len() >= LONG {
         return long::narrow(from, to, tag);
@@ -63,6 +72,9 @@ fn narrow_short(from: &[Slot], to: &mut [u32], tag: u32) -> u32 {
 /// loads of the field itself would go one by one.
 #[inline(always)]
 pub(crate) fn total_len(slots: &[Slot]) -> u64 {
+    if let [slot] = slots {
+        return slot.len() as u64;
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if slots.len() >= LONG {
         return long::total_len(slots);

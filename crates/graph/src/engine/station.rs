@@ -32,8 +32,8 @@ pub(crate) struct Station {
     pub(crate) has_companions: bool,
     /// Whether its task keeps pace with others ([`pace`](super::pace)).
     pub(crate) keeps_pace: bool,
-    /// Whether those run before its task that make room for its packets, where there is not
-    /// enough for a whole frame.
+    /// Whether there are tasks that make room for its packets, and run before its own where
+    /// there is not enough for a whole frame.
     pub(crate) asks_for_room: bool,
     /// What limits how many packets its task may send at a time.
     pub(crate) bound: Bound,

@@ -319,7 +319,8 @@ pub(crate) fn wire(
     for (station, node) in stations.iter_mut().zip(&nodes) {
         station.bound = bound(node, &nodes);
         station.has_companions = !node.companions.is_empty();
-        station.asks_for_room = plan.is_live() && node.limits.iter().any(|limit| limit.store);
+        let is_read = |limit: &Limit| limit.store && !nodes[limit.element].pullers.here.is_empty();
+        station.asks_for_room = plan.is_live() && node.limits.iter().any(is_read);
         station.keeps_pace = !(node.feeds.is_empty() && node.drains.is_empty());
     }
     Wiring { stations, nodes, inputs, places }

@@ -1,5 +1,7 @@
 //! Who runs a configuration, and how.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -45,8 +47,13 @@ pub(super) struct Contender {
 }
 
 /// All of them: our forms, a line each, of which the first is what ratios are of; then the peers.
-pub(super) fn contenders(linerate: &Path, peers: &[PeerProgram]) -> Result<Vec<Contender>> {
-    let mut all = vec![ours("ours", linerate, &[])];
+pub(super) fn contenders(
+    linerate: &Path,
+    compiled: Option<&str>,
+    peers: &[PeerProgram],
+) -> Result<Vec<Contender>> {
+    let mut all = vec![ours(linerate)];
+    all.extend(compiled.map(|processor| programs_of_ours(linerate, processor)));
     for PeerProgram { name, path } in peers {
         ensure!(all.iter().all(|other| other.name != *name), "two contenders are called {name}");
         let path = path.clone();
@@ -60,16 +67,40 @@ pub(super) fn contenders(linerate: &Path, peers: &[PeerProgram]) -> Result<Vec<C
     Ok(all)
 }
 
-/// `linerate run` with these flags besides.
-fn ours(name: &str, linerate: &Path, flags: &'static [&'static str]) -> Contender {
+/// `linerate run`.
+fn ours(linerate: &Path) -> Contender {
     let linerate = linerate.to_owned();
     let command = move |file: &Path, burst: u32| {
         let mut command = Command::new(&linerate);
-        command.args(["run", "--quiet", "--idle", "poll", "--vector", &burst.to_string()]);
-        command.args(flags).arg(file);
+        command.arg("run").args(options(burst)).arg(file);
         Ok(command)
     };
-    Contender { name: name.into(), command: Box::new(command) }
+    Contender { name: "ours".into(), command: Box::new(command) }
+}
+
+/// What `linerate compile` makes of a configuration for a processor, beside its file.
+fn programs_of_ours(linerate: &Path, processor: &str) -> Contender {
+    let (linerate, processor) = (linerate.to_owned(), processor.to_owned());
+    let made = RefCell::new(HashSet::new());
+    let command = move |file: &Path, burst: u32| {
+        let program = file.with_extension("program");
+        if !made.borrow().contains(&program) {
+            let mut compile = Command::new(&linerate);
+            compile.args(["compile", "--quiet", "--target-cpu", &processor, "-o"]);
+            let status = compile.arg(&program).arg(file).status().context("cannot be compiled")?;
+            ensure!(status.success(), "cannot be compiled: {status}");
+            made.borrow_mut().insert(program.clone());
+        }
+        let mut command = Command::new(&program);
+        command.args(options(burst));
+        Ok(command)
+    };
+    Contender { name: "compiled".into(), command: Box::new(command) }
+}
+
+/// Options of a run of ours.
+fn options(burst: u32) -> [String; 5] {
+    ["--quiet", "--idle", "poll", "--vector", &burst.to_string()].map(String::from)
 }
 
 impl Contender {
@@ -149,12 +180,13 @@ mod tests {
         let peer = |name: &str| PeerProgram { name: name.into(), path: "/bin/true".into() };
         let of = |names: &[&str]| {
             let peers: Vec<_> = names.iter().map(|name| peer(name)).collect();
-            contenders(Path::new("linerate"), &peers)
+            contenders(Path::new("linerate"), Some("native"), &peers)
         };
         let names: Vec<_> = of(&["click", "fast"]).unwrap().into_iter().map(|c| c.name).collect();
-        assert_eq!(names, ["ours", "click", "fast"]);
+        assert_eq!(names, ["ours", "compiled", "click", "fast"]);
         assert!(of(&["click", "click"]).is_err());
         assert!(of(&["ours"]).is_err());
+        assert!(of(&["compiled"]).is_err());
     }
 
     #[test]
