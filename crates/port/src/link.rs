@@ -105,8 +105,8 @@ impl Link {
         self.set(false, waiting);
     }
 
-    /// Says how it is now, and why.
-    pub(crate) fn set(&self, up: bool, detail: impl Into<String>) {
+    /// Says how it is now, and why. For who drives the port.
+    pub fn set(&self, up: bool, detail: impl Into<String>) {
         let followers: Vec<Arc<Follower>> = {
             let mut state = self.state();
             state.detail = detail.into();

@@ -10,7 +10,7 @@
 //! hosts at a port whose link went down, and what was written about them before.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     num::NonZeroU64,
     sync::{
         Arc, Mutex, PoisonError,
@@ -33,7 +33,7 @@ const CAPACITY_LIMIT: u32 = 1 << 22;
 const TIMEOUT: u32 = 300;
 /// Hosts looked at for expiry at a time.
 const BUDGET: usize = 64;
-/// Pieces of news kept for workers that have not read them.
+/// Pieces of news kept for workers that have not read them, at least.
 const LOG: usize = 65_536;
 
 /// The output of packets that go to all others.
@@ -92,21 +92,27 @@ impl Host {
 }
 
 /// What the replicas of a switch tell each other.
-#[derive(Default)]
 struct News {
     /// Pieces ever written.
     written: AtomicU64,
     /// The last of them: key, and where and when it was seen.
     log: Mutex<VecDeque<(u64, Host)>>,
+    /// Pieces kept for those who have not read them.
+    limit: usize,
 }
 
 impl News {
+    /// Of tables of so many hosts: all that one has taken over has room.
+    fn new(hosts: usize) -> News {
+        News { written: AtomicU64::new(0), log: Mutex::default(), limit: hosts.max(LOG) }
+    }
+
     fn publish(&self, fresh: &mut Vec<(u64, Host)>) {
         // Whoever panicked has left whole pieces behind.
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         self.written.fetch_add(fresh.len() as u64, Ordering::Release);
         log.extend(fresh.drain(..));
-        let surplus = log.len().saturating_sub(LOG);
+        let surplus = log.len().saturating_sub(self.limit);
         log.drain(..surplus);
     }
 
@@ -114,7 +120,7 @@ impl News {
     fn since(&self, read: &mut u64) -> Vec<(u64, Host)> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.written.load(Ordering::Acquire);
-        let fresh = usize::try_from(written - *read).unwrap_or(LOG).min(log.len());
+        let fresh = usize::try_from(written - *read).unwrap_or(usize::MAX).min(log.len());
         *read = written;
         log.iter().skip(log.len() - fresh).copied().collect()
     }
@@ -181,25 +187,43 @@ impl MacTable {
                 return None;
             }
         };
-        let news = (make.replica().count > 1).then(|| (make.shared(News::default), 0));
+        let news = (make.replica().count > 1).then(|| (make.shared(|| News::new(limit)), 0));
+        let links = Followed::new(make);
+        let frame_limit = make.world.frame_limit;
         Some(MacTable {
+            timeout: u64::from(timeout) * 1000,
+            port_limit,
+            news,
+            names,
+            ..MacTable::new((table, wheel), links, ports, frame_limit)
+        })
+    }
+
+    /// One that knows no host, of ports without names.
+    fn new(
+        (table, wheel): (Table<u64, Host>, Wheel),
+        links: Followed,
+        ports: usize,
+        frame_limit: usize,
+    ) -> MacTable {
+        MacTable {
             table,
             wheel,
             now: 0,
-            timeout: u64::from(timeout) * 1000,
+            timeout: 0,
             hosts: vec![0; ports],
-            port_limit,
+            port_limit: u32::MAX,
             moves: 0,
             refused: 0,
-            news,
+            news: None,
             fresh: Vec::new(),
-            names,
-            links: Followed::new(make),
+            names: Vec::new(),
+            links,
             forgotten: vec![0; ports],
-            keys: Vec::with_capacity(2 * make.world.frame_limit),
-            found: vec![None; 2 * make.world.frame_limit],
-            outputs: Vec::with_capacity(make.world.frame_limit),
-        })
+            keys: Vec::with_capacity(2 * frame_limit),
+            found: vec![None; 2 * frame_limit],
+            outputs: Vec::with_capacity(frame_limit),
+        }
     }
 
     /// How many hosts are known at a steady time.
@@ -393,14 +417,31 @@ impl MacTable {
             if forgotten.is_some_and(|forgotten| host.seen() <= *forgotten) {
                 continue;
             }
-            if !self.learn(key, host, false)
-                && let Some(entry) = self.table.lookup(&key)
-                && let Some(known) = self.table.get_mut(entry)
-                && known.place() == host.place()
-            {
-                *known = host;
+            self.learn_from_another(key, host);
+        }
+    }
+
+    /// Learns what another knew, unless the host was seen since.
+    fn learn_from_another(&mut self, key: u64, host: Host) {
+        match self.table.lookup(&key).and_then(|entry| self.table.get_mut(entry)) {
+            Some(known) if known.seen() > host.seen() => {}
+            Some(known) if known.place() == host.place() => *known = host,
+            _ => {
+                self.learn(key, host, false);
             }
         }
+    }
+
+    /// Tells the others what was taken over, but for what one of them has told already: a worker
+    /// may have had no part in what was before, or have heard less of it.
+    fn publish_all(&mut self) {
+        let Some((news, _)) = &self.news else { return };
+        let told: HashMap<u64, u64> =
+            news.since(&mut 0).into_iter().map(|(key, host)| (key, host.seen())).collect();
+        let untold = |key: &u64, host: &Host| told.get(key).is_none_or(|at| *at < host.seen());
+        let all = self.table.iter().map(|(_, key, host)| (*key, *host));
+        self.fresh.extend(all.filter(|(key, host)| untold(key, host)));
+        self.publish();
     }
 
     fn expire(&mut self, budget: usize) {
@@ -450,11 +491,25 @@ impl MacTable {
     /// Takes over what another knew of hosts that may be in their VLAN at their
     /// port. Where both name their ports, a host stays at the one of that name.
     pub(super) fn take_from(&mut self, old: &mut MacTable, allowed: impl Fn(u16, u16) -> bool) {
+        // Who had nothing to do has not looked at these for long. Links are looked at last: what
+        // it has not heard may be older than what became of them.
+        old.hear();
+        if old.links.has_news() {
+            old.forget_unlinked();
+        }
         self.now = self.now.max(old.now);
         (self.moves, self.refused) = (self.moves + old.moves, self.refused + old.refused);
         if !self.learns() {
             return;
         }
+        self.take_hosts(old, allowed);
+        if self.news.is_some() {
+            self.hear();
+            self.publish_all();
+        }
+    }
+
+    fn take_hosts(&mut self, old: &mut MacTable, allowed: impl Fn(u16, u16) -> bool) {
         let ports = self.hosts.len() as u16;
         let named = !self.names.is_empty() && !old.names.is_empty();
         let places: Vec<Option<u16>> = if named {
@@ -472,7 +527,7 @@ impl MacTable {
         if !(alike && self.table.is_empty()) {
             for (_, key, host) in old.table.iter() {
                 if let Some(port) = place_of(*key, *host) {
-                    self.learn(*key, host.at(port), false);
+                    self.learn_from_another(*key, host.at(port));
                 }
             }
             return;
@@ -515,5 +570,134 @@ impl MacTable {
             .collect();
         hosts.sort_unstable_by_key(|(mac, vlan, _)| (*vlan, *mac));
         hosts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_kit::links::Links;
+    use linerate_port::Link;
+
+    use super::*;
+
+    const X: u64 = 0x0a00_0000_0002;
+    const Y: u64 = 0x0b00_0000_0002;
+
+    /// One of three ports, with or without others to tell.
+    fn replica(news: Option<&Arc<News>>, links: Followed) -> MacTable {
+        let table = Table::new(64, Backing::OnDemand).unwrap();
+        let wheel = Wheel::new(0, table.limit(), Backing::OnDemand).unwrap();
+        MacTable {
+            timeout: 300_000,
+            news: news.map(|news| (Arc::clone(news), 0)),
+            ..MacTable::new((table, wheel), links, 3, 4)
+        }
+    }
+
+    fn no_links() -> Followed {
+        Followed::of(Arc::default(), [])
+    }
+
+    fn news() -> Arc<News> {
+        Arc::new(News::new(64))
+    }
+
+    /// A packet of a host comes by a port at a time in milliseconds.
+    fn see(table: &mut MacTable, millis: u64, host: u64, port: u16) {
+        table.begin(millis * 1_000_000, 1).0[0] = host;
+        table.forward(port);
+    }
+
+    /// Where a host is to the table's knowledge, without a look at what others have written.
+    fn port_of(table: &MacTable, host: u64) -> Option<u16> {
+        table.table.lookup(&host).and_then(|entry| table.table.get(entry)).map(|host| host.port())
+    }
+
+    fn take(new: &mut MacTable, old: &mut MacTable) {
+        new.take_from(old, |_, _| true);
+    }
+
+    #[test]
+    fn what_an_idle_worker_has_not_read_is_taken_over() {
+        let news = news();
+        let [mut busy, mut idle] = [(); 2].map(|()| replica(Some(&news), no_links()));
+        see(&mut busy, 10, X, 1);
+        assert_eq!(port_of(&idle, X), None);
+        let mut new = replica(None, no_links());
+        take(&mut new, &mut idle);
+        assert_eq!((port_of(&new, X), new.hosts[1]), (Some(1), 1));
+    }
+
+    #[test]
+    fn a_worker_that_had_no_part_is_told_what_others_take_over() {
+        let mut old = replica(None, no_links());
+        see(&mut old, 10, X, 1);
+        see(&mut old, 20, Y, 2);
+        let news = news();
+        let [mut heir, mut other, mut fresh] = [(); 3].map(|()| replica(Some(&news), no_links()));
+        take(&mut heir, &mut old);
+        // One that knows the same says nothing twice.
+        let mut same = replica(None, no_links());
+        see(&mut same, 10, X, 1);
+        take(&mut other, &mut same);
+        assert_eq!(news.written.load(Ordering::Relaxed), 2);
+        fresh.begin(30_000_000, 0);
+        for table in [&heir, &other, &fresh] {
+            assert_eq!((port_of(table, X), port_of(table, Y)), (Some(1), Some(2)));
+        }
+    }
+
+    #[test]
+    fn of_two_that_know_a_host_the_later_is_right() {
+        for swapped in [false, true] {
+            for port_limit in [u32::MAX, 7] {
+                let [mut early, mut late] = [(); 2].map(|()| replica(None, no_links()));
+                see(&mut early, 10, X, 1);
+                see(&mut late, 20, X, 2);
+                let mut olds = [&mut early, &mut late];
+                if swapped {
+                    olds.reverse();
+                }
+                // One after the other by one heir, and each by one of its own.
+                let mut heir = MacTable { port_limit, ..replica(None, no_links()) };
+                let news = news();
+                let mut heirs = [(); 2].map(|()| replica(Some(&news), no_links()));
+                for (old, own) in olds.into_iter().zip(&mut heirs) {
+                    let mut copy = replica(None, no_links());
+                    for (_, key, host) in old.table.iter() {
+                        copy.learn(*key, *host, false);
+                    }
+                    take(&mut heir, &mut copy);
+                    take(own, old);
+                }
+                for table in heirs.iter_mut().chain([&mut heir]) {
+                    table.begin(30_000_000, 0);
+                    assert_eq!((port_of(table, X), &table.hosts[..]), (Some(2), &[0, 0, 1][..]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_that_went_down_unseen_by_an_idle_worker_counts() {
+        for has_heard in [false, true] {
+            let (links, link) = (Arc::new(Links::default()), Arc::new(Link::new("")));
+            link.set(true, "");
+            links.put(7, &link);
+            let news = news();
+            let mut busy = replica(Some(&news), no_links());
+            let mut idle = replica(Some(&news), Followed::of(links, [(1, 7)]));
+            see(&mut busy, 10, X, 1);
+            see(&mut busy, 10, Y, 2);
+            if has_heard {
+                idle.begin(20_000_000, 0);
+                assert_eq!(port_of(&idle, X), Some(1));
+            }
+            link.set(false, "");
+            link.set(true, "");
+            let mut new = replica(None, no_links());
+            take(&mut new, &mut idle);
+            assert_eq!((port_of(&new, X), port_of(&new, Y)), (None, Some(2)));
+        }
     }
 }

@@ -25,17 +25,22 @@ pub struct Links {
 /// What there is to know of an element that somebody follows, or that is on a port.
 #[derive(Default)]
 struct Known {
-    link: Option<Arc<Link>>,
+    /// The link, and its changes when it was opened.
+    link: Option<(Arc<Link>, u64)>,
     followers: Vec<Arc<Follower>>,
 }
 
 impl Links {
     /// An element has opened a port with this link.
     pub fn opened(world: &World, element: usize, link: &Arc<Link>) {
-        let all = world.common::<Links>();
-        let mut elements = all.elements.lock().expect("no panic while held");
+        world.common::<Links>().put(element, link);
+    }
+
+    /// The same, of a graph's links that are at hand.
+    pub fn put(&self, element: usize, link: &Arc<Link>) {
+        let mut elements = self.elements.lock().expect("no panic while held");
         let known = elements.entry(element).or_default();
-        known.link = Some(Arc::clone(link));
+        known.link = Some((Arc::clone(link), link.changes()));
         for follower in &known.followers {
             link.follow(follower);
             follower();
@@ -47,13 +52,13 @@ impl Links {
         let mut elements = self.elements.lock().expect("no panic while held");
         let known = elements.entry(element).or_default();
         known.followers.push(Arc::clone(follower));
-        if let Some(link) = &known.link {
+        if let Some((link, _)) = &known.link {
             link.follow(follower);
             follower();
         }
     }
 
-    fn link(&self, element: usize) -> Option<Arc<Link>> {
+    fn link(&self, element: usize) -> Option<(Arc<Link>, u64)> {
         let elements = self.elements.lock().expect("no panic while held");
         elements.get(&element)?.link.clone()
     }
@@ -73,8 +78,16 @@ impl Followed {
     /// Those of the ports that packets of an input come from, and that packets of an output go to,
     /// where there is one way between.
     pub fn new(make: &Make<'_>) -> Followed {
-        let plan = make.plan();
-        let all = make.world.common::<Links>();
+        let (plan, at) = (make.plan(), make.element());
+        let ends = (0..make.inputs().max(make.outputs())).flat_map(|port| {
+            let ends = [plan.origin(at, port), plan.destination(at, port)];
+            ends.into_iter().flatten().map(move |element| (port, element))
+        });
+        Followed::of(make.world.common::<Links>(), ends)
+    }
+
+    /// Those of some elements, each of which is on the port of this number.
+    pub fn of(all: Arc<Links>, ends: impl IntoIterator<Item = (usize, usize)>) -> Followed {
         let news = Arc::new(AtomicBool::new(false));
         let follower: Arc<Follower> = {
             let news = Arc::clone(&news);
@@ -82,13 +95,9 @@ impl Followed {
             Arc::new(move || news.store(true, Ordering::Release))
         };
         let mut seen = Vec::new();
-        for port in 0..make.inputs().max(make.outputs()) {
-            let origin = plan.origin(make.element(), port);
-            let ends = origin.into_iter().chain(plan.destination(make.element(), port));
-            for element in ends {
-                all.follow(element, &follower);
-                seen.push((port, element, None));
-            }
+        for (port, element) in ends {
+            all.follow(element, &follower);
+            seen.push((port, element, None));
         }
         Followed { all, news, seen }
     }
@@ -105,11 +114,12 @@ impl Followed {
         self.news.swap(false, Ordering::Acquire);
         let mut down = Vec::new();
         for (port, element, seen) in &mut self.seen {
-            let Some(link) = self.all.link(*element) else { continue };
+            let Some((link, opened)) = self.all.link(*element) else { continue };
             let now = link.changes();
             let before = seen.replace(now);
-            // Odd is up. What happened before it was seen first is nobody's business here.
-            let went_down = now.is_multiple_of(2) || before.is_some_and(|before| now - before > 1);
+            // Odd is up. What happened before it was opened is nobody's business here; what
+            // happened since is, however late who follows it has something to do.
+            let went_down = now.is_multiple_of(2) || now - before.unwrap_or(opened) > 1;
             if before != Some(now) && went_down {
                 down.push(*port);
             }
@@ -128,5 +138,32 @@ impl fmt::Debug for Links {
 impl fmt::Debug for Followed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Followed").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_went_down_before_the_first_look_are_told_of() {
+        let all = Arc::new(Links::default());
+        let mut followed = Followed::of(Arc::clone(&all), [(4, 0), (5, 1), (6, 2), (7, 3)]);
+        assert!(!followed.has_news());
+        let links = [0, 1, 2].map(|_| Arc::new(Link::new("")));
+        let flap = |link: &Link| (link.set(false, ""), link.set(true, "")).1;
+        // Before they were opened.
+        links.iter().for_each(|link| link.set(true, ""));
+        flap(&links[0]);
+        links.iter().zip(0..).for_each(|(link, element)| all.put(element, link));
+        assert!(followed.has_news());
+        flap(&links[1]);
+        links[2].set(false, "");
+        assert_eq!(followed.down(), [5, 6]);
+        assert!(!followed.has_news() && followed.down().is_empty());
+        links[2].set(true, "");
+        assert!(followed.has_news() && followed.down().is_empty());
+        flap(&links[2]);
+        assert_eq!(followed.down(), [6]);
     }
 }
