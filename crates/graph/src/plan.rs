@@ -189,16 +189,19 @@ impl Plan {
         false
     }
 
-    /// The element that all packets of an input come from, as far back as there is one way only:
-    /// behind it are elements with a single input.
+    /// The element that all packets of an input come from, as far back as each comes from one
+    /// element only, by whichever of its outputs: behind it are elements with a single input.
     pub fn origin(&self, element: usize, input: usize) -> Option<usize> {
         let mut from = self.elements.get(element)?.sources.get(input)?;
         // Ways may lead in a circle.
         for _ in 0..self.elements.len() {
-            let [only] = from[..] else { return None };
-            match &self.elements[only.element].sources[..] {
+            let (first, others) = from.split_first()?;
+            if others.iter().any(|port| port.element != first.element) {
+                return None;
+            }
+            match &self.elements[first.element].sources[..] {
                 [before] => from = before,
-                _ => return Some(only.element),
+                _ => return Some(first.element),
             }
         }
         None

@@ -155,6 +155,25 @@ fn names_are_looked_for_inside_out() {
 }
 
 #[test]
+fn packets_that_take_several_ways_may_come_from_one_element() {
+    let plan = plan(
+        "s :: Source -> t :: Tee -> n :: Null -> p :: Pass -> Discard;
+         t [1] -> n; t [2] -> n; t [3] -> Discard;
+         u :: Source -> m :: Null -> [1] p [1] -> Discard; t [4] -> m;
+         a :: Null -> b :: Null -> a; Idle -> [2] p [2] -> Discard;",
+    );
+    let origin = |name: &str, input| {
+        let origin = plan.origin(plan.find(name).unwrap(), input)?;
+        Some(plan.elements[origin].name.as_str())
+    };
+    // By three of another's outputs; from two elements; round and round.
+    assert_eq!(origin("p", 0), Some("s"));
+    assert_eq!(origin("p", 1), None);
+    assert_eq!(origin("a", 0), None);
+    assert_eq!(origin("p", 3), None);
+}
+
+#[test]
 fn port_counts_fit_to_what_is_used() {
     let cases = [
         ("1/1", (1, 2), (1, 1)),
