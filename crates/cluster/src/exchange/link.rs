@@ -63,13 +63,14 @@ impl Link {
         }
     }
 
-    /// The same as far as it is known without asking: looking at what another processor writes takes longer
-    /// than all else that is counted.
-    pub(super) fn seen_waiting(&mut self, server: &mut Server) -> usize {
-        match self {
+    /// As many at most, known to an eighth of the ring's cells: looking each time at what another
+    /// processor writes takes longer than all else that is counted.
+    pub(super) fn waiting_at_most(&mut self, server: &mut Server, cells: usize) -> usize {
+        let seen = match self {
             Link::Sharing(id) => server.seen_waiting(*id),
             Link::Isolated(isolated) => isolated.seen_waiting(),
-        }
+        };
+        if seen > cells / 8 { self.waiting(server) } else { seen }
     }
 
     /// Packets it can be lent now, at most `wanted`.

@@ -343,23 +343,23 @@ impl Exchange {
             let places = self.balancers[at].as_ref().map_or(0, |balancer| balancer.places.len());
             for number in 0..places {
                 let Some(balancer) = &self.balancers[at] else { continue };
-                self.publish_as(balancer.places[number], Link::seen_waiting);
+                self.publish_as(balancer.places[number], Link::waiting_at_most);
             }
         }
     }
 
     /// Brings the figures of a place up to date.
     fn publish(&mut self, at: usize) {
-        self.publish_as(at, Link::waiting);
+        self.publish_as(at, |link, server, _| link.waiting(server));
     }
 
     /// The same, with packets that wait counted like that.
-    fn publish_as(&mut self, at: usize, waiting: impl Fn(&mut Link, &mut Server) -> usize) {
+    fn publish_as(&mut self, at: usize, waiting: impl Fn(&mut Link, &mut Server, usize) -> usize) {
         let Some(place) = &mut self.places[at] else { return };
-        let server = &mut self.server;
+        let (server, cells) = (&mut self.server, place.cells);
         let stays = place.seat.taken().is_some();
         if let Some(link) = place.seat.link() {
-            let (held, waiting) = (link.held(server) as u64, waiting(link, server) as u64);
+            let (held, waiting) = (link.held(server) as u64, waiting(link, server, cells) as u64);
             if stays && link.is_broken(server) {
                 event::set(&self.alarm);
             }
