@@ -274,6 +274,10 @@ impl Control {
     /// warn of.
     fn put(&self, plan: Plan) -> Result<Diagnostics, BuildError> {
         let _one = self.replacing.lock().expect("no panic while held");
+        // Nothing is opened for a run that is over.
+        if self.driver().is_aborted() {
+            return Err(BuildError::Ended);
+        }
         let before = self.live();
         let mut built = self.base.build(plan, Some(Arc::clone(&before.plan)))?;
         let warnings = std::mem::take(&mut built.warnings);
@@ -298,11 +302,12 @@ impl Control {
             })
             .collect();
         // A worker that does not answer is not running. It changes over before
-        // anything else, unless it must not do so alone.
+        // anything else, unless it must not do so alone, or will not run any more.
         for change in changes {
             let changed = change.wait(ANSWER);
             let cancel = || barrier.as_ref().is_some_and(|barrier| barrier.cancel());
-            if changed == Some(false) || changed.is_none() && cancel() {
+            let over = || cancel() || self.driver().is_aborted();
+            if changed == Some(false) || changed.is_none() && over() {
                 return Err(BuildError::Ended);
             }
         }

@@ -261,6 +261,8 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     service.stopping();
     drop(links);
     let mut router = worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    // Nobody is to replace what does not run any more.
+    control.stop();
     let took = started.elapsed();
     drop(watched);
     router.close();

@@ -346,6 +346,10 @@ fn a_run_may_end_while_the_graph_is_replaced() {
         ended.store(true, Ordering::Relaxed);
         changer.join().unwrap();
         stopper.join().unwrap();
+        // Of what comes too late nothing is made: not even what cannot be.
+        let late = load_text("Numbered(1, 2) -> Check", &library).unwrap();
+        let error = router.control().replace(late).unwrap_err();
+        assert!(matches!(error, BuildError::Ended), "{error}");
         assert_eq!(router.read("sink.wrong", "").unwrap(), "0");
         router.close();
         drop(router);

@@ -89,6 +89,11 @@ impl Driver {
         }
     }
 
+    /// Whether the runs of all graphs of the router have been ended.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.common.runs.lock().expect("no panic while held").aborted
+    }
+
     /// Ends this graph's run, because that of the one before it was over.
     pub(crate) fn abandon(&self) {
         self.set(ABORTED);
