@@ -40,6 +40,7 @@ pub(super) const CLASS: Class = Class {
         ),
         Arg::keyword("SPARE", "buffers", "64", "empty buffers it has for packets of its own")
             .holds(),
+        Arg::keyword("BURST", "packets", "1, many times", "packets received in a turn"),
     ],
     handlers: &[
         Handler::count("count", "packets that came"),
@@ -60,6 +61,8 @@ struct FromConsumer {
     spare: u32,
     expected: Option<Expected>,
     from: Option<(Arc<Broker>, PlaceUse)>,
+    /// Packets of a turn, where it was given.
+    burst: Option<usize>,
     packets: u64,
     bytes: u64,
 }
@@ -71,11 +74,12 @@ impl FromConsumer {
         if spare > SPARE_LIMIT {
             make.error(format!("SPARE: at most {SPARE_LIMIT}"));
         }
+        let burst = make.turn("BURST");
         let access = access::of(make, Access::Write);
         let place = make.world.common::<Place>();
         place.grant(make.name(), vec![(name.clone(), access)]);
         let expected = Some(Expected::new(make));
-        FromConsumer { name, spare, expected, from: None, packets: 0, bytes: 0 }
+        FromConsumer { name, spare, expected, from: None, burst, packets: 0, bytes: 0 }
     }
 }
 
@@ -92,14 +96,29 @@ impl Element for FromConsumer {
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let Some((broker, from)) = &self.from else { return Next::Sleep };
-        let received = broker.exchange().receive(from.place(), &mut cx.pool, frame);
-        if received == 0 {
-            return Next::Idle;
+        let limit = frame.limit();
+        let mut left = self.burst.unwrap_or(limit);
+        loop {
+            let asked = left.min(limit);
+            frame.set_limit(asked);
+            let received = broker.exchange().receive(from.place(), &mut cx.pool, frame);
+            frame.set_limit(limit);
+            if received > 0 {
+                self.packets += received as u64;
+                self.bytes += frame.bytes();
+                cx.begin_packets(frame);
+            }
+            left -= received;
+            if received < asked || left == 0 || self.burst.is_none() {
+                let none = left == self.burst.unwrap_or(limit);
+                return if none { Next::Idle } else { Next::Again };
+            }
+            cx.send_on(frame);
         }
-        self.packets += received as u64;
-        self.bytes += frame.bytes();
-        cx.begin_packets(frame);
-        Next::Again
+    }
+
+    fn burst(&self) -> Option<usize> {
+        self.burst
     }
 
     fn wake(&mut self) -> Wake<'_> {

@@ -242,6 +242,50 @@ fn a_program_sends_back_what_it_has_changed_and_packets_of_its_own() {
     assert_eq!(run.read("d.packets"), "0909");
 }
 
+/// How often an element was given packets, and how many.
+fn frames(control: &Control, element: &str) -> (u64, u64) {
+    let (plan, usage) = control.usage();
+    let at = plan.elements.iter().position(|known| known.name == element).unwrap();
+    let of = &usage[0].elements[at];
+    (of.frames, of.packets)
+}
+
+/// Where it was said how many packets make a turn, a full queue further on does not cut what a
+/// program sends to single packets.
+#[test]
+fn turns_are_as_long_as_was_said() {
+    for (burst, frame_limit, expected) in [(8, 256, 5), (8, 4, 10), (40, 256, 1)] {
+        let (run, address) = run(&format!(
+            "FromConsumer(one, ACCESS isolated, BURST {burst}) -> c :: Counter -> q :: Queue(1) -> Idle"
+        ));
+        let mut run = run.frame_limit(frame_limit);
+        let control = run.control();
+        let mut program = attach(&address, "one");
+        for number in 0..40 {
+            assert!(program.transmit(&[1, number]).unwrap());
+        }
+        let counted = control.clone();
+        let stop = thread::spawn(move || {
+            while counted.read("c.count", "").is_ok_and(|count| count != "40") {
+                thread::yield_now();
+            }
+            counted.stop();
+        });
+        run.run();
+        stop.join().unwrap();
+        assert_eq!(frames(&control, "c"), (expected, 40), "BURST {burst}, frames of {frame_limit}");
+    }
+    for (burst, expected) in [("", 1), (", BURST 5", 8), (", BURST 40", 1)] {
+        let (mut run, _) = run(&format!(
+            "i :: InfiniteSource(LIMIT 40, BURST 40) -> Queue(40) -> t :: ToConsumer(one{burst}); \
+             Script(wait 20ms, stop)"
+        ));
+        let control = run.control();
+        run.run();
+        assert_eq!(frames(&control, "t"), (expected, 40), "{burst}");
+    }
+}
+
 /// Takes its time to be initialized.
 const SLOW: Class = Class { name: "Slow", make: |_| Box::new(Slow), ports: "0/0", ..Class::here() };
 

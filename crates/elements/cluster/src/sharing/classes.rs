@@ -58,6 +58,7 @@ pub(crate) const TO_CONSUMER: Class = Class {
         CELLS.holds(),
         FILTER,
         WAIT,
+        Arg::keyword("BURST", "packets", "1, many times", "packets pulled in a turn"),
     ],
     handlers: HANDLERS,
     drops: DROPS,

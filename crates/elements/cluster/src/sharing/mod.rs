@@ -47,6 +47,8 @@ pub(super) struct Sharing {
     /// Whether packets wait for programs, and whether they are pulled for them.
     waits: bool,
     pulls: bool,
+    /// Packets of a turn, where it was given.
+    burst: Option<usize>,
     expected: Option<Expected>,
     broker: Option<Arc<Broker>>,
     balancers: Vec<BalancerUse>,
@@ -191,11 +193,24 @@ impl Element for Sharing {
         if !self.pulls {
             return Next::Sleep;
         }
-        if cx.pull(0, frame.limit(), frame) == 0 {
-            return cx.nothing_pulled();
+        let burst = self.burst.unwrap_or(frame.limit());
+        let mut left = burst;
+        loop {
+            let pulled = cx.pull(0, left.min(frame.limit()), frame);
+            left -= pulled;
+            if pulled == 0 {
+                break;
+            }
+            self.push(cx, 0, frame);
+            if left == 0 || self.burst.is_none() || !self.held.is_empty() {
+                break;
+            }
         }
-        self.push(cx, 0, frame);
-        Next::Again
+        if left == burst { cx.nothing_pulled() } else { Next::Again }
+    }
+
+    fn burst(&self) -> Option<usize> {
+        self.burst.filter(|_| self.pulls)
     }
 
     fn room(&self) -> usize {

@@ -67,6 +67,7 @@ impl Sharing {
             affinity,
             waits: make.or("WAIT", false) || pulls,
             pulls,
+            burst: None,
             expected: Some(Expected::new(make)),
             broker: None,
             balancers: Vec::new(),
@@ -84,7 +85,8 @@ impl Sharing {
         let access = access::of(make, Access::Read);
         let application =
             Wanted { name: make.name().into(), consumers: vec![(name, 1)], wanted: wanted(make) };
-        Sharing::new(make, vec![application], None, access, "")
+        let burst = make.turn("BURST");
+        Sharing { burst, ..Sharing::new(make, vec![application], None, access, "") }
     }
 
     pub(super) fn balancer(make: &mut Make<'_>) -> Sharing {
