@@ -137,12 +137,21 @@ impl ConfigurationError {
     /// That of a port or an interface which the configuration needs and cannot have; else the
     /// configuration itself is wrong.
     fn code(&self) -> Code {
-        let cause = self.cause.as_ref().map(Cause::error);
-        let mut causes = std::iter::successors(cause, |cause| cause.source());
-        match causes.find_map(code_of_cause) {
+        match self.code_of_cause() {
             None | Some(Code::Usage | Code::Failure) => Code::Configuration,
             Some(code) => code,
         }
+    }
+
+    fn code_of_cause(&self) -> Option<Code> {
+        let cause = self.cause.as_ref().map(Cause::error);
+        std::iter::successors(cause, |cause| cause.source()).find_map(code_of_cause)
+    }
+
+    /// Whether it is how something that it names is written.
+    #[cfg(feature = "commands")]
+    pub(crate) fn is_usage(&self) -> bool {
+        self.code_of_cause() == Some(Code::Usage)
     }
 
     /// What this machine has not and another may have, if that is all that is wrong.

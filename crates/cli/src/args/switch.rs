@@ -30,7 +30,9 @@ Each port has a socket of its own, and each program memory of its own, which it 
 switch alone: packets are copied in and out, and all that comes is checked. One that plays foul, or
 goes, is the only one to notice. A program that does not read loses what is for it. One that floods
 gets its share of the switch, and of the port that it floods: the packets of each port wait apart,
-and take turns.
+and take turns. With more than 9 ports some share a queue, with --arena 288M with more than 16. Queues
+are bounded together by --arena: what does not fit any more is refused with this advice. There are
+at most 1024 ports, 63 of them consumer:.
 
 memif: ports are servers here and vhost: ports devices, unless they say otherwise. What bridges say
 to each other (spanning tree, LLDP) does not pass. Who may connect to a socket is a matter of the

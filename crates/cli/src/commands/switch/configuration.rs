@@ -12,14 +12,18 @@ use linerate_graph::lang::config::quote;
 use linerate_packet::MacAddr;
 
 use super::port::{Behind, Port};
+use crate::{options::Memory, resources::precompute};
+
+/// Packet memory unless told otherwise: for queues of as many ports as may come.
+pub(super) const ARENA: usize = 96 << 20;
 
 /// Packets that come by a port in a turn, and that go by one for each port that may have some. Fewer
 /// cost more each; more of them, where they are long, do not stay in the caches.
 const BURST: usize = 128;
 /// Most packets of one turn.
 const BURST_LIMIT: usize = 1024;
-/// Packets in a queue at least, and at most.
-const QUEUE: (usize, usize) = (2 * BURST, 512);
+/// Packets in a queue: at least, at least where a group of ports is added, and at most.
+const QUEUE: (usize, usize, usize) = (32, 2 * BURST, 512);
 /// Groups of ports at most.
 const GROUPS: usize = 16;
 /// Ports that the table has room for from the start.
@@ -43,27 +47,46 @@ pub(super) struct Settings {
     pub(super) has_socket: bool,
 }
 
-/// How packets wait, with so many ports.
+/// Packets that all queues may hold in that memory. The other buffers are for ports, workers and
+/// what is on its way.
+pub(super) fn waiting(memory: &Memory) -> usize {
+    precompute(memory, 0).buffers as usize / 2
+}
+
+/// How packets wait, with these ports.
 #[derive(Debug, PartialEq, Eq)]
 struct Waiting {
-    groups: usize,
     queue: usize,
+    /// Packets that come by a port in a turn: two turns have room in a queue.
+    burst: usize,
 }
 
 impl Waiting {
-    fn new(settings: &Settings, ports: usize) -> Waiting {
-        let ports = ports.max(1);
-        let most = ports.min(GROUPS);
-        let groups = (settings.waiting / (ports * QUEUE.0)).clamp(1, most);
-        let queue = (settings.waiting / (ports * groups)).clamp(QUEUE.0, QUEUE.1);
-        Waiting { groups, queue }
+    fn new(settings: &Settings, ports: usize, groups: usize) -> Waiting {
+        let queue = (settings.waiting / (ports.max(1) * groups)).clamp(QUEUE.0, QUEUE.2);
+        let burst = if settings.direct { BURST } else { (queue / 2).min(BURST) };
+        Waiting { queue, burst }
     }
+}
+
+/// Groups of ports, of which there were so many before. Numbers have gaps where ports have gone, so
+/// the highest counts. None goes while the switch runs: packets wait in its queues, and what is lost
+/// there is counted there.
+pub(super) fn groups(settings: &Settings, ports: &[Port], before: usize) -> usize {
+    let numbers = ports.iter().map(|port| port.number + 1).max().unwrap_or(1);
+    let room = settings.waiting / (ports.len().max(1) * QUEUE.1);
+    room.clamp(1, numbers.min(GROUPS)).max(before)
+}
+
+/// Whether the queues of so many ports have room in the memory for packets.
+pub(super) fn has_room(settings: &Settings, ports: usize, groups: usize) -> bool {
+    settings.direct || ports * groups * QUEUE.0 <= settings.waiting
 }
 
 /// The configuration's text. The element `learning` knows the hosts, `switch` is who is asked for
 /// other ports; those of port `a` are `a_in` and `a_out` and, with addresses of its own somewhere,
 /// `a_forged`.
-pub(super) fn text(settings: &Settings, ports: &[Port]) -> String {
+pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String {
     let mut text = "switch :: SwitchPorts;\n".to_owned();
     // A switch has two ports or more.
     let blanks = 2_usize.saturating_sub(ports.len());
@@ -85,15 +108,15 @@ pub(super) fn text(settings: &Settings, ports: &[Port]) -> String {
     } else {
         writeln!(text, "learning :: EtherSwitch({limits});")
     };
-    let waiting = Waiting::new(settings, ports.len());
+    let waiting = Waiting::new(settings, ports.len(), groups);
     let owned: Vec<(&str, MacAddr)> = ports
         .iter()
         .flat_map(|port| port.macs.iter().map(|mac| (port.name.as_str(), *mac)))
         .collect();
     for (at, port) in ports.iter().enumerate() {
         let name = &port.name;
-        let (from, to) = ends(port, ports.len());
-        let group = port.number % waiting.groups;
+        let (from, to) = ends(port, ports.len(), waiting.burst);
+        let group = port.number % groups;
         let mark = if settings.direct { "Null".to_owned() } else { format!("Paint({group})") };
         let _ = writeln!(text, "{name}_enters :: {mark} -> [{at}] learning;");
         let first = if owned.is_empty() { "enters" } else { "source" };
@@ -107,7 +130,7 @@ pub(super) fn text(settings: &Settings, ports: &[Port]) -> String {
                 text,
                 "{name}_ways :: PaintSwitch; {name}_turns :: RoundRobinSched -> {name}_out :: {to};"
             );
-            for group in 0..waiting.groups {
+            for group in 0..groups {
                 let queue = waiting.queue;
                 let _ = writeln!(
                     text,
@@ -130,18 +153,18 @@ pub(super) fn text(settings: &Settings, ports: &[Port]) -> String {
 }
 
 /// The elements that receive from a port and send to it.
-fn ends(port: &Port, ports: usize) -> (String, String) {
-    let least = (BURST * ports).clamp(2 * BURST, BURST_LIMIT);
+fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) {
+    let least = (burst * ports).clamp(2 * BURST, BURST_LIMIT);
     match &port.behind {
         Behind::Uri(uri) => {
             let uri = quote(uri.to_string().as_bytes());
-            (format!("FromPort({uri}, BURST {BURST})"), format!("ToPort({uri}, BURST {least})"))
+            (format!("FromPort({uri}, BURST {burst})"), format!("ToPort({uri}, BURST {least})"))
         }
         Behind::Consumer => {
             let name = &port.name;
             (
-                format!("FromConsumer({name}, ACCESS isolated)"),
-                format!("ToConsumer({name}, ACCESS isolated, CELLS {CELLS})"),
+                format!("FromConsumer({name}, ACCESS isolated, BURST {burst})"),
+                format!("ToConsumer({name}, ACCESS isolated, CELLS {CELLS}, BURST {least})"),
             )
         }
     }
@@ -213,7 +236,7 @@ mod tests {
     /// What is wrong with the configuration, and how many packets it may hold.
     fn check(settings: &Settings, ports: &[Port]) -> Result<usize, String> {
         let library = linerate_elements::library().with([&CLASS]).unwrap();
-        let text = text(settings, ports);
+        let text = text(settings, ports, groups(settings, ports, 1));
         let mut parsed = Parsed::new("switch", &text, &Globals::default(), &library, "");
         parsed.add_cluster_socket("@switch");
         let plan = parsed.into_plan(&library).map_err(|error| format!("{error}\n{text}"))?;
@@ -240,7 +263,7 @@ mod tests {
         ports[1].macs =
             vec!["02:00:00:00:00:0a".parse().unwrap(), "02:00:00:00:00:0b".parse().unwrap()];
         check(&settings(), &ports).unwrap();
-        let text = text(&settings(), &ports);
+        let text = text(&settings(), &ports, 3);
         for line in [
             "p1_source :: Classifier(6/02000000000a, 6/02000000000b, -);",
             "p1_source [1] -> p1_enters;",
@@ -255,14 +278,71 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded() {
-        let waiting = |ports| Waiting::new(&settings(), ports);
-        assert_eq!(waiting(4), Waiting { groups: 4, queue: 512 });
-        assert_eq!(waiting(8), Waiting { groups: 8, queue: 312 });
-        assert_eq!(waiting(16), Waiting { groups: 4, queue: 312 });
-        assert_eq!(waiting(1000), Waiting { groups: 1, queue: 256 });
-        for ports in 1..=78 {
-            let Waiting { groups, queue } = waiting(ports);
-            assert!(ports * groups * queue <= 20_000, "{ports}");
+        let settings = settings();
+        let waiting = |ports: &[Port], groups| Waiting::new(&settings, ports.len(), groups);
+        for (count, expected, queue, burst) in [
+            (4, 4, 512, 128),
+            (8, 8, 312, 128),
+            (16, 4, 312, 128),
+            (40, 1, 500, 128),
+            (312, 1, 64, 32),
+        ] {
+            let ports = ports(count);
+            let groups = groups(&settings, &ports, 1);
+            assert_eq!(groups, expected, "{count}");
+            assert_eq!(waiting(&ports, groups), Waiting { queue, burst }, "{count}");
         }
+        // As many as are let in, however they came.
+        for before in [1, 8, GROUPS] {
+            for count in (1..=1024).step_by(11) {
+                let groups = groups(&settings, &ports(count), before);
+                let Waiting { queue, burst } = Waiting::new(&settings, count, groups);
+                assert!(2 * burst <= queue && burst > 0);
+                if has_room(&settings, count, groups) {
+                    assert!(count * groups * queue <= settings.waiting, "{before} {count}");
+                }
+            }
+        }
+        let most = |groups| (1..=1024).rev().find(|ports| has_room(&settings, *ports, groups));
+        assert_eq!([1, 8, GROUPS].map(most), [Some(625), Some(78), Some(39)]);
+    }
+
+    #[test]
+    fn packets_wait_apart_where_a_port_has_gone() {
+        let settings = settings();
+        let mut ports = ports(4);
+        assert_eq!(groups(&settings, &ports, 1), 4);
+        ports.remove(1);
+        // Started so, or come to be so.
+        for before in [1, 4] {
+            let groups = groups(&settings, &ports, before);
+            let text = text(&settings, &ports, groups);
+            for number in [0, 2, 3] {
+                let line = format!("p{number}_enters :: Paint({number}) -> ");
+                assert!(text.contains(&line), "{line}\n{text}");
+            }
+            assert!(text.contains("p2_from3 :: Queue"), "{text}");
+        }
+        let many = self::ports(40);
+        // Those that there were stay, whoever comes or goes.
+        assert_eq!(groups(&settings, &ports[..1], 4), 4);
+        assert_eq!(groups(&settings, &many, 8), 8);
+    }
+
+    /// What help and the guide say of ports and memory.
+    #[test]
+    fn memory_has_room_for_what_help_says() {
+        let settings = |arena| {
+            let (arena, buffer_size) = (Some(arena), None);
+            let memory = Memory { arena, buffer_size, no_huge: true, numa_node: None };
+            Settings { waiting: waiting(&memory), ..settings() }
+        };
+        let apart = |settings: &Settings| {
+            (1..=64).rev().find(|count| groups(settings, &ports(*count), 1) == *count)
+        };
+        let (usual, more) = (settings(ARENA), settings(288 << 20));
+        assert_eq!((apart(&usual), apart(&more)), (Some(9), Some(16)));
+        let most = (1..=1024).rev().find(|count| has_room(&usual, *count, 9));
+        assert_eq!(most, Some(80));
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Error, Result};
+use linerate_cluster::figures::{BALANCERS, LINES};
 use linerate_graph::{Library, lang::Globals};
 use linerate_packet::MacAddr;
 
@@ -22,23 +23,22 @@ use crate::{
     args::SwitchServe,
     configuration::Source,
     control_address::ControlAddress,
-    exit::{ConfigurationError, UsageError, code_of},
+    exit::{Code, ConfigurationError, UsageError, code_of},
     options::Operation,
     remote,
-    resources::precompute,
     run::{self, Stage, Subject},
 };
 
-/// Packet memory unless told otherwise: for queues of as many ports as may come.
-const ARENA: usize = 96 << 20;
 /// Ports that no others are there beside.
 const PORTS: usize = 1024;
+/// Those of them that lead to programs of a cluster, each of which has a line and a balancer there.
+const CONSUMERS: usize = if LINES < BALANCERS { LINES } else { BALANCERS };
 /// Changes that wait to be made.
 const REQUESTS: usize = 16;
 
 pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
     let mut running = args.running.clone();
-    running.memory.arena.get_or_insert(ARENA);
+    running.memory.arena.get_or_insert(configuration::ARENA);
     let workers = running.workers()?;
     if args.direct && workers > 1 {
         let advice = "--direct needs one worker: several would share the queues of ports";
@@ -50,8 +50,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         hosts: args.hosts,
         direct: args.direct,
         workers,
-        // The others are for ports, workers and what is on its way.
-        waiting: precompute(&running.memory, 0).buffers as usize / 2,
+        waiting: configuration::waiting(&running.memory),
         has_socket: args.socket.is_some(),
     };
     let switch = Switch::of(args, settings)?;
@@ -92,12 +91,14 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
 struct Switch {
     settings: Settings,
     ports: Vec<Port>,
+    /// Groups of ports whose packets wait apart: never fewer while it runs.
+    groups: usize,
 }
 
 impl Switch {
     /// With the ports of a command line.
     fn of(args: &SwitchServe, settings: Settings) -> Result<Switch, UsageError> {
-        let mut switch = Switch { settings, ports: Vec::new() };
+        let mut switch = Switch { settings, ports: Vec::new(), groups: 1 };
         // Those with names first: the others take what names are left.
         let (named, others): (Vec<_>, Vec<_>) =
             args.ports.iter().partition(|spec| spec.name.is_some());
@@ -118,12 +119,26 @@ impl Switch {
             let names = Vec::from_iter(known).join(", ");
             return Err(UsageError(format!("{option} {of}: no port is called so, but: {names}")));
         }
+        switch.make_room()?;
         Ok(switch)
     }
 
     /// The configuration that runs.
     fn text(&self) -> String {
-        configuration::text(&self.settings, &self.ports)
+        configuration::text(&self.settings, &self.ports, self.groups)
+    }
+
+    /// Has packets of the ports there are wait apart, as far as there is room.
+    fn make_room(&mut self) -> Result<(), UsageError> {
+        self.groups = configuration::groups(&self.settings, &self.ports, self.groups);
+        if configuration::has_room(&self.settings, self.ports.len(), self.groups) {
+            return Ok(());
+        }
+        Err(UsageError(format!(
+            "there is no room for packets to wait at {} ports: start the switch with a larger \
+             --arena, or with more of its ports from the start, or with --direct",
+            self.ports.len()
+        )))
     }
 
     /// What is told of the ports.
@@ -155,6 +170,13 @@ impl Switch {
                 "{name}=consumer: needs a place to attach at: start the switch with --socket ADDRESS"
             )));
         }
+        let consumers = self.ports.iter().filter(|port| port.behind == Behind::Consumer).count();
+        if spec.behind == Behind::Consumer && consumers >= CONSUMERS {
+            return Err(UsageError(format!(
+                "there are {CONSUMERS} programs with consumer: already, which is the most: remove \
+                 one, or have this one connect to memif:"
+            )));
+        }
         if vlan.is_some() && !self.settings.vlans {
             let advice = "the switch has no VLANs: start it with --vlans";
             return Err(UsageError(advice.into()));
@@ -184,6 +206,7 @@ impl Switch {
         let said = match wanted {
             Wanted::Add { spec, vlan, macs } => {
                 next.add(spec, vlan.as_deref(), macs.clone())?;
+                next.make_room()?;
                 let port = next.ports.last();
                 port.map(|port| format!("port {} is {}", port.name, port.behind_text()))
             }
@@ -213,7 +236,7 @@ impl Switch {
                 stage.note(&said);
                 Ok(())
             });
-            let replaced = replaced.map_err(|error| (code_of(&error) as u8, brief(&error)));
+            let replaced = replaced.map_err(|error| (code(&error) as u8, brief(&error)));
             if let Err((_, error)) = &replaced {
                 stage.note(&format!("{error}; nothing has changed"));
             }
@@ -221,6 +244,14 @@ impl Switch {
                 board.set_outcome(ticket, replaced);
             }
         }
+    }
+}
+
+/// The code for who asked: what is wrong with the words of a port is no fault of a configuration.
+fn code(error: &Error) -> Code {
+    match error.downcast_ref::<ConfigurationError>() {
+        Some(error) if error.is_usage() => Code::Usage,
+        _ => code_of(error),
     }
 }
 
@@ -246,7 +277,7 @@ mod tests {
             waiting: 1000,
             has_socket: false,
         };
-        Switch { settings, ports: Vec::new() }
+        Switch { settings, ports: Vec::new(), groups: 1 }
     }
 
     fn add(switch: &mut Switch, spec: &str) -> Result<(), String> {
@@ -268,6 +299,45 @@ mod tests {
         assert_eq!(said, "port b is gone");
         add(&mut switch, "d=tap:d").unwrap();
         assert_eq!(names(&switch), "port1 0, port2 2, d 1");
+    }
+
+    #[test]
+    fn ports_come_as_long_as_packets_have_room() {
+        let mut switch = switch();
+        for number in 0.. {
+            let spec = format!("tap:t{number}").parse().unwrap();
+            let wanted = Wanted::Add { spec, vlan: None, macs: Vec::new() };
+            match switch.with(&wanted) {
+                Ok((next, _)) => switch = next,
+                Err(error) => {
+                    assert!(
+                        error.0.contains("at 32 ports: start the switch with a larger"),
+                        "{error}"
+                    );
+                    break;
+                }
+            }
+        }
+        // 1000 packets, 32 of them in each queue.
+        assert_eq!(switch.ports.len(), 31);
+        switch.settings.waiting = 32 * PORTS;
+        for number in switch.ports.len()..PORTS {
+            add(&mut switch, &format!("tap:m{number}")).unwrap();
+        }
+        switch.make_room().unwrap();
+        assert!(add(&mut switch, "tap:more").unwrap_err().contains("the most"));
+    }
+
+    #[test]
+    fn a_cluster_has_so_many_programs() {
+        let mut switch = switch();
+        switch.settings.has_socket = true;
+        for number in 0..63 {
+            add(&mut switch, &format!("c{number}=consumer:")).unwrap();
+        }
+        let error = add(&mut switch, "more=consumer:").unwrap_err();
+        assert!(error.contains("63 programs") && error.contains("memif:"), "{error}");
+        add(&mut switch, "more=memif:/x").unwrap();
     }
 
     #[test]
