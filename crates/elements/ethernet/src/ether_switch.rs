@@ -34,6 +34,12 @@ pub(super) const NAMES: Arg = Arg::keyword(
     "none: numbers",
     "what the ports are called, in their order; by these they are known again",
 );
+pub(super) const OWNED: Arg = Arg::keyword(
+    "OWNED",
+    "port address pairs",
+    "none",
+    "hosts that are learnt at the port of this number only",
+);
 
 /// Handlers of all switches.
 pub(super) const HANDLERS: [Handler; 6] = [
@@ -61,14 +67,16 @@ pub(super) const CLASS: Class = Class {
         learn.\n\n\
         When the configuration is replaced, hosts are remembered at the port of the same number, or \
         of the same name where ports have `NAMES` before and after: then ports can be put in and \
-        taken out, and hosts of those that are gone are forgotten.\n\n\
+        taken out, and hosts of those that are gone are forgotten. \
+        So are those that another port has come to own: with `OWNED 1 2:0:0:0:0:7`, that host is learnt \
+        at port 1 only.\n\n\
         When the link of a port goes down, the hosts there are forgotten at once. Its link is that of \
         the `FromPort`, `FromDevice`, `ToPort` or `ToDevice` that is alone at the other end of the way \
         to its input or from its output.",
     ports: "2-/=",
     processing: "h/h",
     flow: "#/[^#]",
-    args: &[TIMEOUT, CAPACITY, PORT_CAPACITY, NAMES],
+    args: &[TIMEOUT, CAPACITY, PORT_CAPACITY, NAMES, OWNED],
     handlers: &HANDLERS,
     drops: &["destination is where it came from", "no Ethernet header", "no buffer"],
     cost: "Source and destination of \
@@ -407,6 +415,18 @@ mod tests {
             .map(|name| run.read(&format!("{name}.count")).parse::<f64>().unwrap());
         // Both only go everywhere until the other is known.
         assert!(a > 1.0 && b > 1.0 && other < (a + b) / 2.0, "{a} {b} {other}");
+    }
+
+    #[test]
+    fn hosts_that_a_port_owns_are_learnt_there_only() {
+        let owned = "OWNED 0 2:0:0:0:0:1 1 2:0:0:0:0:2";
+        let mut run = switch(owned, ["f1 f2 f3", "", ""]);
+        run.run();
+        assert_eq!(run.read("s.table"), "02-00-00-00-00-01 0\n02-00-00-00-00-03 0\n");
+        let text = "Idle -> s -> Discard; Idle -> [1] s [1] -> Discard";
+        let errors = Run::errors(&format!("s :: EtherSwitch(OWNED 2 2:0:0:0:0:1); {text}"));
+        let expected = "OWNED: need pairs of a port's number and an Ethernet address";
+        assert!(errors.contains(expected), "{errors}");
     }
 
     #[test]

@@ -126,6 +126,19 @@ impl News {
     }
 }
 
+/// The keys of hosts, without a VLAN, and the ports that own them: from pairs of a port's number and
+/// an address.
+fn owned_hosts(text: &str, ports: usize) -> Option<HashMap<u64, u16>> {
+    let words = words(text);
+    let (pairs, rest) = words.as_chunks();
+    let pair = |[port, mac]: &[&str; 2]| {
+        let port = port.parse().ok().filter(|port| usize::from(*port) < ports)?;
+        let [a, b, c, d, e, f] = mac.parse::<MacAddr>().ok()?.0;
+        Some((u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), port))
+    };
+    if rest.is_empty() { pairs.iter().map(pair).collect() } else { None }
+}
+
 /// The table.
 pub(super) struct MacTable {
     table: Table<u64, Host>,
@@ -144,6 +157,8 @@ pub(super) struct MacTable {
     /// The others, when there are any, and what was read of their news.
     news: Option<(Arc<News>, u64)>,
     fresh: Vec<(u64, Host)>,
+    /// Hosts that are learnt at one port only.
+    owned: HashMap<u64, u16>,
     /// What the ports are called, where they have names.
     names: Vec<String>,
     /// The links of the ports, and when the hosts at each were forgotten last.
@@ -156,7 +171,7 @@ pub(super) struct MacTable {
 }
 
 impl MacTable {
-    /// From the arguments `TIMEOUT`, `CAPACITY`, `PORT_CAPACITY` and `NAMES`. `None` when
+    /// From the arguments `TIMEOUT`, `CAPACITY`, `PORT_CAPACITY`, `NAMES` and `OWNED`. `None` when
     /// there is no memory for it, which was then said.
     pub(super) fn from_args(make: &mut Make<'_>, ports: usize) -> Option<MacTable> {
         let Seconds::<0>(timeout) = make.or("TIMEOUT", Seconds(TIMEOUT));
@@ -177,6 +192,11 @@ impl MacTable {
         if repeated || !(names.is_empty() || names.len() == ports) {
             make.error(format!("NAMES: need {ports} different names, one per port"));
         }
+        let Text(owned) = make.or("OWNED", Text(String::new()));
+        let owned = owned_hosts(&owned, ports).unwrap_or_else(|| {
+            make.error("OWNED: need pairs of a port's number and an Ethernet address");
+            HashMap::new()
+        });
         let limit = capacity.min(CAPACITY_LIMIT) as usize;
         let made = Table::new(limit, Backing::OnDemand)
             .and_then(|table| Ok((Wheel::new(0, table.limit(), Backing::OnDemand)?, table)));
@@ -194,6 +214,7 @@ impl MacTable {
             timeout: u64::from(timeout) * 1000,
             port_limit,
             news,
+            owned,
             names,
             ..MacTable::new((table, wheel), links, ports, frame_limit)
         })
@@ -217,6 +238,7 @@ impl MacTable {
             refused: 0,
             news: None,
             fresh: Vec::new(),
+            owned: HashMap::new(),
             names: Vec::new(),
             links,
             forgotten: vec![0; ports],
@@ -375,6 +397,9 @@ impl MacTable {
         if before.is_some_and(|(_, before)| before.place() == host.place()) {
             return false;
         }
+        if !self.may_be_at(key, host.port()) {
+            return false;
+        }
         if self.hosts.get(port).is_none_or(|hosts| *hosts >= self.port_limit) {
             self.refused += 1;
             return false;
@@ -399,6 +424,11 @@ impl MacTable {
             self.fresh.push((key, host));
         }
         true
+    }
+
+    /// Whether a host is not one that another port owns.
+    fn may_be_at(&self, key: u64, port: u16) -> bool {
+        self.owned.get(&(key & ADDRESS)).is_none_or(|owner| *owner == port)
     }
 
     #[cold]
@@ -535,9 +565,11 @@ impl MacTable {
         // As it is, so that packets do not wait until each host has been learnt again.
         std::mem::swap(&mut self.table, &mut old.table);
         std::mem::swap(&mut self.wheel, &mut old.wheel);
-        let hosts = self.table.iter();
-        let places: Vec<_> =
-            hosts.map(|(entry, key, host)| (entry, *host, place_of(*key, *host))).collect();
+        let place = |(entry, key, host): (Entry, &u64, &Host)| {
+            let port = place_of(*key, *host).filter(|port| self.may_be_at(*key, *port));
+            (entry, *host, port)
+        };
+        let places: Vec<_> = self.table.iter().map(place).collect();
         for (entry, host, place) in places {
             let Some(port) = place else {
                 self.wheel.cancel(entry.number() as u32);
@@ -675,6 +707,29 @@ mod tests {
                     assert_eq!((port_of(table, X), &table.hosts[..]), (Some(2), &[0, 0, 1][..]));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn hosts_that_a_port_owns_are_forgotten_elsewhere() {
+        let vlan = 5 << 48;
+        for port_limit in [u32::MAX, 7] {
+            let mut old = replica(None, no_links());
+            see(&mut old, 10, X, 1);
+            see(&mut old, 10, X | vlan, 2);
+            see(&mut old, 10, Y, 1);
+            let owned = owned_hosts("2 02-00-00-00-00-0A", 3).unwrap();
+            let mut new = MacTable { owned, port_limit, ..replica(None, no_links()) };
+            take(&mut new, &mut old);
+            let ports = |table: &MacTable| [X, X | vlan, Y].map(|host| port_of(table, host));
+            assert_eq!(ports(&new), [None, Some(2), Some(1)]);
+            see(&mut new, 20, X, 0);
+            assert_eq!((ports(&new), new.refused), ([None, Some(2), Some(1)], 0));
+            see(&mut new, 20, X, 2);
+            assert_eq!(ports(&new), [Some(2), Some(2), Some(1)]);
+        }
+        for wrong in ["1", "3 2:0:0:0:0:1", "1 x", "x 2:0:0:0:0:1", "0 2:0:0:0:0:1 1"] {
+            assert_eq!(owned_hosts(wrong, 3), None, "{wrong}");
         }
     }
 

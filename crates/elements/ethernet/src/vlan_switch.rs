@@ -9,7 +9,7 @@ use linerate_packet::{EtherType, vlan::Tci};
 
 use super::{
     ADDRESSES, FAMILY, TAG,
-    ether_switch::{self, CAPACITY, NAMES, PORT_CAPACITY, TIMEOUT},
+    ether_switch::{self, CAPACITY, NAMES, OWNED, PORT_CAPACITY, TIMEOUT},
     header,
     mac_table::{FLOOD, MacTable, NOBODY, keys_of},
     vlan_decap::untag,
@@ -49,6 +49,7 @@ pub(super) const CLASS: Class = Class {
         CAPACITY,
         PORT_CAPACITY,
         NAMES,
+        OWNED,
     ],
     handlers: &[
         Handler::read("table", "the hosts: address, VLAN and port, a line each"),

@@ -94,12 +94,21 @@ pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String
     let names = names.chain((0..blanks).map(|at| format!("-{at}")));
     let names = names.collect::<Vec<_>>().join(" ");
     let table = settings.hosts as usize * ports.len().next_power_of_two().max(TABLE_PORTS);
-    let limits = format!(
+    let mut limits = format!(
         "TIMEOUT {}, CAPACITY {}, PORT_CAPACITY {}, NAMES {names}",
         settings.ageing,
         table.min(1 << 22),
         settings.hosts,
     );
+    let pairs = ports
+        .iter()
+        .zip(0..)
+        .flat_map(|(port, at)| port.macs.iter().map(move |mac| format!(" {at} {mac}")));
+    let pairs = pairs.collect::<String>();
+    if !pairs.is_empty() {
+        // Others may have learnt one of them elsewhere before it was owned.
+        limits += &format!(", OWNED{pairs}");
+    }
     let _ = if settings.vlans {
         let vlans = ports.iter().map(|port| port.vlan.as_deref().unwrap_or("ACCESS 1"));
         let vlans = vlans.chain(iter::repeat_n("ACCESS 1", blanks));
@@ -265,6 +274,7 @@ mod tests {
         check(&settings(), &ports).unwrap();
         let text = text(&settings(), &ports, 3);
         for line in [
+            "OWNED 1 02:00:00:00:00:0a 1 02:00:00:00:00:0b);",
             "p1_source :: Classifier(6/02000000000a, 6/02000000000b, -);",
             "p1_source [1] -> p1_enters;",
             "p1_source [2] -> p1_forged;",
