@@ -120,6 +120,16 @@ struct Place<'a> {
     begin: &'a Barrier,
 }
 
+impl Place<'_> {
+    /// Opens ports, and goes on when all cores have: also one that cannot, for which the others would
+    /// wait for ever.
+    fn together<T>(&self, open: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let opened = open();
+        self.begin.wait();
+        opened
+    }
+}
+
 pub(super) fn measure(bench: &Bench, point: &Cluster, spec: &Spec) -> Result<Values, Failure> {
     let threads = match point.way {
         Way::Completion => point.cores.max(1),
@@ -209,19 +219,21 @@ fn count(counters: &[AtomicU64], time: Duration) -> Blocks {
 
 /// A source of the point's frames.
 fn source(place: &Place<'_>) -> Result<Box<dyn linerate_port::Receive>, Failure> {
-    let uri = format!("null:?size={}", place.point.frame as usize - FCS);
+    let uri = format!("null:?size={}", (place.point.frame as usize).saturating_sub(FCS));
     side(port(place.context, &uri, Direction::Receive)?, |queue| queue.receive.take())
+}
+
+/// Where packets go in the end.
+fn sink(place: &Place<'_>) -> Result<Box<dyn linerate_port::Transmit>, Failure> {
+    side(port(place.context, "null:", Direction::Transmit)?, |queue| queue.transmit.take())
 }
 
 /// Receives, works and sends.
 fn complete(place: &Place<'_>, counter: &AtomicU64) -> Result<Account, Failure> {
-    let mut sink =
-        side(port(place.context, "null:", Direction::Transmit)?, |of| of.transmit.take())?;
-    let (mut source, mut work) =
-        (source(place)?, Work::new(place.point.work, 0, place.point.touch));
+    let mut work = Work::new(place.point.work, 0, place.point.touch);
     let mut pool = pool(&place.context.arena, place.burst);
     let mut frame = Frame::new(place.burst);
-    place.begin.wait();
+    let (mut source, mut sink) = place.together(|| Ok((source(place)?, sink(place)?)))?;
     let mut meter = Meter::new();
     while !place.stop.is_raised() {
         let packets = source.receive(&mut pool, &mut frame)?;
@@ -240,14 +252,11 @@ fn ring(place: &Place<'_>, worker: usize) -> Result<linerate_port::Port, Failure
 
 /// Receives, and hands bursts over to threads, one after the other.
 fn hand_over(place: &Place<'_>, workers: usize) -> Result<Account, Failure> {
-    let mut rings = Vec::new();
-    for worker in 0..workers {
-        rings.push(side(ring(place, worker)?, |queue| queue.transmit.take())?);
-    }
-    let mut source = source(place)?;
     let mut pool = pool(&place.context.arena, place.burst);
     let mut frame = Frame::new(place.burst);
-    place.begin.wait();
+    let way = |worker| side(ring(place, worker)?, |queue| queue.transmit.take());
+    let (mut source, mut rings) = place
+        .together(|| Ok((source(place)?, (0..workers).map(way).collect::<Result<Vec<_>, _>>()?)))?;
     let mut meter = Meter::new();
     // Asked here too: a ring whose worker has ended takes everything.
     'run: while !place.stop.is_raised() {
@@ -269,13 +278,11 @@ fn hand_over(place: &Place<'_>, workers: usize) -> Result<Account, Failure> {
 
 /// Takes what a receiver hands over, works and sends.
 fn take_over(place: &Place<'_>, worker: usize, counter: &AtomicU64) -> Result<Account, Failure> {
-    let mut sink =
-        side(port(place.context, "null:", Direction::Transmit)?, |of| of.transmit.take())?;
-    let mut ring = side(ring(place, worker)?, |queue| queue.receive.take())?;
     let mut work = Work::new(place.point.work, 0, place.point.touch);
     let mut pool = pool(&place.context.arena, place.burst);
     let mut frame = Frame::new(place.burst);
-    place.begin.wait();
+    let way = || side(ring(place, worker)?, |queue| queue.receive.take());
+    let (mut ring, mut sink) = place.together(|| Ok((way()?, sink(place)?)))?;
     let mut meter = Meter::new();
     while !place.stop.is_raised() {
         let packets = ring.receive(&mut pool, &mut frame)?;
@@ -434,18 +441,22 @@ pub fn work(task: &str) -> io::Result<String> {
     let mut work = Work::new(work, 0, touch);
     let pool = consumer.arena().cache(2);
     let mut frame = Frame::new(burst.clamp(1, linerate_memory::FRAME_LIMIT));
-    let mut meter = Meter::new();
+    // From the first packet to the last: threads begin and end together, too.
+    let mut meter: Option<Meter> = None;
+    let mut account = Account::default();
     loop {
         let taken = match consumer.receive_into(&mut frame) {
             Ok(taken) => taken,
             Err(error) if error.is_end() => break,
             Err(error) => return Err(io::Error::other(error)),
         };
-        meter.tried(taken);
         if taken == 0 {
+            meter.iter_mut().for_each(|meter| meter.tried(0));
             std::hint::spin_loop();
             continue;
         }
+        let meter = meter.get_or_insert_with(Meter::new);
+        meter.tried(taken);
         work.apply(&pool, &mut frame);
         meter.worked();
         if let Err(error) = consumer.release(&mut frame) {
@@ -455,8 +466,9 @@ pub fn work(task: &str) -> io::Result<String> {
             return Err(io::Error::other(error));
         }
         meter.tried(taken);
+        account = meter.account;
     }
-    Ok(serde_json::to_string(&meter.account)?)
+    Ok(serde_json::to_string(&account)?)
 }
 
 #[cfg(test)]
