@@ -39,7 +39,8 @@ fn four_megabytes_are_enough() {
     }
 }
 
-/// Resident memory beyond the arena stays under 20 MB, whatever the arena.
+/// Memory of its own beyond the arena stays under 8 MB, whatever the arena. Pages of the program's file are not
+/// counted: unoptimised it has several times the code that is installed (8 MB of that are resident).
 #[test]
 fn little_memory_is_used_beyond_the_arena() {
     for arena in [4, 64] {
@@ -53,8 +54,11 @@ fn little_memory_is_used_beyond_the_arena() {
         // VmHWM: the most it ever had, which includes start-up.
         let read = || -> u64 {
             let text = fs::read_to_string(&status).unwrap();
-            let line = text.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
-            line.split_whitespace().nth(1).map_or(0, |number| number.parse().unwrap())
+            let figure = |name: &str| -> u64 {
+                let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+                line.split_whitespace().nth(1).map_or(0, |number| number.parse().unwrap())
+            };
+            figure("VmHWM:").saturating_sub(figure("RssFile:"))
         };
         // All of the arena is present before the first packet moves.
         let present =
@@ -65,7 +69,7 @@ fn little_memory_is_used_beyond_the_arena() {
         child.wait().unwrap();
         assert!(present, "the arena never became resident");
         println!("{beyond} KiB beyond an arena of {arena} MiB");
-        assert!(beyond < 20_000, "{beyond} KiB beyond an arena of {arena} MiB");
+        assert!(beyond < 8_000, "{beyond} KiB beyond an arena of {arena} MiB");
     }
 }
 

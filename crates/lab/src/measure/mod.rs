@@ -84,7 +84,7 @@ pub struct Bench {
     /// The elements that configurations are made of.
     library: Library,
     cpu: Cpu,
-    /// The words of a command that, with a task behind them, starts a process which [works](work).
+    /// The words of a command that, with a task behind them, starts a process which [works](work()).
     worker: Vec<OsString>,
     calm: Mutex<Calm>,
     /// Whether the pace of undisturbed cores is known from before.
@@ -113,7 +113,7 @@ impl Bench {
     }
 
     /// Knows how to start processes that are handed packets: a program and its first arguments, to which
-    /// one is added that is for [`work`].
+    /// one is added that is for [`work()`].
     pub fn with_worker(self, worker: Vec<OsString>) -> Bench {
         Bench { worker, ..self }
     }
