@@ -200,6 +200,14 @@ case "$1 ${2-}" in
     done
     exit ;;
 "cluster attach" | "cluster top") set -- "$@" --duration 300ms ;;
+"switch add" | "switch remove" | "switch list" | "switch show") ;;
+"switch "*)
+    "$PROGRAM" "$@" >/dev/null 2>errors &
+    until "$PROGRAM" switch list >/dev/null 2>&1; do
+        kill -0 $! 2>/dev/null || { cat errors >&2; exit 1; }
+        sleep 0.05
+    done
+    exit ;;
 esac
 case $1 in
 run | forward | generate | sink | capture | replay) set -- "$@" --duration 300ms ;;
