@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Bench, Failure, arena, burst,
     port_pair::{pool, port, side},
+    windows::{self, WARM},
     work::Work,
 };
 use crate::{
@@ -44,10 +45,6 @@ use crate::{
     sizes::FCS,
 };
 
-/// A window in which packets are counted.
-const WINDOW: Duration = Duration::from_millis(2);
-/// How long all run before anything counts.
-const WARM: Duration = Duration::from_millis(10);
 /// Places in the ring between a receiver and a worker.
 const SLOTS: u32 = 1024;
 /// How long processes may take to attach.
@@ -190,7 +187,7 @@ fn one_process(
                 }
             }));
         }
-        let blocks = count(&counters, time);
+        let blocks = windows::count(|| sum(&counters), time);
         stop.raise();
         let mut account = Account::default();
         for thread in threads {
@@ -201,20 +198,9 @@ fn one_process(
     })
 }
 
-/// Cycles that pass for each packet, window by window.
-fn count(counters: &[AtomicU64], time: Duration) -> Blocks {
-    let packets = || counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum::<u64>();
-    let now = || (cycles(), packets());
-    thread::sleep(WARM);
-    let mut blocks = Blocks::new();
-    let mut before = now();
-    for _ in 0..(time.as_millis() / WINDOW.as_millis()).max(1) {
-        thread::sleep(WINDOW);
-        let after = now();
-        blocks.add(after.0 - before.0, after.1 - before.1, 0);
-        before = after;
-    }
-    blocks
+/// Packets of all counters.
+fn sum(counters: &[AtomicU64]) -> u64 {
+    counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
 }
 
 /// A source of the point's frames.
@@ -382,7 +368,7 @@ fn processes(
             let _ = pin_current_thread(cores[0]);
             lend(place, broker, balancer, &counter[0])
         });
-        let blocks = count(counter, time);
+        let blocks = windows::count(|| sum(counter), time);
         stop.raise();
         let died = || Err(Failure::void("a thread died"));
         Ok::<_, Failure>((blocks, receiver.join().unwrap_or_else(|_| died())?))

@@ -22,6 +22,7 @@ mod poll_rate;
 mod port_pair;
 mod probes;
 mod side;
+mod windows;
 mod work;
 
 use std::{

@@ -7,24 +7,20 @@ use std::{
 };
 
 use linerate_host::machine::pin_current_thread;
-use linerate_memory::{Frame, clock::cycles};
+use linerate_memory::Frame;
 use linerate_port::{Context, Counters, Direction, Receive, Transmit};
 use linerate_worker::Stop;
 
 use super::{
     Bench, Failure, arena, burst,
     port_pair::{pool, port, side},
+    windows,
     work::Work,
 };
 use crate::{
     instruments::Blocks,
     point::{Pipeline, Placement, Spec, Values, value},
 };
-
-/// A window in which packets are counted.
-const WINDOW: Duration = Duration::from_millis(2);
-/// How long the threads run before.
-const WARM: Duration = Duration::from_millis(10);
 
 pub(super) fn measure(bench: &Bench, point: &Pipeline, spec: &Spec) -> Result<Values, Failure> {
     let workers = point.workers.max(1) as usize;
@@ -173,7 +169,8 @@ fn side_by_side(
             pool.give(&mut frame);
             Ok(())
         }));
-        let blocks = count(&sent, time);
+        let packets = || sent.iter().map(|counters| counters.read().packets).sum();
+        let blocks = windows::count(packets, time);
         stop.raise();
         let died = || Failure::void("a thread died");
         for thread in threads {
@@ -181,19 +178,4 @@ fn side_by_side(
         }
         Ok(blocks)
     })
-}
-
-/// Cycles that pass for each packet sent, window by window.
-fn count(sent: &[Arc<Counters>], time: Duration) -> Blocks {
-    let now = || (cycles(), sent.iter().map(|counters| counters.read().packets).sum::<u64>());
-    thread::sleep(WARM);
-    let mut blocks = Blocks::new();
-    let mut before = now();
-    for _ in 0..(time.as_millis() / WINDOW.as_millis()).max(1) {
-        thread::sleep(WINDOW);
-        let after = now();
-        blocks.add(after.0 - before.0, after.1 - before.1, 0);
-        before = after;
-    }
-    blocks
 }
