@@ -212,6 +212,51 @@ fn memory_is_said_before_it_is_taken() {
     assert!(object["buffers"].as_u64().unwrap() > 13_924, "{json}");
 }
 
+/// What the server has mapped besides its arena, of programs with memory of their own.
+#[test]
+fn memory_of_programs_own_is_what_was_said() {
+    let socket = format!("@linerate-precompute-{}", std::process::id());
+    let config = "Idle -> ConsumerFanOut(shared, copied, CELLS 100, ISOLATED copied);
+        Idle -> ConsumerBalancer(one if tcp where src port 80, two, ISOLATED \"one two\", CELLS 5);
+        Idle -> ToConsumer(strict, ACCESS write, CELLS 1000);
+        FromConsumer(strict, ACCESS isolated, SPARE 30) -> Discard";
+    let words = ["serve", "-e", config, "--no-huge"];
+    let json = text(&output(&[&words[..], &["--precompute", "--json"]].concat()));
+    let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let own = object["isolated"].as_array().unwrap();
+    let names: Vec<&str> = own.iter().map(|own| own["program"].as_str().unwrap()).collect();
+    assert_eq!(names, ["copied", "one", "two", "strict"]);
+    let said = |name: &str| {
+        let found = own.iter().find(|own| own["program"] == name).unwrap();
+        found["bytes"].as_u64().unwrap()
+    };
+    let all: u64 = names.iter().map(|name| said(name)).sum();
+    assert_eq!(object["total_bytes"].as_u64().unwrap(), object["bytes"].as_u64().unwrap() + all);
+
+    let server = serve(&socket, config);
+    let maps = format!("/proc/{}/maps", server.0.id());
+    let mapped = || {
+        let maps = fs::read_to_string(&maps).unwrap();
+        let of_programs =
+            ["memfd:linerate-isolated", "memfd:linerate-directory", "memfd:linerate-channel"];
+        let of_programs = |line: &&str| of_programs.iter().any(|name| line.contains(name));
+        let size = |line: &str| {
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            number(to) - number(from)
+        };
+        maps.lines().filter(of_programs).map(size).sum::<u64>()
+    };
+    let mut before = mapped();
+    let mut programs = Vec::new();
+    for name in names {
+        programs.push(Running::start(&["attach", &socket, name]));
+        wait("it is attached", || figure(&socket, name, "attached") == 1);
+        assert_eq!(mapped() - before, said(name), "{name}");
+        before = mapped();
+    }
+}
+
 #[test]
 fn a_server_that_cannot_listen_says_so() {
     let folder = tempfile::tempdir().unwrap();

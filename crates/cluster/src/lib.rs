@@ -22,5 +22,7 @@ pub mod transport;
 pub mod wire;
 
 pub use broker::{Broker, BrokerError, Hold};
-pub use exchange::{BalancerUse, Exchange, Granted, InlineUse, PlaceUse, Refused, Settled, Terms};
+pub use exchange::{
+    BalancerUse, Exchange, Granted, InlineUse, PlaceUse, Refused, Settled, Terms, Wanted,
+};
 pub use wire::Access;

@@ -111,7 +111,7 @@ impl Parser<'_> {
     }
 
     /// A calculation with operators that bind at least so much.
-    fn sum(&mut self, least: usize, guards: &mut Vec<Tree>) -> Result<Number, String> {
+    pub(super) fn sum(&mut self, least: usize, guards: &mut Vec<Tree>) -> Result<Number, String> {
         const OPERATORS: &[(&str, usize, Operator)] = &[
             ("|", 0, Operator::Or),
             ("&", 1, Operator::And),

@@ -22,6 +22,7 @@
 #[cfg(test)]
 mod beside_tcpdump;
 mod calculate;
+mod calculation;
 mod chain;
 mod encapsulation;
 #[cfg(test)]
@@ -41,6 +42,7 @@ mod tree;
 #[cfg(test)]
 mod wider;
 
+pub use calculation::Calculation;
 pub use names::Names;
 use parse::Parsed;
 pub use program::{INSTRUCTIONS_MAX, Instruction};

@@ -91,17 +91,7 @@ pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<Parsed, Stri
     if tokens.is_empty() {
         return Ok(Parsed { tree: Tree::Constant(true), calculates: false, places: 0 });
     }
-    if tokens.len() > WORDS_MAX {
-        return Err(format!("more than {WORDS_MAX} words"));
-    }
-    let mut parser = Parser {
-        tokens: &tokens,
-        at: 0,
-        place: Place::default(),
-        names,
-        depth: 0,
-        calculates: false,
-    };
+    let mut parser = Parser::new(&tokens, names)?;
     let (tree, _) = parser.expression(None)?;
     if parser.peek().is_some() {
         return Err(parser.unexpected());
@@ -109,9 +99,28 @@ pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<Parsed, Stri
     Ok(Parsed { tree, calculates: parser.calculates, places: parser.place.places })
 }
 
+/// Reads a number, and what has to hold for a packet to have it.
+pub(super) fn parse_number(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree, Number), String> {
+    let mut parser = Parser::new(&tokens, names)?;
+    let mut needed = Vec::new();
+    let number = parser.sum(0, &mut needed)?;
+    if parser.peek().is_some() {
+        return Err(parser.unexpected());
+    }
+    Ok((Tree::All(needed), number))
+}
+
 type Found = Result<(Tree, Option<Qualifier>), String>;
 
 impl<'a> Parser<'a> {
+    fn new(tokens: &'a [Token], names: Names<'a>) -> Result<Parser<'a>, String> {
+        if tokens.len() > WORDS_MAX {
+            return Err(format!("more than {WORDS_MAX} words"));
+        }
+        let place = Place::default();
+        Ok(Parser { tokens, at: 0, place, names, depth: 0, calculates: false })
+    }
+
     pub(super) fn peek(&self) -> Option<&'a Token> {
         self.tokens.get(self.at)
     }

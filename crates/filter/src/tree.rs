@@ -198,7 +198,7 @@ impl Number {
         }
     }
 
-    fn of(&self, packet: &[u8], known: impl Known) -> Option<u32> {
+    pub(super) fn of(&self, packet: &[u8], known: impl Known) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),
             Number::Length => Some(known.length(packet)),

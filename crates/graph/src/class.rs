@@ -300,7 +300,7 @@ impl Arg {
     }
 
     /// The same for each word of the class's [`Arg::rest`], but for those of an argument from a word `if`
-    /// on.
+    /// or `where` on.
     pub const fn holds_for_each(self) -> Arg {
         Arg { holds: Holds::ForEach, ..self }
     }

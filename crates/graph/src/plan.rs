@@ -226,6 +226,11 @@ impl Plan {
         Arguments::assign(class.args, split(config))
     }
 
+    /// The texts of those arguments of an element that are for no declared one.
+    pub fn rest(&self, element: usize) -> Vec<String> {
+        self.arguments(element).left().map(|(text, _)| text.to_owned()).collect()
+    }
+
     /// The elements that the words of some arguments of an element name.
     pub fn elements_named(&self, element: usize, arguments: &[&str]) -> Vec<usize> {
         let given = self.arguments(element);
@@ -246,7 +251,8 @@ impl Plan {
     /// Those that one of its elements holds, if it says so.
     pub fn packets_held_by(&self, at: usize) -> Option<usize> {
         let arguments = self.arguments(at);
-        let names = |text: &str| text.split_whitespace().take_while(|word| *word != "if").count();
+        let is_name = |word: &&str| !matches!(*word, "if" | "where");
+        let names = |text: &str| text.split_whitespace().take_while(is_name).count();
         let held_by = |arg: &Arg| {
             let text = arguments.last(arg.name).map_or(arg.default, |(text, _)| text);
             let held = usize::try_from(parse_integer(text.trim())?).ok()?;

@@ -12,6 +12,8 @@ use crate::{
     udp, vlan, vxlan,
 };
 
+pub use crate::flow_hash::number_hash;
+
 /// The port that user packets of mobile networks go to, in GTP.
 const GTP_U: u16 = 2152;
 /// Ethernet in GRE.

@@ -34,6 +34,17 @@ const fn rest(src_port: u16, dst_port: u16, vlan: u16, protocol: u8) -> u64 {
     (src_port as u64) << 48 | (dst_port as u64) << 32 | (vlan as u64) << 16 | (protocol as u64) << 8
 }
 
+/// The hash of a number, for what stays together by something else than its flow; another seed
+/// gives an independent one.
+#[inline]
+#[must_use]
+pub const fn number_hash(number: u32, seed: u64) -> u64 {
+    let turned = seed.rotate_left(32);
+    let first = mix(number as u64 ^ seed ^ PI[0], turned ^ PI[1]);
+    // Once more, as above.
+    mix(first ^ PI[2], (number as u64) << 8 ^ PI[3])
+}
+
 impl FlowV4 {
     /// The flow's hash; another seed gives an independent one.
     #[inline]

@@ -1,6 +1,6 @@
 //! Programs that come, and go.
 
-use std::os::fd::BorrowedFd;
+use std::{os::fd::BorrowedFd, sync::Arc};
 
 use linerate_memory::{
     Arena, MemoryError,
@@ -222,6 +222,8 @@ impl Exchange {
             inline.abandon(&mut place.figures);
         }
         event::set(&place.news);
+        let (is_there, attachment) = (place.seat.taken().is_some(), Arc::clone(&place.attachment));
+        attachment.set(is_there, "");
         self.settle_balancers_of(at);
         before
     }

@@ -3,7 +3,10 @@
 use std::{io, sync::Arc};
 
 use linerate_memory::shared::Tally;
-use linerate_port::peer::event::{self, Gathered};
+use linerate_port::{
+    Link as Attachment,
+    peer::event::{self, Gathered},
+};
 
 use super::{
     Exchange, free,
@@ -66,9 +69,9 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// What becomes of a packet with that hash.
+    /// The consumer that gets a packet with that hash, by its place in the list, and what that means.
     #[inline]
-    pub(super) fn choose(&mut self, hash: Option<u64>) -> Target {
+    pub(super) fn choose(&mut self, hash: Option<u64>) -> (usize, Target) {
         let bucket = match hash {
             Some(hash) if self.by_hash => self.balance.bucket(hash),
             _ => {
@@ -76,7 +79,8 @@ impl Balancer {
                 self.turn as usize
             }
         };
-        self.targets[self.balance.owner(bucket).unwrap_or_else(|| self.balance.home(bucket))]
+        let consumer = self.balance.owner(bucket).unwrap_or_else(|| self.balance.home(bucket));
+        (consumer, self.targets[consumer])
     }
 }
 
@@ -159,6 +163,7 @@ impl Exchange {
             users: 0,
             listeners: 0,
             seat: Seat::Empty,
+            attachment: Arc::new(Attachment::new("")),
             access: Access::Isolated,
             cells: 0,
             inline: None,

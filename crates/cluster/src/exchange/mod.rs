@@ -7,7 +7,7 @@ mod link;
 mod place;
 mod uses;
 
-use std::{io, os::fd::OwnedFd, sync::Arc};
+use std::{cell::Cell, io, os::fd::OwnedFd, sync::Arc};
 
 use linerate_memory::{
     Arena, Frame, PoolCache,
@@ -36,6 +36,16 @@ const UNHEARD: usize = 64;
 /// than half of what it may hold at all. A look is at what another processor writes: it takes some hundred
 /// cycles. The broker's thread looks now and then besides.
 const OUT: usize = 160;
+
+/// Who wants which packet of a frame.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// For each packet the bits of consumers, counted through all balancers, of which there are 64 at
+    /// most.
+    pub by: &'a [u64],
+    /// Where those go that nobody wants who would get them.
+    pub unwanted: &'a mut Frame,
+}
 
 /// The server's side of all consumers of an arena.
 #[derive(Debug)]
@@ -115,11 +125,10 @@ impl Exchange {
         frame: &mut Frame,
         absent: &mut Frame,
     ) -> usize {
-        self.share_out_wanted(balancers, hashes, &[], all, pool, frame, absent)
+        self.share_out_wanted(balancers, hashes, None, all, pool, frame, absent)
     }
 
-    /// The same where not every packet is wanted by all of these balancers: by those whose bits, by their
-    /// places among them, `wanted` has at its place. Each is wanted by one at least.
+    /// The same where not every packet is wanted by all consumers.
     #[allow(
         clippy::too_many_arguments,
         reason = "what is shared out, among whom, and what is left"
@@ -128,16 +137,17 @@ impl Exchange {
         &mut self,
         balancers: &[usize],
         hashes: &[u64],
-        wanted: &[u64],
+        wanted: Option<Wanted<'_>>,
         all: bool,
         pool: &mut PoolCache,
         frame: &mut Frame,
         absent: &mut Frame,
     ) -> usize {
         self.take_back(balancers, pool, frame.len());
-        let chosen = self.choose(balancers, hashes, wanted, frame.len());
-        if chosen.missing != 0 {
-            self.part_with_absent(pool, frame, absent);
+        let (by, unwanted) = wanted.map_or((&[][..], None), |of| (of.by, Some(of.unwanted)));
+        let chosen = self.choose(balancers, hashes, by, frame.len());
+        if chosen.missing != 0 || unwanted.is_some() {
+            self.set_aside(pool, frame, absent, unwanted);
         }
         let (copies, mut too_long) = (chosen.copies != 0, 0);
         if copies {
@@ -174,8 +184,12 @@ impl Exchange {
             list.resize(count, 0);
         }
         let mut any = Target::default();
-        for (place, &at) in balancers.iter().enumerate() {
+        let mut before = 0;
+        for &at in balancers {
             let Some(balancer) = &mut all[at] else { continue };
+            // Bits of its consumers among all.
+            let first = before;
+            before += balancer.places.len();
             let there = balancer.targets.iter().fold(Target::default(), |any, of| any.with(*of));
             // All are there and share memory: the usual case.
             let only_lent = there.copies | there.missing == 0;
@@ -183,15 +197,20 @@ impl Exchange {
                 to.iter_mut().for_each(|to| *to |= target.to);
             } else if only_lent && wanted.is_empty() && hashes.len() >= count {
                 for (to, &hash) in to.iter_mut().zip(hashes) {
-                    *to |= balancer.choose(Some(hash)).to;
+                    *to |= balancer.choose(Some(hash)).1.to;
                 }
             } else {
                 let lists = to.iter_mut().zip(&mut *copies).zip(&mut *missing);
                 for (number, ((to, copies), missing)) in lists.enumerate() {
-                    if wanted.get(number).is_some_and(|wanted| wanted >> place & 1 == 0) {
+                    let wanted = wanted.get(number).map_or(u64::MAX, |wanted| wanted >> first);
+                    // What none of them wants takes no turn.
+                    if wanted & u64::MAX >> (64 - balancer.places.len().max(1)) == 0 {
                         continue;
                     }
-                    let target = balancer.choose(hashes.get(number).copied());
+                    let (consumer, target) = balancer.choose(hashes.get(number).copied());
+                    if wanted >> consumer & 1 == 0 {
+                        continue;
+                    }
                     *to |= target.to;
                     *copies |= target.copies;
                     *missing |= target.missing;
@@ -202,17 +221,30 @@ impl Exchange {
         any
     }
 
-    /// Moves packets that nobody is there for out of the frame.
-    fn part_with_absent(&mut self, pool: &mut PoolCache, frame: &mut Frame, absent: &mut Frame) {
+    /// Moves packets out of the frame that nobody is there for, or that nobody wants.
+    fn set_aside(
+        &mut self,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        absent: &mut Frame,
+        mut unwanted: Option<&mut Frame>,
+    ) {
         let is_for_somebody = |(to, copies): (&u64, &u64)| to | copies != 0;
-        let mut chosen = self.to.iter().zip(&self.copies).map(is_for_somebody);
+        let chosen = self.to.iter().zip(&self.copies).map(is_for_somebody);
         if chosen.clone().all(|there| there) {
             return;
         }
+        let mut left = chosen.zip(&self.missing);
+        let is_missing = Cell::new(false);
         frame.sift(
-            |_| chosen.next().unwrap_or(true),
+            |_| {
+                let (stays, missing) = left.next().unwrap_or((true, &0));
+                is_missing.set(*missing != 0);
+                stays
+            },
             |slot| {
-                let _ = absent.push(slot).map_err(|slot| pool.give_one(slot));
+                let to = unwanted.as_deref_mut().filter(|_| !is_missing.get());
+                let _ = to.unwrap_or(absent).push(slot).map_err(|slot| pool.give_one(slot));
             },
         );
         let mut kept = 0;

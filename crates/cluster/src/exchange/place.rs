@@ -3,7 +3,7 @@
 use std::{os::fd::OwnedFd, sync::Arc};
 
 use linerate_memory::shared::Tally;
-use linerate_port::peer::event::Gathered;
+use linerate_port::{Link as Attachment, peer::event::Gathered};
 
 use super::{inline::Inline, link::Link};
 use crate::{figures::Figures, wire::Access};
@@ -67,6 +67,8 @@ pub(super) struct Place {
     pub(super) users: usize,
     pub(super) listeners: usize,
     pub(super) seat: Seat,
+    /// Whether somebody is there, for those who want to be told.
+    pub(super) attachment: Arc<Attachment>,
     /// What who is there may do with packets, and the cells of its rings.
     pub(super) access: Access,
     pub(super) cells: usize,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linerate_port::peer::event::Gathered;
+use linerate_port::{Link as Attachment, peer::event::Gathered};
 
 use super::{declare::Use, inline::Terms, place::Granted};
 use crate::{
@@ -62,6 +62,11 @@ impl PlaceUse {
     /// [armed](super::Exchange::arm) it.
     pub fn events(&self) -> &Gathered {
         &self.events
+    }
+
+    /// Up while somebody is attached there.
+    pub fn attachment(&self) -> Arc<Attachment> {
+        Arc::clone(&self.broker.exchange().place(self.place).attachment)
     }
 
     /// The figures of its consumers.

@@ -6,12 +6,15 @@ use linerate_graph::Class;
 mod access;
 mod from_consumer;
 mod inline;
+mod isolated;
 mod place;
 mod sharing;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod weights;
+
+pub use isolated::isolated_programs;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];

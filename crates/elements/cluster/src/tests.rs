@@ -200,6 +200,132 @@ fn each_application_gets_what_its_filter_accepts_and_packets_are_shared_as_befor
     assert_eq!((&got[4][..], &got[5][..]), (&[5][..], &[1][..]));
 }
 
+/// The flows that programs have got, each in order.
+fn flows_got(programs: Vec<thread::JoinHandle<Vec<Vec<u8>>>>) -> Vec<Vec<u8>> {
+    let flows_of = |packets: Vec<Vec<u8>>| {
+        let mut flows: Vec<u8> = packets.iter().map(|packet| packet[29]).collect();
+        flows.sort_unstable();
+        flows
+    };
+    programs.into_iter().map(|program| flows_of(program.join().unwrap())).collect()
+}
+
+/// Who gets which flow when nobody has filters is who gets it, or nobody does.
+#[test]
+fn each_program_of_a_balancer_wants_what_it_says_and_flows_stay_where_they_are() {
+    let flows: Vec<String> = (0..64).map(flow).collect();
+    for limit in [1, 7, 256] {
+        let (run, address) = run(&format!(
+            "plain :: ConsumerBalancer(p0, p1, p2); \
+             b :: ConsumerBalancer(q0, q1 if src portrange 0-31 where not src port 7, \
+               q2 where src port < 20, FILTER \"udp[1] != 9\", WHERE src host != 10.0.0.8, ISOLATED q2); \
+             f :: ConsumerFanOut(all, low0 low1 if udp where src port < 10, mute where src host 10.0.0.3); \
+             p :: Packets({}) -> s :: Tee(3) -> plain; s [1] -> b; s [2] -> f",
+            flows.join(" ")
+        ));
+        let mut run = run.frame_limit(limit);
+        let _ = run.control();
+        // Nobody attaches as `mute`.
+        let programs: Vec<_> = ["p0", "p1", "p2", "q0", "q1", "q2", "all", "low0", "low1"]
+            .map(|name| attach(&address, name))
+            .into_iter()
+            .map(|consumer| thread::spawn(move || all(consumer)))
+            .collect();
+        run.run();
+        let drops = |element: &str, run: &mut Run| {
+            let text = run.read(&format!("{element}.drops"));
+            text.lines().map(number_of).collect::<Vec<u64>>()
+        };
+        let dropped = drops("b", &mut run);
+        let mute = run.read("f.consumers").lines().last().map(str::to_owned);
+        assert_eq!(mute.as_deref(), Some("mute - 0 0 1 0"), "what it does not want is not lost");
+        assert_eq!(drops("f", &mut run), [0, 0, 0]);
+        drop(run);
+        let got = flows_got(programs);
+        let kept = |of: &[u8], wants: fn(u8) -> bool| -> Vec<u8> {
+            let wanted = of.iter().filter(|flow| !matches!(**flow, 8 | 9) && wants(**flow));
+            wanted.copied().collect()
+        };
+        assert_eq!(got[3], kept(&got[0], |_| true));
+        assert_eq!(got[4], kept(&got[1], |flow| flow < 32 && flow != 7));
+        assert_eq!(got[5], kept(&got[2], |flow| flow < 20));
+        let count: usize = got[3..6].iter().map(Vec::len).sum();
+        assert_eq!(dropped, [0, 0, 64 - count as u64], "frames of {limit}");
+        assert_eq!(got[6], (0..64).collect::<Vec<u8>>());
+        let mut low = [got[7].clone(), got[8].clone()].concat();
+        low.sort_unstable();
+        assert_eq!(low, (0..10).collect::<Vec<u8>>());
+    }
+}
+
+/// Packets that a slow program wants wait for it; those it does not want pass by.
+#[test]
+fn what_is_not_wanted_is_not_waited_with() {
+    let (mut run, address) = run(&format!(
+        "s :: InfiniteSource(DATA \\<{}>, LIMIT 2000, ACTIVE false) \
+           -> t :: ConsumerFanOut(slow where false, fast, WAIT true, CELLS 32)",
+        flow(1)
+    ));
+    let control = run.control();
+    let (slow, fast) = (attach(&address, "slow"), attach(&address, "fast"));
+    let program = thread::spawn(move || {
+        let mut fast = fast;
+        control.write("s.active", "true").unwrap();
+        let mut count = 0;
+        while count < 2000 && fast.wait(Some(Duration::from_secs(10))).unwrap() {
+            count += fast.receive().unwrap();
+        }
+        control.stop();
+        count
+    });
+    run.run();
+    assert_eq!(program.join().unwrap(), 2000);
+    assert_eq!(run.read("t.count"), "2000");
+    drop(slow);
+}
+
+/// By a number that is calculated packets with the same stay together, whatever their flows; those without
+/// it go by their flows.
+#[test]
+fn packets_with_the_same_number_stay_together() {
+    let flows: Vec<String> = (0..64).map(flow).collect();
+    let other = format!("ffffffffffff0200000000010806{}", "00".repeat(28));
+    let (mut run, address) = run(&format!(
+        "b :: ConsumerBalancer(a, b, c, BY ip[15] & 7); \
+         f :: ConsumerFanOut(x y, BY udp[0:2] >> 4, INNER true); \
+         flows :: ConsumerBalancer(k, l, BY tcp[0:4]); same :: ConsumerBalancer(m, n); \
+         p :: Packets({} {other}) -> s :: Tee(4) -> b; s [1] -> f; s [2] -> flows; s [3] -> same",
+        flows.join(" ")
+    ));
+    let _ = run.control();
+    let programs: Vec<_> = ["a", "b", "c", "x", "y", "k", "l", "m", "n"]
+        .map(|name| attach(&address, name))
+        .into_iter()
+        .map(|consumer| thread::spawn(move || all(consumer)))
+        .collect();
+    run.run();
+    drop(run);
+    let got: Vec<Vec<Vec<u8>>> =
+        programs.into_iter().map(|program| program.join().unwrap()).collect();
+    let flows = |of: &[Vec<u8>]| -> Vec<u8> {
+        of.iter().filter(|packet| packet[13] == 0).map(|packet| packet[29]).collect()
+    };
+    for (of, number) in
+        [(&got[..3], (|flow| flow & 7) as fn(u8) -> u8), (&got[3..5], |flow| flow >> 4)]
+    {
+        assert_eq!(of.iter().map(Vec::len).sum::<usize>(), 65);
+        let owners = |wanted: u8| {
+            let has =
+                |packets: &&Vec<Vec<u8>>| flows(packets).iter().any(|&flow| number(flow) == wanted);
+            of.iter().filter(has).count()
+        };
+        assert!((0..4).all(|wanted| owners(wanted) == 1));
+        assert!(of.iter().filter(|packets| !packets.is_empty()).count() > 1, "they are shared out");
+    }
+    // No packet is of TCP.
+    assert_eq!(got[5..7], got[7..9]);
+}
+
 #[test]
 fn a_program_sends_back_what_it_has_changed_and_packets_of_its_own() {
     let (mut run, address) = run(
@@ -355,7 +481,7 @@ fn wrong_arguments_are_named() {
     for (config, error) in [
         ("Idle -> ConsumerBalancer(a, WEIGHTS 1 2)", "WEIGHTS: 2 weights for 1 consumers"),
         ("Idle -> ConsumerBalancer()", "it needs the name of a program at least"),
-        ("Idle -> ConsumerFanOut(a, BY luck)", "BY: `flow`, `addresses`, `vlan` or `turns`"),
+        ("Idle -> ConsumerFanOut(a, BY luck)", "syntax error at 'luck'"),
         ("Idle -> ToConsumer(a, ACCESS all)", "ACCESS: `read`, `write` or `isolated`"),
         ("Idle -> ToConsumer(a, CELLS 0)", "CELLS: must be between 1 and 65536"),
         ("FromConsumer(a, ACCESS all) -> Discard", "ACCESS: `read`, `write` or `isolated`"),
@@ -366,6 +492,11 @@ fn wrong_arguments_are_named() {
             "ISOLATED: `d` is not among its programs",
         ),
         ("Idle -> ConsumerFanOut(a if tcp prot 80)", "tcp prot 80: "),
+        ("Idle -> ConsumerFanOut(a if tcp where prot 80)", "prot 80: "),
+        ("Idle -> ConsumerBalancer(a, b where tcp oder udp)", "tcp oder udp: "),
+        ("Idle -> ToConsumer(a, WHERE prt 80)", "prt 80: "),
+        ("Idle -> ConsumerBalancer(a, BY ip[0] = 1)", "syntax error at '='"),
+        ("Idle -> ConsumerBalancer(a, BY 7)", "it is 7 for all packets"),
         ("Idle -> ToConsumer(a, FILTER \"and\")", "and: "),
         ("Idle -> InlineConsumer(a, FAIL ajar) -> Discard", "FAIL: `open` or `closed`"),
         ("Idle -> InlineConsumer(a, LIMIT 2h) -> Discard", "LIMIT: at most an hour"),

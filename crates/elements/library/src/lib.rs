@@ -8,6 +8,8 @@
 
 use linerate_graph::{Class, Library};
 
+pub use linerate_elements_cluster::isolated_programs;
+
 /// The crates that elements are in, by their names, with the classes of their families.
 pub const CRATES: &[(&str, &[&[&Class]])] = &[
     ("linerate-elements-basic", linerate_elements_basic::FAMILIES),

@@ -10,5 +10,7 @@ mod classifying;
 mod decision;
 mod filtering;
 
+pub use filtering::Expression;
+
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[classifying::CLASSES, filtering::CLASSES];

@@ -106,7 +106,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    fn len(self) -> u64 {
+    pub(super) fn len(self) -> u64 {
         8 * (to_server(self.cells) + words_of(self.cells)) as u64
     }
 }
@@ -132,6 +132,11 @@ pub(super) fn create(
     Ok((Region(Arc::new(region)), file))
 }
 
+/// How long the directory of an arena of so many buffers is.
+pub(super) fn directory_len(count: u32) -> u64 {
+    DIRECTORY_HEADER as u64 + 8 * u64::from(count)
+}
+
 /// The directory of an arena. No mapping but this one can write it (Linux 5.1).
 pub(super) fn create_directory(geometry: &Geometry) -> Result<(Region, OwnedFd), AttachError> {
     let mut header = [0; DIRECTORY_HEADER];
@@ -144,8 +149,7 @@ pub(super) fn create_directory(geometry: &Geometry) -> Result<(Region, OwnedFd),
     for (at, field) in [size, meta, buffers].into_iter().enumerate() {
         header[32 + 8 * at..][..8].copy_from_slice(&field.to_ne_bytes());
     }
-    let len = DIRECTORY_HEADER as u64 + 8 * u64::from(count);
-    create("linerate-directory", &header, len, SealFlags::FUTURE_WRITE)
+    create("linerate-directory", &header, directory_len(count), SealFlags::FUTURE_WRITE)
 }
 
 /// The channel of a member.

@@ -54,6 +54,14 @@ pub struct Sent<'a> {
     pub packet: Option<ForeignBytes<'a>>,
 }
 
+/// Where what is in memory with room for so many buffers: as many as a power of two.
+fn geometry(stride: u32, headroom: u32, cells: u32) -> Geometry {
+    let count = cells.next_power_of_two();
+    let buffers = (count as usize * size_of::<Meta>()).next_multiple_of(PAGE);
+    let size = (buffers + count as usize * stride as usize).next_multiple_of(PAGE);
+    Geometry { count, stride, headroom, size: size as u64, meta: 0, buffers: buffers as u64 }
+}
+
 impl Isolated {
     /// Memory for one member that holds at most `cells` buffers (rounded up to a power of two), each as
     /// large as those of `like`, and the files to hand to it.
@@ -67,13 +75,10 @@ impl Isolated {
             let reason = "choose 1 to 65536".into();
             return Err(MemoryError::Option { option, value, reason }.into());
         }
-        let count = cells.next_power_of_two();
         let Geometry { stride, headroom, .. } = like.geometry();
-        let buffers = (count as usize * size_of::<Meta>()).next_multiple_of(PAGE);
-        let size = (buffers + count as usize * stride as usize).next_multiple_of(PAGE);
-        let (size, buffers) = (size as u64, buffers as u64);
-        let geometry = Geometry { count, stride, headroom, size, meta: 0, buffers };
-        let (region, packets) = ForeignRegion::create("linerate-isolated", size as usize)?;
+        let geometry = geometry(stride, headroom, cells);
+        let count = geometry.count;
+        let (region, packets) = ForeignRegion::create("linerate-isolated", geometry.size as usize)?;
         let (ledger, directory) = files::create_directory(&geometry)?;
         let access = Access::Write;
         let (channel, file) =
@@ -92,6 +97,16 @@ impl Isolated {
             broken: false,
         };
         Ok((isolated, Files { directory, packets, channel: file, doorbell: theirs }))
+    }
+
+    /// How much memory one that holds at most `cells` buffers of that [size](Arena::buffer_size) takes, all
+    /// of its files together.
+    pub fn bytes(buffer_size: usize, cells: u32) -> u64 {
+        let Geometry { count, size, .. } =
+            geometry(buffer_size as u32, 0, cells.clamp(1, CELLS_MAX));
+        let channel = Channel { member: MEMBER as u32, cells: count, access: Access::Write };
+        let files = [size, files::directory_len(count), channel.len()];
+        files.into_iter().map(|len| len.next_multiple_of(PAGE as u64)).sum()
     }
 
     /// Packets it can be lent now, at most `wanted`; none once its ring is broken.

@@ -14,13 +14,16 @@ const DROPS: &[&str] =
 
 const ISOLATED: Arg =
     Arg::keyword("ISOLATED", "names", "none", "programs that get copies, in memory of their own");
-const FILTER: Arg = Arg::keyword("FILTER", "filter", "all", "which packets are for them");
+const FILTER: Arg =
+    Arg::keyword("FILTER", "filter", "all", "which packets are for them, in tcpdump's language");
+const WHERE: Arg =
+    Arg::keyword("WHERE", "expression", "all", "which packets are, in IPFilter's language");
 const WAIT: Arg = Arg::keyword("WAIT", "bool", "false", "whether packets wait for slow programs");
 const BY: Arg = Arg::keyword(
     "BY",
-    "flow, addresses, vlan or turns",
+    "flow, addresses, vlan, turns or a number",
     "flow",
-    "what stays together: flows, hosts, VLANs, or nothing",
+    "what stays together: flows, hosts, VLANs, nothing, or packets with the same number",
 );
 const INNER: Arg = Arg::keyword("INNER", "bool", "false", "whether what is in tunnels decides");
 const SYMMETRIC: Arg =
@@ -49,7 +52,9 @@ pub(crate) const TO_CONSUMER: Class = Class {
         and sources that ask whether there is room stop meanwhile. While nobody is attached packets are \
         dropped. What it sends back comes from a [FromConsumer](FromConsumer.md).\n\n\
         Packets that `FILTER` does not accept, in tcpdump's language as with \
-        [FromPort](FromPort.md)'s `BPF_FILTER`, are dropped.",
+        [FromPort](FromPort.md)'s `BPF_FILTER`, are dropped, and so are those for which `WHERE` does not \
+        hold, an expression of [IPClassifier](IPClassifier.md). Both are about Ethernet frames: headers are \
+        found in the frame, here behind VLAN tags too, and not where elements have marked them.",
     ports: "1/0",
     processing: "a/a",
     args: &[
@@ -57,6 +62,7 @@ pub(crate) const TO_CONSUMER: Class = Class {
         ACCESS,
         CELLS.holds(),
         FILTER,
+        WHERE,
         WAIT,
         Arg::keyword("BURST", "packets", "1, many times", "packets pulled in a turn"),
     ],
@@ -80,15 +86,28 @@ pub(crate) const BALANCER: Class = Class {
         protocol, ports and VLAN (fragments have no ports), `addresses` without protocol and ports, \
         `vlan` the outer VLAN alone, and by `turns` programs take turns. With `INNER true` it is \
         what is in VXLAN, GRE, GTP or IP in IP. What is not IP goes by its Ethernet addresses and type.\n\n\
+        `BY` may be a number instead, calculated from each packet as on one side of a relation of tcpdump's \
+        language: by `udp[12:4]` packets with the same four bytes at that place stay together, by \
+        `ip[12:4] ^ ip[16:4]` those between two addresses, by `ip[12:4] & 0xffffff00` those from one \
+        network. Which program it is is chosen by the number's hash, so that numbers need not be spread \
+        evenly. What has no such number, being of another protocol or too short, goes by its flow.\n\n\
         1,024 buckets of flows are shared out by `WEIGHTS`. Changed weights move as few of them as \
         possible. When a program goes, its flows alone move, to the others by weight, and exactly those \
         come back when it does. Packets of a flow that moves may overtake those that went to the old \
         program.\n\n\
         Those programs that `ISOLATED` names get copies, as with `ACCESS isolated`. Packets that `FILTER` \
-        does not accept are dropped.\n\n\
+        does not accept are dropped, and those for which `WHERE` does not hold, as by a ToConsumer. A \
+        program may have filters of its own behind its name, with `if` in tcpdump's language and with `where` \
+        in IPFilter's: `ConsumerBalancer(w0, w1 if tcp where not dst port 443)`. Who gets a packet is \
+        chosen before they are asked: what is for a program that does not want it goes to no other and is \
+        dropped.\n\n\
         Who can choose addresses and does not know `SEED` cannot choose programs.",
     args: &[
-        Arg::rest("NAME", "names", "what the programs attach as"),
+        Arg::rest(
+            "NAME",
+            "name [if filter] [where expression]",
+            "what the programs attach as, and which packets each wants",
+        ),
         Arg::keyword("WEIGHTS", "weights", "1 each", "a weight per program, separated by spaces"),
         BY,
         INNER,
@@ -98,6 +117,7 @@ pub(crate) const BALANCER: Class = Class {
         ISOLATED,
         CELLS.holds_for_each(),
         FILTER,
+        WHERE,
         WAIT,
     ],
     handlers: &[
@@ -107,7 +127,8 @@ pub(crate) const BALANCER: Class = Class {
         Handler::value("weights", "the weight of each program"),
         Handler::read("shares", "buckets of flows that each program has now, of 1024"),
     ],
-    cost: "That of `ToConsumer`, and a hash of each packet's headers.",
+    cost: "That of `ToConsumer`, and a hash of each packet's headers. Filters, and numbers in `BY`, are \
+        calculated packet by packet.",
     example: "ClusterSocket(@linerate-example-balancer); \
         InfiniteSource(LIMIT 10, STOP true) -> ConsumerBalancer(ids0, ids1, WEIGHTS 1 2);",
     make: |make| Box::new(Sharing::balancer(make)),
@@ -126,7 +147,11 @@ pub(crate) const FAN_OUT: Class = Class {
         each of which is counted; with `WAIT true` all wait for the slowest. Programs that `ISOLATED` \
         names get copies, in memory of their own, and see nothing else.",
     args: &[
-        Arg::rest("APPLICATION", "names", "what the programs of an application attach as"),
+        Arg::rest(
+            "APPLICATION",
+            "names [if filter] [where expression]",
+            "what the programs of an application attach as, and which packets it wants",
+        ),
         BY,
         INNER,
         SYMMETRIC,

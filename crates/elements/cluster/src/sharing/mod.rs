@@ -1,6 +1,8 @@
 //! `ToConsumer`, `ConsumerBalancer` and `ConsumerFanOut`: packets to other programs.
 
 mod classes;
+mod key;
+mod wish;
 mod written;
 
 use std::{
@@ -8,14 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse};
-use linerate_filter::Filter;
+use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse, exchange::Wanted};
 use linerate_graph::{Context, Element, HandlerError, HandlerResult, Next};
 use linerate_memory::Frame;
-use linerate_packet::affinity::Affinity;
 use linerate_port::Wake;
 
-pub(super) use self::classes::{BALANCER, FAN_OUT, TO_CONSUMER};
+pub(super) use self::{
+    classes::{BALANCER, FAN_OUT, TO_CONSUMER},
+    wish::names,
+};
+use self::{key::Key, wish::Wish};
 use super::{
     place::{Expected, Place, broker},
     weights,
@@ -29,21 +33,30 @@ const UNWANTED: usize = 2;
 /// How soon a consumer that had no room is asked again.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
+/// A program.
+struct Program {
+    name: String,
+    weight: u32,
+    granted: Granted,
+    /// Which it wants of the packets that are for it.
+    wish: Wish,
+}
+
 /// Programs among which packets are balanced.
 struct Application {
     name: String,
-    consumers: Vec<(String, u32, Granted)>,
-    /// Which packets it wants, if not all.
-    filter: Option<Filter>,
+    programs: Vec<Program>,
+    /// Which packets are for them.
+    wish: Wish,
 }
 
 pub(super) struct Sharing {
     applications: Vec<Application>,
-    /// Whether one of them has a filter, and who wants each packet of a frame, by bit.
-    filters: bool,
+    /// Whether any of them does not want all, and who wants each packet of a frame, by bit.
+    has_wishes: bool,
     wanted: Vec<u64>,
     /// By what packets stay together; by nothing where programs take turns.
-    affinity: Option<Affinity>,
+    key: Option<Key>,
     /// Whether packets wait for programs, and whether they are pulled for them.
     waits: bool,
     pulls: bool,
@@ -58,67 +71,65 @@ pub(super) struct Sharing {
     /// Packets that wait, and what is in their place while they are given away.
     held: Frame,
     stand_in: Option<Frame>,
-    /// Those nobody is attached for.
+    /// Those nobody is attached for, and those nobody wants.
     absent: Frame,
+    unwanted: Frame,
     packets: u64,
 }
 
 impl Sharing {
     /// Gives packets to programs, and drops those nobody is attached for. What nobody had room for stays.
     fn share_out(&mut self, cx: &mut Context, frame: &mut Frame) {
-        if self.filters {
-            self.choose(cx, frame);
-        }
+        self.choose(cx, frame);
         let Some(broker) = &self.broker else { return };
-        if let Some(affinity) = &self.affinity {
+        if let Some(key) = &self.key {
             let hashes = &mut self.hashes;
             hashes.clear();
-            cx.pool.arena().for_each(frame, |packet| hashes.push(affinity.hash(packet).0));
+            cx.pool.arena().for_each(frame, |packet| hashes.push(key.hash(packet)));
         }
         let before = frame.len();
-        let (pool, absent) = (&mut cx.pool, &mut self.absent);
+        let (pool, absent, unwanted) = (&mut cx.pool, &mut self.absent, &mut self.unwanted);
         let too_long = broker.exchange().share_out_wanted(
             &self.ids,
             &self.hashes,
-            &self.wanted,
+            self.has_wishes.then_some(Wanted { by: &self.wanted, unwanted }),
             self.waits,
             pool,
             frame,
             absent,
         );
-        self.packets += (before - frame.len() - absent.len() - too_long) as u64;
+        let aside = self.absent.len() + self.unwanted.len();
+        self.packets += (before - frame.len() - aside - too_long) as u64;
         if too_long > 0 {
             cx.count_drops(FULL, too_long);
         }
         if !self.absent.is_empty() {
             cx.drop_frame(&mut self.absent, ABSENT);
         }
+        if !self.unwanted.is_empty() {
+            cx.drop_frame(&mut self.unwanted, UNWANTED);
+        }
     }
 
-    /// Says of each packet who wants it, and drops those that nobody does.
-    fn choose(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let wants = |with: &Application, packet: &[u8]| {
-            with.filter.as_ref().is_none_or(|filter| filter.accepts(packet))
-        };
+    /// Says of each packet who wants it, where not all want all.
+    fn choose(&mut self, cx: &Context, frame: &Frame) {
+        if !self.has_wishes {
+            return;
+        }
         let applications = &self.applications;
         let bits = |packet: &[u8]| {
-            let wanting = applications.iter().map(|with| u64::from(wants(with, packet)));
-            wanting.enumerate().fold(0, |bits, (at, wants)| bits | wants << at)
+            let (mut bits, mut number) = (0, 0);
+            for Application { programs, wish, .. } in applications {
+                let wanted = wish.accepts(packet);
+                for program in programs {
+                    bits |= u64::from(wanted && program.wish.accepts(packet)) << number;
+                    number += 1;
+                }
+            }
+            bits
         };
         self.wanted.clear();
         self.wanted.extend(cx.pool.arena().packets(frame).map(bits));
-        if self.wanted.contains(&0) {
-            let mut wanted = self.wanted.iter();
-            let (others, pool) = (&mut self.absent, &mut cx.pool);
-            frame.sift(
-                |_| wanted.next().is_none_or(|wanted| *wanted != 0),
-                |slot| {
-                    let _ = others.push(slot).map_err(|slot| pool.give_one(slot));
-                },
-            );
-            cx.drop_frame(&mut self.absent, UNWANTED);
-            self.wanted.retain(|wanted| *wanted != 0);
-        }
     }
 
     /// Gives away what waits.
@@ -136,7 +147,7 @@ impl Sharing {
     fn places(&self) -> impl Iterator<Item = (&str, &PlaceUse)> {
         let applications = self.applications.iter().zip(&self.balancers);
         applications.flat_map(|(application, balancer)| {
-            let names = application.consumers.iter().map(|(name, ..)| name.as_str());
+            let names = application.programs.iter().map(|program| program.name.as_str());
             names.zip(balancer.places())
         })
     }
@@ -146,12 +157,13 @@ impl Element for Sharing {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
         let place = cx.world().common::<Place>();
-        for Application { name, consumers, .. } in &mut self.applications {
-            for (name, _, granted) in consumers.iter_mut() {
-                granted.access = place.granted(name);
-            }
-            let by_hash = self.affinity.is_some();
-            let balancer = BalancerUse::granting(&broker, name, consumers, by_hash)?;
+        for Application { name, programs, .. } in &self.applications {
+            let consumer = |Program { name, weight, granted, .. }: &Program| {
+                let granted = Granted { access: place.granted(name), ..*granted };
+                (name.clone(), *weight, granted)
+            };
+            let consumers: Vec<_> = programs.iter().map(consumer).collect();
+            let balancer = BalancerUse::granting(&broker, name, &consumers, self.key.is_some())?;
             self.ids.push(balancer.balancer());
             self.balancers.push(balancer);
         }
@@ -264,9 +276,9 @@ impl Element for Sharing {
     fn write(&mut self, _: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match (handler, self.applications.first(), &self.broker) {
             ("reset_counts", ..) => self.packets = 0,
-            ("weights", Some(Application { name, consumers, .. }), Some(broker)) => {
+            ("weights", Some(Application { name, programs, .. }), Some(broker)) => {
                 let weights =
-                    weights::parse(value, consumers.len()).map_err(HandlerError::Refused)?;
+                    weights::parse(value, programs.len()).map_err(HandlerError::Refused)?;
                 let weighed = broker.exchange().weigh(name, &weights);
                 weighed.map_err(|(_, text)| HandlerError::Refused(text))?;
             }

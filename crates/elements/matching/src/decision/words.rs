@@ -29,7 +29,7 @@ impl Headers {
     /// Where offsets into the transport header begin.
     pub(crate) const TRANSPORT: usize = 512;
     /// Bytes from the start of offsets into the Ethernet header to that header.
-    const BEFORE_ETHERNET: usize = 2;
+    pub(crate) const BEFORE_ETHERNET: usize = 2;
 
     /// Which of the packet's starts an offset counts from, and the rest of it.
     fn place(self, offset: usize) -> (Start, usize) {

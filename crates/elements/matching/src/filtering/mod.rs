@@ -11,6 +11,7 @@ use crate::decision::Headers;
 use linerate_kit::mac_header;
 
 mod compile;
+mod expression;
 mod ip_classifier;
 mod ip_filter;
 mod kind;
@@ -21,6 +22,8 @@ mod rules;
 mod tests;
 mod tree;
 mod words;
+
+pub use expression::Expression;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[&ip_classifier::CLASS, &ip_filter::CLASS];

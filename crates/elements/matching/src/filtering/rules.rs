@@ -70,6 +70,12 @@ impl Rules {
         errors.map(|told| told.finding.text.as_str()).collect()
     }
 
+    /// The first of these that does not follow from another.
+    pub(super) fn first_error(&self) -> Option<&str> {
+        let mut told = self.findings.iter().filter(|told| told.finding.is_error && !told.follows);
+        told.next().map(|told| told.finding.text.as_str())
+    }
+
     /// Says all that is to be said of patterns that are written so.
     pub(super) fn tell(&self, make: &mut Make<'_>, patterns: &[String]) {
         for Told { pattern, finding, follows } in &self.findings {

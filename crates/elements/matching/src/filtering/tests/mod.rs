@@ -10,6 +10,7 @@ use linerate_graph::{Names, Plan, Scope, lang::Globals, load};
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, Survey};
 
 use super::{
+    Expression,
     rules::{Rules, program},
     words::Dictionary,
 };
@@ -163,6 +164,42 @@ fn many_rules_mean_what_they_say() {
         let accepted = answers.iter().filter(|answer| **answer != u32::MAX).count();
         assert!(accepted > 20, "{accepted} of 500");
     }
+}
+
+/// The same expressions about frames whose headers nobody has marked, with VLAN tags and without.
+#[test]
+fn an_expression_finds_headers_itself() {
+    let (plan, names) = (plan(), Names::default());
+    let scope = Scope { plan: &plan, names: &names, name: "x" };
+    for seed in 0..1500 {
+        let mut random = random::Random::new(seed);
+        let text = &random.rules()[0];
+        let (_, text) = text.split_once(' ').expect("an action and an expression");
+        let rules = rules(&plan, &[format!("allow {text}")]);
+        let expression = Expression::new(text, scope).expect("it is right");
+        for _ in 0..20 {
+            let mut packet = random.packet(100);
+            let expected = reference::output(&rules.rules, &packet) == 0;
+            assert_eq!(expression.holds(&packet), expected, "seed {seed}: {text}\n{packet:02x?}");
+            for tag in [[0x81, 0, 0, 5], [0x88, 0xa8, 0, 7]] {
+                packet.splice(12..12, tag);
+                assert_eq!(expression.holds(&packet), expected, "seed {seed}: {text}, tagged");
+            }
+        }
+    }
+    let holds = |text: &str, packet: &[u8]| {
+        Expression::new(text, scope).expect("it is right").holds(packet)
+    };
+    let mut packet = random::Random::new(0).packet(100);
+    assert!(holds("ip vers 4", &packet) && !holds("ip vers 4", &packet[..33]));
+    assert!(holds("true", &[]) && holds("all", &[]) && !holds("ip vers 4", &[]));
+    assert!(!holds("ether host 0:1:2:3:4:5", &[]));
+    packet[14] = 0x44;
+    assert!(!holds("ip vers 4", &packet), "a header cannot be that short");
+    packet[12..15].copy_from_slice(&[0x86, 0xdd, 0x45]);
+    assert!(!holds("ip vers 4", &packet), "that is another protocol");
+    let error = Expression::new("tcp and prt 5", scope).unwrap_err();
+    assert_eq!(error, "empty term near 'prt'");
 }
 
 /// A tree is not built too deep, however an expression is nested.

@@ -1,0 +1,54 @@
+//! By what packets stay together.
+
+use linerate_filter::Calculation;
+use linerate_graph::{Make, Text, unquoted};
+use linerate_packet::{
+    affinity::{Affinity, Parts, number_hash},
+    flow::VlanRule,
+};
+
+/// From packets to hashes.
+pub(super) struct Key {
+    affinity: Affinity,
+    /// What is calculated instead, where the packet has it.
+    number: Option<Calculation>,
+}
+
+impl Key {
+    /// As it is written; `None` where programs take turns.
+    pub(super) fn read(make: &mut Make<'_>) -> Option<Key> {
+        let text =
+            make.get::<Text>("BY").map_or_else(|| "flow".into(), |Text(text)| unquoted(&text));
+        let mut number = None;
+        let parts = match text.as_str() {
+            "flow" => Parts::Flow,
+            "addresses" => Parts::Addresses,
+            "vlan" => Parts::Vlan,
+            "turns" => return None,
+            text => {
+                number = Calculation::new(text)
+                    .map_err(|error| {
+                        make.error(format!(
+                            "BY: `flow`, `addresses`, `vlan`, `turns`, or a number as `ip[16:4]`: {error}"
+                        ));
+                    })
+                    .ok();
+                Parts::Flow
+            }
+        };
+        let (inner, symmetric) = (make.or("INNER", false), make.or("SYMMETRIC", true));
+        let seed = make.or("SEED", 0);
+        let affinity = Affinity { parts, inner, symmetric, vlan: VlanRule::Outer, seed };
+        Some(Key { affinity, number })
+    }
+
+    /// The same for packets that stay together.
+    #[inline]
+    pub(super) fn hash(&self, packet: &[u8]) -> u64 {
+        let number = self.number.as_ref().and_then(|number| number.of(packet));
+        number.map_or_else(
+            || self.affinity.hash(packet).0,
+            |number| number_hash(number, self.affinity.seed),
+        )
+    }
+}

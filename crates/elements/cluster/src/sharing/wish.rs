@@ -1,0 +1,94 @@
+//! Which packets programs want.
+
+use linerate_elements_matching::Expression;
+use linerate_filter::{Filter, Names};
+use linerate_graph::{
+    Make, Scope, Text, known_protocol, system_host, system_network, system_port, system_station,
+    unquoted,
+};
+
+/// Which packets are wanted, if not all: what both of these accept.
+#[derive(Default)]
+pub(super) struct Wish {
+    /// In tcpdump's language.
+    filter: Option<Filter>,
+    /// In `IPFilter`'s.
+    expression: Option<Expression>,
+}
+
+impl Wish {
+    /// As an element says it of all of its packets.
+    pub(super) fn of_all(make: &mut Make<'_>) -> Wish {
+        let text = |make: &mut Make<'_>, name| {
+            make.get::<Text>(name).map(|Text(text)| unquoted(&text)).unwrap_or_default()
+        };
+        let (filter, expression) = (text(make, "FILTER"), text(make, "WHERE"));
+        Wish::read(make, &filter, &expression)
+    }
+
+    /// Names, and behind words of their own which packets they want: `NAME... [if FILTER] [where
+    /// EXPRESSION]`.
+    pub(super) fn with_names(make: &mut Make<'_>, text: &str) -> (Vec<String>, Wish) {
+        let [names, filter, expression] = parts(text);
+        let wish = Wish::read(make, &filter.join(" "), &expression.join(" "));
+        (names.into_iter().map(str::to_owned).collect(), wish)
+    }
+
+    fn read(make: &mut Make<'_>, filter: &str, expression: &str) -> Wish {
+        let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
+        let given = |text: &str| !text.is_empty();
+        let filter = given(filter).then(|| (filter, self::filter(filter)));
+        let expression =
+            given(expression).then(|| (expression, Expression::new(expression, scope)));
+        let mut told = |text: &str, error: String| make.error(format!("{text}: {error}"));
+        Wish {
+            filter: filter.and_then(|(text, read)| read.map_err(|error| told(text, error)).ok()),
+            expression: expression
+                .and_then(|(text, read)| read.map_err(|error| told(text, error)).ok()),
+        }
+    }
+
+    /// Whether all packets are wanted.
+    pub(super) fn is_all(&self) -> bool {
+        self.filter.is_none() && self.expression.is_none()
+    }
+
+    /// Whether a packet is.
+    pub(super) fn accepts(&self, packet: &[u8]) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.accepts(packet))
+            && self.expression.as_ref().is_none_or(|expression| expression.holds(packet))
+    }
+}
+
+/// The names of such a text.
+pub(crate) fn names(text: &str) -> Vec<String> {
+    let [names, ..] = parts(text);
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Names, words of a filter, and words of an expression.
+fn parts(text: &str) -> [Vec<&str>; 3] {
+    let mut parts = [const { Vec::new() }; 3];
+    let mut at = 0;
+    for word in text.split_whitespace() {
+        match word {
+            "if" => at = 1,
+            "where" => at = 2,
+            word => parts[at].push(word),
+        }
+    }
+    parts
+}
+
+/// A filter in tcpdump's language, which takes names for what the system does.
+fn filter(text: &str) -> Result<Filter, String> {
+    let names = Names {
+        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
+        protocol: &|name| known_protocol(name).filter(|number| *number <= u32::from(u8::MAX)),
+        host: &system_host,
+        network: &system_network,
+        station: &|name| system_station(name).map(|station| station.0),
+        netmask: None,
+    };
+    Filter::new(text, names)
+}
