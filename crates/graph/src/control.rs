@@ -280,6 +280,10 @@ impl Control {
         }
         let before = self.live();
         let mut built = self.base.build(plan, Some(Arc::clone(&before.plan)))?;
+        // Nor taken over by one that has ended meanwhile: opening ports takes its time.
+        if self.driver().is_aborted() {
+            return Err(BuildError::Ended);
+        }
         let warnings = std::mem::take(&mut built.warnings);
         self.introduce(&mut built);
         let live = Live::of(&built);

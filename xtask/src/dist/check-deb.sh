@@ -42,7 +42,7 @@ as_nobody --clear-groups $forward || code=$?
 as_nobody --groups "$group" $forward || fail "a member of its group cannot open interfaces"
 
 printf 'Idle -> Discard;\n' >"$root/etc/linerate/check.click"
-for service in linerate linerate-cluster linerate-consumer; do
+for service in linerate linerate-cluster linerate-consumer linerate-switch; do
     inside systemd-analyze verify "/usr/lib/systemd/system/$service@check.service"
 done
 inside getent passwd linerate-cluster

@@ -31,8 +31,8 @@ switch alone: packets are copied in and out, and all that comes is checked. One 
 goes, is the only one to notice. A program that does not read loses what is for it. One that floods
 gets its share of the switch, and of the port that it floods: the packets of each port wait apart,
 and take turns. With more than 9 ports some share a queue, with --arena 288M with more than 16. Queues
-are bounded together by --arena: what does not fit any more is refused with this advice. There are
-at most 1024 ports, 63 of them consumer:.
+are bounded together by --arena, so that there is room for 80 ports, or as many as --room says. There
+are at most 1024 ports, 63 of them consumer:.
 
 memif: ports are servers here and vhost: ports devices, unless they say otherwise. What bridges say
 to each other (spanning tree, LLDP) does not pass. Who may connect to a socket is a matter of the
@@ -87,6 +87,11 @@ pub(crate) struct SwitchServe {
     #[arg(long, value_name = "HOSTS", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) hosts: u32,
+
+    /// Have room for so many ports, however they come: for more than 80 in the same memory some share
+    /// queues earlier
+    #[arg(long, value_name = "PORTS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) room: Option<u16>,
 
     /// Give packets to ports as they come, without taking turns: faster, for programs that do not
     /// flood each other

@@ -100,9 +100,18 @@ impl Ended {
     }
 }
 
-/// The words of a command line without quotes.
+/// The words of a command line. One with spaces in it is in single quotes.
 pub(crate) fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
+    let (mut words, mut rest) = (Vec::new(), line.trim());
+    while !rest.is_empty() {
+        let (word, behind) = match rest.strip_prefix('\'') {
+            Some(quoted) => quoted.split_once('\'').expect("a quote at the end"),
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        words.push(word);
+        rest = behind.trim_start();
+    }
+    words
 }
 
 /// Runs `linerate` to its end in this process's own network, for at most a minute.

@@ -149,18 +149,22 @@ impl Host {
         bytes[6..12].copy_from_slice(&Host::mac(self.number));
         bytes[12..14].copy_from_slice(&TYPE);
         bytes[14..22].copy_from_slice(&what.to_le_bytes());
+        self.send_bytes(&bytes)
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) -> bool {
         match &mut self.link {
             Link::Memif { transmit, pool, arena, .. } => {
                 let mut frame = Frame::new(1);
                 assert_eq!(pool.take(&mut frame, 1, bytes.len()), 1, "a buffer");
                 let slot = &mut frame.slots_mut()[0];
-                arena.packet_mut(slot).unwrap().copy_from_slice(&bytes);
+                arena.packet_mut(slot).unwrap().copy_from_slice(bytes);
                 let sent = transmit.transmit(pool, &mut frame).unwrap() == 1;
                 transmit.flush(pool).unwrap();
                 pool.give(&mut frame);
                 sent
             }
-            Link::Isolated(consumer) => consumer.transmit(&bytes).unwrap(),
+            Link::Isolated(consumer) => consumer.transmit(bytes).unwrap(),
         }
     }
 
@@ -392,6 +396,159 @@ impl Drop for Raise<'_> {
     }
 }
 
+/// A program that ends is forgotten as who is behind a cable is, and one that comes by its name is
+/// learnt anew.
+#[test]
+#[ignore = "needs root"]
+fn who_was_behind_a_program_that_dies_is_forgotten() {
+    let switch = Switch::start("--socket %/socket a=memif:%/a b=consumer: c=consumer:");
+    let socket = switch.file("socket");
+    let mut a = Host::memif(1, &switch.file("a"));
+    let mut c = Host::isolated(3, &socket, "c");
+    for round in 0..3 {
+        let mut b = Host::isolated(2, &socket, "b");
+        meet(&mut b, &mut a);
+        meet(&mut a, &mut c);
+        meet(&mut c, &mut a);
+        let known = switch.hosts();
+        assert!(known.contains(&("02".into(), "b".into())), "{round}: {known:?}");
+        drop(b);
+        let forgotten = || {
+            // It looks at who is there with the next frame.
+            a.send(3, 0);
+            !switch.hosts().iter().any(|(mac, _)| mac == "02")
+        };
+        assert!(wait_until(forgotten, PATIENCE), "{round}: {:?}", switch.hosts());
+        let left = switch.hosts();
+        assert!(left.contains(&("01".into(), "a".into())), "{left:?}");
+        assert!(left.contains(&("03".into(), "c".into())), "others are not: {left:?}");
+    }
+    drop((a, c));
+    switch.stop();
+}
+
+/// Pairs of programs whose ports are on several workers, while other ports come and go.
+#[test]
+#[ignore = "needs root"]
+fn several_workers_lose_nothing_between_them() {
+    let switch = Switch::start(
+        "--workers 3 --socket %/socket a=memif:%/a b=consumer: c=memif:%/c d=memif:%/d e=consumer:",
+    );
+    let socket = switch.file("socket");
+    let one = Pair::new([Host::memif(1, &switch.file("a")), Host::isolated(2, &socket, "b")]);
+    let two = Pair::new([Host::memif(3, &switch.file("c")), Host::memif(4, &switch.file("d"))]);
+    let (ends, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+    let pairs = thread::scope(|scope| {
+        let threads = [one, two].map(|mut pair| {
+            let (ends, turns) = (&ends, &turns);
+            scope.spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    pair.exchange(100);
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+                pair.exchange(WINDOW as u64);
+                pair
+            })
+        });
+        let _ends = Raise(&ends);
+        for round in 0..20 {
+            let before = turns.load(Ordering::Relaxed);
+            switch.ask(&format!("add f={}", ["memif:%/f", "consumer:"][round % 2]));
+            switch.ask("remove f");
+            let goes_on = || turns.load(Ordering::Relaxed) > before;
+            assert!(wait_until(goes_on, PATIENCE), "frames flow between two changes");
+        }
+        drop(_ends);
+        threads.map(|thread| thread.join().unwrap())
+    });
+    println!("{:?} frames each way", pairs.each_ref().map(|pair| pair.came[0]));
+    let full: u64 = ["a", "b", "c", "d"].iter().map(|port| switch.figure(port, "full")).sum();
+    assert_eq!(full, 0, "{:?}", switch.ports());
+    drop(pairs);
+    switch.stop();
+}
+
+/// This machine's stack, another behind a cable, and programs, in two VLANs of which nothing gets into
+/// the other, and a trunk of both.
+#[test]
+#[ignore = "needs root"]
+fn vlans_are_networks_of_their_own() {
+    let lab = Lab::new();
+    let middle = lab.namespace("switch");
+    let far = crate::hosts::host(&lab, &middle, "far", "cable", "198.18.0.2/24");
+    let switch = Switch::start_in(
+        lab,
+        middle,
+        "--socket %/socket host=tap:sw0?addr=198.18.0.1/24 up=packet:cable c=memif:%/c d=consumer: \
+         e=memif:%/e all=memif:%/all other=tap:sw1?addr=198.18.1.1/24 --vlan 'host=access 10' \
+         --vlan 'up=access 10' --vlan 'c=access 20' --vlan 'd=access 20' --vlan 'e=access 10' \
+         --vlan 'all=trunk all' --vlan 'other=access 20'",
+    );
+    let here = &switch.namespace;
+    let mut all = Host::memif(7, &switch.file("all"));
+    crate::hosts::wait_for_ping(here, "198.18.0.2");
+    far.ip(["addr", "add", "198.18.1.2/24", "dev", "e0"]);
+    let other = here.run(["ping", "-c", "2", "-i", "0.2", "-W", "1", "-I", "sw1", "198.18.1.2"]);
+    assert!(!other.status.success(), "the cable is not in VLAN 20");
+    // Both have asked everybody, by ARP: with tags on the trunk.
+    let (mut asked, arp) = (Vec::new(), [0x08, 0x06]);
+    let came = || {
+        all.take(|bytes| asked.push(bytes.to_vec()));
+        [10, 20].iter().all(|vlan| {
+            let tag = [0x81, 0, 0, *vlan, arp[0], arp[1]];
+            asked.iter().any(|bytes| bytes[..6] == [0xff; 6] && bytes[12..18] == tag)
+        })
+    };
+    assert!(wait_until(came, PATIENCE), "{asked:02x?}");
+    assert!(asked.iter().all(|bytes| bytes[12..14] == [0x81, 0]), "{asked:02x?}");
+
+    let mut in_ten = Host::memif(9, &switch.file("e"));
+    let hosts = [Host::memif(3, &switch.file("c")), Host::isolated(4, &switch.file("socket"), "d")];
+    let mut pair = Pair::new(hosts);
+    pair.exchange(1000);
+    // What goes to everybody goes to those of the VLAN, with a tag where there are tags.
+    assert!(pair.hosts[0].send(0xff, 5));
+    let mut tagged = Vec::new();
+    let came = || {
+        all.take(|bytes| tagged.push(bytes.to_vec()));
+        tagged.iter().any(|bytes| bytes[..6] == [0xff; 6] && bytes[6..12] == Host::mac(3))
+    };
+    assert!(wait_until(came, PATIENCE), "{tagged:02x?}");
+    let theirs = tagged.iter().filter(|bytes| bytes[6..12] == Host::mac(3));
+    for bytes in theirs {
+        assert_eq!(bytes[12..18], [0x81, 0, 0, 20, TYPE[0], TYPE[1]], "{bytes:02x?}");
+    }
+    // By tags the trunk's host is in both.
+    for (vlan, to) in [(20, 3), (10, 9)] {
+        let mut bytes = [0; 64];
+        bytes[..6].copy_from_slice(&Host::mac(to));
+        bytes[6..12].copy_from_slice(&Host::mac(7));
+        bytes[12..16].copy_from_slice(&[0x81, 0, 0, vlan]);
+        bytes[16..18].copy_from_slice(&TYPE);
+        bytes[18..26].copy_from_slice(&77_u64.to_le_bytes());
+        assert!(all.send_bytes(&bytes));
+        let host = if to == 9 { &mut in_ten } else { &mut pair.hosts[0] };
+        let mut found = VecDeque::new();
+        let came = || {
+            host.receive(7, &mut found);
+            !found.is_empty()
+        };
+        assert!(wait_until(came, PATIENCE), "nothing comes by VLAN {vlan}");
+        assert_eq!(found, [77], "without its tag");
+    }
+    assert_eq!(in_ten.overheard([3, 4]).0, 0, "another VLAN's");
+    let known = switch.ask("show --json");
+    let places: Vec<(u64, Value)> = known
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|host| host["port"] == "all")
+        .map(|host| (number(&host, "vlan"), host["mac"].clone()))
+        .collect();
+    assert_eq!(places.len(), 2, "once in each: {known}");
+    drop((pair, in_ten, all));
+    switch.stop();
+}
+
 /// Bytes for those who play foul, another series for each turn.
 fn noise(turn: u64) -> Vec<u8> {
     let mut state = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -483,6 +640,7 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
     let figure = |port: &str, key: &str| switch.figure(port, key);
     assert!(figure("sleeps", "full") > 1000, "who does not read loses what is for it");
     assert!(figure("drowns", "full") > 0, "{:?}", switch.ports());
+    assert!(figure("nonsense", "refused") > 0, "{:?}", switch.ports());
     // Who is still there, and sleeps, finds what came at first.
     let mut found = VecDeque::new();
     sleeps.receive(6, &mut found);
@@ -599,6 +757,18 @@ fn what_a_switch_cannot_do_changes_nothing() {
         ("show b", 2, ["no port is called b; there are: a"]),
     ] {
         at(words).failed(code, &parts);
+    }
+    // The same words on the line that starts one.
+    for (port, part) in [
+        ("b=tap:no/name", "an interface name is 1 to 15"),
+        ("b=nodriver:x", "there is no driver \"nodriver\""),
+    ] {
+        let ended = linerate(&format!("switch {port} --control {control}-b"));
+        ended.failed(2, &[part]);
+        assert!(
+            !ended.stderr.contains("FromPort"),
+            "nobody has written a configuration: {ended:?}"
+        );
     }
     let other = linerate(&format!("switch b=memif:{} --control {control}", switch.file("b")));
     other.failed(7, &["control"]);

@@ -6,6 +6,7 @@ use linerate_cluster::{Access, Broker, PlaceUse};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Word,
 };
+use linerate_kit::links::Links;
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 
@@ -45,6 +46,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &[
         Handler::count("count", "packets that came"),
         Handler::count("bytes", "their bytes"),
+        Handler::read("malformed", "words of its programs that made no sense"),
         Handler::button("reset_counts", "sets both to zero"),
     ],
     role: Role::Io,
@@ -88,6 +90,7 @@ impl Element for FromConsumer {
         let broker = broker(&Arc::clone(cx.world()))?;
         let access = cx.world().common::<Place>().granted(&self.name);
         let from = PlaceUse::to_receive(&broker, &self.name, access, self.spare)?;
+        Links::opened(cx.world(), cx.element(), &from.attachment());
         self.from = Some((broker, from));
         self.expected = None;
         cx.schedule();
@@ -146,6 +149,10 @@ impl Element for FromConsumer {
         match handler {
             "count" => Ok(self.packets.to_string()),
             "bytes" => Ok(self.bytes.to_string()),
+            "malformed" => {
+                let (_, from) = self.from.as_ref().ok_or_else(|| HandlerError::missing(handler))?;
+                Ok(from.figures().malformed.to_string())
+            }
             _ => Err(HandlerError::missing(handler)),
         }
     }

@@ -195,6 +195,7 @@ impl Counted {
         if class.trim() == "FromConsumer" {
             counted.received = number(&read(&from, "count")?);
             counted.received_bytes = number(&read(&from, "bytes")?);
+            counted.refused = number(&read(&from, "malformed")?);
             counted.sent = number(&read(&to, "count")?);
             let consumer = read(&to, "consumers")?;
             counted.link = consumer.split(' ').nth(1).is_some_and(|process| process != "-");

@@ -26,6 +26,8 @@ const BURST_LIMIT: usize = 1024;
 const QUEUE: (usize, usize, usize) = (32, 2 * BURST, 512);
 /// Groups of ports at most.
 const GROUPS: usize = 16;
+/// Ports that there is room for in that memory, however they come, unless told otherwise.
+pub(super) const ROOM: usize = 80;
 /// Ports that the table has room for from the start.
 const TABLE_PORTS: usize = 64;
 /// Packets that a program of a cluster has at a time.
@@ -43,6 +45,8 @@ pub(super) struct Settings {
     pub(super) workers: usize,
     /// Packets that all queues may hold.
     pub(super) waiting: usize,
+    /// Ports that there is to be room for, however they come.
+    pub(super) room: usize,
     /// Whether programs can attach.
     pub(super) has_socket: bool,
 }
@@ -74,8 +78,10 @@ impl Waiting {
 /// there is counted there.
 pub(super) fn groups(settings: &Settings, ports: &[Port], before: usize) -> usize {
     let numbers = ports.iter().map(|port| port.number + 1).max().unwrap_or(1);
-    let room = settings.waiting / (ports.len().max(1) * QUEUE.1);
-    room.clamp(1, numbers.min(GROUPS)).max(before)
+    let now = settings.waiting / (ports.len().max(1) * QUEUE.1);
+    // Groups do not go when others come: there are no more than all of those will have room for.
+    let later = settings.waiting / (settings.room.max(1) * QUEUE.0);
+    now.min(later).clamp(1, numbers.min(GROUPS)).max(before)
 }
 
 /// Whether the queues of so many ports have room in the memory for packets.
@@ -224,6 +230,7 @@ mod tests {
             direct: false,
             workers: 1,
             waiting: 20_000,
+            room: 40,
             has_socket: true,
         }
     }
@@ -345,14 +352,21 @@ mod tests {
         let settings = |arena| {
             let (arena, buffer_size) = (Some(arena), None);
             let memory = Memory { arena, buffer_size, no_huge: true, numa_node: None };
-            Settings { waiting: waiting(&memory), ..settings() }
+            Settings { waiting: waiting(&memory), room: ROOM, ..settings() }
         };
         let apart = |settings: &Settings| {
             (1..=64).rev().find(|count| groups(settings, &ports(*count), 1) == *count)
         };
         let (usual, more) = (settings(ARENA), settings(288 << 20));
         assert_eq!((apart(&usual), apart(&more)), (Some(9), Some(16)));
-        let most = (1..=1024).rev().find(|count| has_room(&usual, *count, 9));
-        assert_eq!(most, Some(80));
+        let most = |settings: &Settings| {
+            let apart = apart(settings).unwrap_or(1);
+            (1..=1024).rev().find(|count| has_room(settings, *count, apart))
+        };
+        assert_eq!(most(&usual), Some(ROOM));
+        let (hundreds, all) =
+            (Settings { room: 240, ..usual.clone() }, Settings { room: 720, ..usual });
+        assert_eq!((apart(&hundreds), most(&hundreds)), (Some(3), Some(240)));
+        assert_eq!((apart(&all), most(&all)), (Some(1), Some(721)));
     }
 }

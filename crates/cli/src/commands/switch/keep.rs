@@ -51,6 +51,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         direct: args.direct,
         workers,
         waiting: configuration::waiting(&running.memory),
+        room: args.room.map_or(configuration::ROOM, usize::from),
         has_socket: args.socket.is_some(),
     };
     let switch = Switch::of(args, settings)?;
@@ -83,7 +84,11 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         readiness: args.readiness,
         allow_reconfigure: false,
     };
-    run::run(subject, &operation)
+    run::run(subject, &operation).map_err(|error| match code(&error) {
+        // How a port is written, by who has not seen the configuration.
+        Code::Usage => UsageError(brief(&error)).into(),
+        _ => error,
+    })
 }
 
 /// The ports there are, and what they are ports of.
@@ -135,8 +140,8 @@ impl Switch {
             return Ok(());
         }
         Err(UsageError(format!(
-            "there is no room for packets to wait at {} ports: start the switch with a larger \
-             --arena, or with more of its ports from the start, or with --direct",
+            "there is no room for packets to wait at {} ports: start the switch with --room {PORTS}, \
+             or as many as there will be, with a larger --arena, or with --direct",
             self.ports.len()
         )))
     }
@@ -275,6 +280,7 @@ mod tests {
             direct: false,
             workers: 1,
             waiting: 1000,
+            room: 1,
             has_socket: false,
         };
         Switch { settings, ports: Vec::new(), groups: 1 }
@@ -311,7 +317,7 @@ mod tests {
                 Ok((next, _)) => switch = next,
                 Err(error) => {
                     assert!(
-                        error.0.contains("at 32 ports: start the switch with a larger"),
+                        error.0.contains("at 32 ports: start the switch with --room"),
                         "{error}"
                     );
                     break;
