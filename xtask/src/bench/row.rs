@@ -29,6 +29,9 @@ pub(super) struct Load {
     pub(super) busy: f64,
     /// Of the packets it was to send, those it did not.
     pub(super) dropped: f64,
+    /// The same of who was at its other end meanwhile, where that is known.
+    pub(super) far_busy: f64,
+    pub(super) far_dropped: f64,
 }
 
 pub(super) fn best(values: &[f64]) -> f64 {
@@ -87,8 +90,12 @@ impl Row {
         let median_of = |part: fn(&Load) -> f64| {
             median(&self.loads.iter().map(|loads| part(&loads[side])).collect::<Vec<_>>())
         };
-        let load =
-            || Load { busy: median_of(|load| load.busy), dropped: median_of(|load| load.dropped) };
+        let load = || Load {
+            busy: median_of(|load| load.busy),
+            dropped: median_of(|load| load.dropped),
+            far_busy: median_of(|load| load.far_busy),
+            far_dropped: median_of(|load| load.far_dropped),
+        };
         (!self.loads.is_empty()).then(load)
     }
 
@@ -114,9 +121,11 @@ impl Row {
             row["ratio_of"] = "mpps".into();
         }
         for (side, name) in ["", "peer_"].into_iter().enumerate() {
-            if let Some(Load { busy, dropped }) = self.load(side) {
+            if let Some(Load { busy, dropped, far_busy, far_dropped }) = self.load(side) {
                 row[format!("{name}busy_median")] = busy.into();
                 row[format!("{name}dropped_median")] = dropped.into();
+                row[format!("{name}far_busy_median")] = far_busy.into();
+                row[format!("{name}far_dropped_median")] = far_dropped.into();
             }
         }
         row
@@ -127,14 +136,24 @@ impl Row {
         let rates = self
             .rate_medians()
             .map_or(String::new(), |(ours, theirs)| format!("{ours:.2} against {theirs:.2}"));
-        let percent = |side: Load| (side.busy * 100.0, side.dropped * 100.0);
-        let loads = self.load(0).zip(self.load(1)).map_or(String::new(), |(ours, theirs)| {
-            let (ours, theirs) = (percent(ours), percent(theirs));
+        let percent = |of: fn(&Load) -> f64| {
+            let percent = |side: Load| match of(&side) * 100.0 {
+                unknown if unknown.is_nan() => "-".to_owned(),
+                percent => format!("{percent:.0}"),
+            };
+            [0, 1].map(|side| self.load(side).map_or_else(String::new, percent)).join(" and ")
+        };
+        let loads = if self.loads.is_empty() {
+            String::new()
+        } else {
             format!(
-                "; busy {:.0} % and {:.0} %, no place for {:.0} % and {:.0} %",
-                ours.0, theirs.0, ours.1, theirs.1
+                "; busy {} %, no place for {} %; the other end busy {} %, no place for {} %",
+                percent(|load| load.busy),
+                percent(|load| load.dropped),
+                percent(|load| load.far_busy),
+                percent(|load| load.far_dropped),
             )
-        });
+        };
         println!(
             "{:<24} {:>5} {:>9.2} {:>9.2} {:>7}   {:<20} {:>9.2} {:>9.2} {:>7.2}  {rates}{loads}",
             self.case,

@@ -8,7 +8,8 @@
 //!
 //! Where the peer is the slower one that says little about the measured side. So each row says how much
 //! of its time the measured side spent in those rounds, and for how much of what it was to send there
-//! was no place; and there are *pairs*, too: a testpmd with a testpmd for its peer, and ours with ours.
+//! was no place, and the same of the other end: where a peer that sends has a place for all of it, or one
+//! that receives is busy all the time, it bounds the rate. And there are *pairs*, too: a testpmd with a testpmd for its peer, and ours with ours.
 //!
 //! What is shared is a [`Wire`]: the devices of both sides and the name of our port. Another kind of
 //! port is another function that makes one.
@@ -239,9 +240,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let tsc = linerate_memory::clock::cycles_per_second();
-    let load = |sample: &Sample| Load {
+    let load = |Measured { sample, far }: &Measured| Load {
         busy: sample.busy(tsc).unwrap_or(f64::NAN),
         dropped: sample.dropped(),
+        far_busy: far.as_ref().and_then(|far| far.busy(tsc)).unwrap_or(f64::NAN),
+        far_dropped: far.as_ref().map_or(f64::NAN, Sample::dropped),
     };
     let mut rows = Vec::new();
     for _ in 0..args.repetitions {
@@ -256,9 +259,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let ours = bench.ours(&wire, *task, *size)?;
             wire.clean();
             let row = row(&mut rows, name.clone(), BURST, wire.against);
-            row.theirs.push(theirs.busy_cycles().unwrap_or(f64::NAN));
-            row.ours.push(ours.busy_cycles().unwrap_or(f64::NAN));
-            row.rates.push((ours.mpps(), theirs.mpps()));
+            row.theirs.push(theirs.sample.busy_cycles().unwrap_or(f64::NAN));
+            row.ours.push(ours.sample.busy_cycles().unwrap_or(f64::NAN));
+            row.rates.push((ours.sample.mpps(), theirs.sample.mpps()));
             row.loads.push([load(&ours), load(&theirs)]);
         }
     }
@@ -299,10 +302,30 @@ fn print(args: &Args, bench: &Bench, rows: &[Row], yardstick: &Yardstick) -> Res
 
 /// Who is at the other end while somebody is measured.
 #[derive(Debug)]
-#[expect(dead_code, reason = "they are there until they are dropped")]
 enum Beside {
     Testpmd(Testpmd),
+    #[expect(dead_code, reason = "it is there until it is dropped")]
     Ours(Running),
+}
+
+impl Beside {
+    /// What was measured, and what this one did meanwhile, if it says.
+    fn meanwhile(&mut self, measure: impl FnOnce() -> Result<Sample>) -> Result<Measured> {
+        match self {
+            Beside::Testpmd(peer) => {
+                let (sample, far) = peer.meanwhile(measure)?;
+                Ok(Measured { sample, far: Some(far) })
+            }
+            Beside::Ours(_) => Ok(Measured { sample: measure()?, far: None }),
+        }
+    }
+}
+
+/// What a side did, and the one at its other end.
+#[derive(Debug)]
+struct Measured {
+    sample: Sample,
+    far: Option<Sample>,
 }
 
 /// The measurement in progress.
@@ -351,9 +374,9 @@ impl Bench {
     }
 
     /// A testpmd as the measured side.
-    fn theirs(&self, wire: &Wire, task: Task, size: u32) -> Result<Sample> {
+    fn theirs(&self, wire: &Wire, task: Task, size: u32) -> Result<Measured> {
         let devices = task.null(size).into_iter().chain([wire.theirs.clone()]).collect();
-        let (_peer, mut measured) = Self::both(
+        let (mut peer, mut measured) = Self::both(
             wire,
             || self.peer(wire, task, size),
             || {
@@ -363,11 +386,11 @@ impl Bench {
             },
         )?;
         sleep(SETTLE);
-        measured.sample(self.window)
+        peer.meanwhile(|| measured.sample(self.window))
     }
 
     /// Ours in its place.
-    fn ours(&self, wire: &Wire, task: Task, size: u32) -> Result<Sample> {
+    fn ours(&self, wire: &Wire, task: Task, size: u32) -> Result<Measured> {
         let null = format!("null:?size={size}");
         let (ports, flags): (&[&str], &[&str]) = match task {
             Task::Receive => (&[&wire.ours, &null], &[]),
@@ -378,7 +401,7 @@ impl Bench {
             None => self.peer(wire, task, size),
             Some(port) => self.our_peer(port, task, size),
         };
-        let (_peer, measured) = Self::both(wire, peer, || {
+        let (mut peer, measured) = Self::both(wire, peer, || {
             let core = FORWARDING_CORE;
             let measured = self.ours.start_forward(ports, flags, BURST, self.window, core)?;
             if wire.first {
@@ -388,7 +411,7 @@ impl Bench {
             Ok(measured)
         })?;
         sleep(SETTLE * 2);
-        measured.measure()
+        peer.meanwhile(|| measured.measure())
     }
 }
 

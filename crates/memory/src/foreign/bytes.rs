@@ -51,6 +51,14 @@ impl ForeignBytes<'_> {
         Some(ForeignBytes { start, len, region: self.region })
     }
 
+    /// So many of them, from there on; `None` when there are not as many.
+    #[inline]
+    #[must_use]
+    pub fn part(self, at: usize, len: usize) -> Option<Self> {
+        let behind = self.behind(at)?;
+        (len <= behind.len).then_some(ForeignBytes { len, ..behind })
+    }
+
     /// Copies the first bytes into `to`; `false`, and nothing is copied, when there are not so many.
     #[inline]
     #[must_use]
@@ -110,6 +118,12 @@ mod tests {
         let mut back = [0; 4];
         assert!(last.behind(2).unwrap().read(&mut back) && back == [3, 4, 5, 6]);
         assert!(!last.behind(3).unwrap().read(&mut back) && last.behind(7).is_none());
+        assert!(last.part(2, 4).unwrap().read(&mut back) && back == [3, 4, 5, 6]);
+        assert!(
+            last.part(2, 5).is_none()
+                && last.part(7, 0).is_none()
+                && last.part(1, usize::MAX).is_none()
+        );
         assert!(region.read(4092, &mut back) && back == [3, 4, 5, 6]);
         let none = ForeignBytes::default();
         assert!(none.is_empty() && none.read(&mut []) && !none.read(&mut back));

@@ -15,7 +15,7 @@ use super::{
     inward::{Source, take_all},
     memory::Memory,
     place::{Control, Inward},
-    queue::{Access, BATCH, Batch, Fault, Pieces, Plain, Queue},
+    queue::{Access, BATCH, Batch, Fault, LINE, Pieces, Plain, Queue},
     unpack::Unpack,
 };
 use crate::{
@@ -70,12 +70,12 @@ impl<Q: Queue> CopyIn<Q> {
         let CopyIn { queue, memory, enabled, batch, pieces, unpack, .. } = self;
         let count = batch.list().len();
         let mut chains = [ForeignBytes::default(); BATCH];
-        for (plain, chain) in batch.list().iter().zip(&mut chains) {
-            *chain = memory.bytes(plain);
-            unpack.prefetch(chain);
-        }
+        memory.bytes(batch.list(), &mut chains);
+        chains[..count].iter().for_each(|chain| unpack.prefetch(chain));
         let mut chains = chains.iter();
-        fill(pool, frame, counters, count, |to| {
+        // Those of a line are given back together.
+        let (mut line, mut in_line) = ([Plain::default(); LINE], 0);
+        let received = fill(pool, frame, counters, count, |to| {
             if unpack.has_segments() {
                 return Fill::End;
             }
@@ -91,9 +91,16 @@ impl<Q: Queue> CopyIn<Q> {
                     unpack.take_enabled(*enabled, memory, pieces, to)
                 }
             };
-            queue.give(plain.chain(), 0);
+            line[in_line] = Plain { len: 0, ..plain };
+            in_line += 1;
+            if in_line == LINE {
+                queue.give_plain(&line);
+                in_line = 0;
+            }
             taken
-        })
+        });
+        queue.give_plain(&line[..in_line]);
+        received
     }
 
     /// Takes chains of whatever kind.

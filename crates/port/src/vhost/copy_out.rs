@@ -11,7 +11,7 @@ use linerate_memory::{ForeignBytes, Frame, PoolCache};
 use super::{
     memory::Memory,
     place::{Control, Outward, Sent},
-    queue::{Access, BATCH, Chain, Fault, PIECES, Piece, Pieces, Plain, Queue},
+    queue::{Access, BATCH, Chain, Fault, LINE, PIECES, Piece, Pieces, Plain, Queue},
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -87,11 +87,10 @@ impl<Q: Queue> CopyOut<Q> {
         let most = slots.len().min(BATCH);
         let looked = queue.plain(Access::Write, &mut list[..most]);
         let mut buffers = [ForeignBytes::default(); BATCH];
-        for (plain, buffer) in list[..looked.count].iter().zip(&mut buffers) {
-            *buffer = memory.bytes(plain);
-            buffer.prefetch(0);
-        }
-        let mut buffers = list[..looked.count].iter().zip(&buffers);
+        memory.bytes(&list[..looked.count], &mut buffers);
+        buffers[..looked.count].iter().for_each(|buffer| buffer.prefetch(0));
+        // Those before `next` are written, those before `given` given back.
+        let (mut next, mut given) = (0, 0);
         let (mut packets, mut bytes) = (0, 0);
         for slot in &slots[..most] {
             let packet = pool.arena().packet(slot);
@@ -100,15 +99,22 @@ impl<Q: Queue> CopyOut<Q> {
                 sent.done += 1;
                 continue;
             }
-            if let Some((plain, buffer)) = buffers.next()
-                && header.put_before(packet, buffer)
+            if let Some(plain) = list[..looked.count].get_mut(next)
+                && header.put_before(packet, &buffers[next])
             {
-                queue.give(plain.chain(), (header.len() + packet.len()) as u32);
+                plain.len = (header.len() + packet.len()) as u32;
+                next += 1;
+                if next - given == LINE {
+                    queue.give_plain(&list[given..next]);
+                    given = next;
+                }
                 packets += 1;
                 bytes += packet.len() as u64;
                 sent.done += 1;
                 continue;
             }
+            queue.give_plain(&list[given..next]);
+            given = next;
             queue.rewind();
             match chained.put(queue, memory, packet, counters) {
                 Ok(Put::Sent) => {
@@ -129,6 +135,7 @@ impl<Q: Queue> CopyOut<Q> {
             sent.done += 1;
             break;
         }
+        queue.give_plain(&list[given..next]);
         queue.rewind();
         (packets, bytes)
     }

@@ -35,6 +35,23 @@ pub(super) struct Area {
     pub(super) at: usize,
 }
 
+/// The bytes of a region, or none.
+#[derive(Debug, Clone, Copy, Default)]
+struct RegionBytes<'a> {
+    /// The guest address of the first.
+    guest: u64,
+    bytes: ForeignBytes<'a>,
+}
+
+impl<'a> RegionBytes<'a> {
+    /// Those of a chain, if they are all there.
+    #[inline]
+    fn part(&self, plain: &Plain) -> Option<ForeignBytes<'a>> {
+        let at = usize::try_from(plain.at.wrapping_sub(self.guest)).ok()?;
+        self.bytes.part(at, plain.len as usize)
+    }
+}
+
 impl Memory {
     /// Adds a region, the file of which is mapped from its start to the region's end.
     pub(super) fn add(&mut self, spec: RegionSpec, bytes: Arc<ForeignRegion>) {
@@ -121,12 +138,28 @@ impl Memory {
         true
     }
 
-    /// The bytes of a chain, if they are all in one region; none otherwise.
+    /// The bytes of each of these chains, if they are all in one region; none otherwise. Chains mostly are
+    /// in the region of the one before.
     #[inline]
-    pub(super) fn bytes(&self, plain: &Plain) -> ForeignBytes<'_> {
-        let len = plain.len as usize;
-        let place = self.locate(plain.at, len);
-        place.and_then(|(region, at)| region.bytes(at, len)).unwrap_or_default()
+    pub(super) fn bytes<'a>(&'a self, chains: &[Plain], to: &mut [ForeignBytes<'a>]) {
+        let mut region = RegionBytes::default();
+        for (plain, to) in chains.iter().zip(to) {
+            *to = region.part(plain).unwrap_or_else(|| {
+                region = self.region_of(plain.at);
+                region.part(plain).unwrap_or_default()
+            });
+        }
+    }
+
+    /// All bytes of the region a guest address is in.
+    #[inline(never)]
+    fn region_of(&self, guest: u64) -> RegionBytes<'_> {
+        let found = self.regions.iter().find_map(|(spec, bytes)| {
+            let is_there = guest.wrapping_sub(spec.guest) < spec.size;
+            let bytes = is_there.then(|| bytes.bytes(spec.offset as usize, spec.size as usize));
+            Some(RegionBytes { guest: spec.guest, bytes: bytes.flatten()? })
+        });
+        found.unwrap_or_default()
     }
 
     /// Prefetches what is at a guest address.
@@ -163,6 +196,29 @@ mod tests {
         assert_eq!(memory.locate(0x2010, 1).unwrap().1, 0x810);
         assert!(memory.area(0x7000, 0x1000).is_some() && memory.area(0x7001, 0x1000).is_none());
         assert_eq!(memory.area(0x1_0004, 4).unwrap().at, 0x804);
+    }
+
+    #[test]
+    fn chains_are_looked_up_together() {
+        let memory = memory();
+        let at = |at, len| Plain { at, len, id: 0 };
+        let chains = [
+            at(0x1000, 0x1000),
+            at(0x1001, 0x1000),
+            at(0x2010, 4),
+            at(0x1010, 4),
+            at(0x0fff, 1),
+            at(u64::MAX, 1),
+            at(0x2fff, 1),
+            at(0x3000, 0),
+        ];
+        let mut bytes = [ForeignBytes::default(); 8];
+        memory.bytes(&chains, &mut bytes);
+        assert_eq!(bytes.map(|bytes| bytes.len()), [0x1000, 0, 4, 4, 0, 0, 1, 0]);
+        assert!(bytes[2].write(&[7; 4]) && bytes[3].write(&[9; 4]));
+        let mut back = [0; 4];
+        assert!(memory.read(0x2010, &mut back) && back == [7; 4]);
+        assert!(memory.read(0x1010, &mut back) && back == [9; 4]);
     }
 
     #[test]

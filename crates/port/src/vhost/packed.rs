@@ -20,8 +20,8 @@ use super::{
     inflight::Record,
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, Looked, NEXT, Pieces, Plain, Queue, fields,
-        is_due, walk_table, word_of,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, LINE, Looked, NEXT, Pieces, Plain, Queue,
+        fields, is_due, walk_table, word_of,
     },
 };
 
@@ -31,8 +31,6 @@ pub(super) const AVAILABLE: u16 = 1 << 7;
 pub(super) const USED: u16 = 1 << 15;
 /// Bit of a place that says in which round it is, in a position and in an event.
 pub(super) const ROUND: u16 = 1 << 15;
-/// Descriptors in a cache line.
-const LINE: u16 = 4;
 /// What a side wants to be told: everything, nothing, or when a place is reached.
 const EVERYTHING: u16 = 0;
 pub(super) const NOTHING: u16 = 1;
@@ -232,6 +230,14 @@ impl Packed {
         &self.areas.descriptors()[at..at + 2]
     }
 
+    /// The words of all descriptors of a line, if one begins there.
+    #[inline]
+    fn line(&self, place: u16) -> Option<&[[AtomicU64; 2]; LINE]> {
+        let at = 2 * usize::from(place);
+        let words = self.areas.descriptors().get(at..at + 2 * LINE)?;
+        place.is_multiple_of(LINE as u16).then_some(words.as_chunks().0)?.try_into().ok()
+    }
+
     /// The second word of a descriptor, if it is available.
     #[inline]
     fn look(&self, at: Position) -> Option<(u32, u16, u16)> {
@@ -286,21 +292,42 @@ impl Queue for Packed {
     #[inline]
     fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked {
         let (mask, value) = access.plain();
+        let mask = mask | AVAILABLE | USED;
         let mut count = 0;
-        let odd = loop {
-            let Some(plain) = list.get_mut(count) else { break false };
+        while count < list.len() {
             let round = if self.next.round { AVAILABLE } else { USED };
+            if let Some(line) = self.line(self.next.place)
+                && let Some(list) = list.get_mut(count..count + LINE)
+            {
+                // Acquire: as in `look`.
+                let seconds = [0, 1, 2, 3].map(|at| line[at][1].load(Ordering::Acquire));
+                let differ = |second: u64| (fields(second).2 ^ (value | round)) & mask;
+                if seconds.into_iter().fold(0, |all, second| all | differ(second)) == 0 {
+                    for ((plain, words), second) in list.iter_mut().zip(line).zip(seconds) {
+                        let (len, id, _) = fields(second);
+                        *plain =
+                            Plain { at: u64::from_le(words[0].load(Ordering::Relaxed)), len, id };
+                    }
+                    self.next.advance(LINE as u16, self.areas.size);
+                    count += LINE;
+                    continue;
+                }
+                // The driver may be at this line: it is left to it as long as there are others.
+                if count > 0 {
+                    break;
+                }
+            }
             let words = self.words(self.next.place);
             // Acquire: as in `look`.
             let (len, id, flags) = fields(words[1].load(Ordering::Acquire));
-            if flags & (mask | AVAILABLE | USED) != value | round {
-                break flags & (AVAILABLE | USED) == round;
+            if flags & mask != value | round {
+                return Looked { count, odd: flags & (AVAILABLE | USED) == round };
             }
-            *plain = Plain { at: u64::from_le(words[0].load(Ordering::Relaxed)), len, id };
+            list[count] = Plain { at: u64::from_le(words[0].load(Ordering::Relaxed)), len, id };
             self.next.advance(1, self.areas.size);
             count += 1;
-        };
-        Looked { count, odd }
+        }
+        Looked { count, odd: false }
     }
 
     #[inline]
@@ -324,12 +351,31 @@ impl Queue for Packed {
     fn give(&mut self, chain: Chain, written: u32) {
         let round = if self.used.round { AVAILABLE | USED } else { 0 };
         let (place, word) = (self.used.place, word_of(written, chain.id, round));
-        if self.record.is_some() || place / LINE == self.published.place / LINE {
+        if self.record.is_some() || place / LINE as u16 == self.published.place / LINE as u16 {
             self.given.push((place, word));
         } else {
             self.words(place)[1].store(word, Ordering::Relaxed);
         }
         self.used.advance(chain.places, self.areas.size);
+    }
+
+    #[inline]
+    fn give_plain(&mut self, chains: &[Plain]) {
+        let Position { place, round } = self.used;
+        let is_next = place / LINE as u16 != self.published.place / LINE as u16;
+        if self.record.is_none()
+            && is_next
+            && let Ok(chains) = <&[Plain; LINE]>::try_from(chains)
+            && let Some(line) = self.line(place)
+        {
+            let round = if round { AVAILABLE | USED } else { 0 };
+            for (words, plain) in line.iter().zip(chains) {
+                words[1].store(word_of(plain.len, plain.id, round), Ordering::Relaxed);
+            }
+            self.used.advance(LINE as u16, self.areas.size);
+            return;
+        }
+        chains.iter().for_each(|plain| self.give(plain.chain(), plain.len));
     }
 
     #[inline]

@@ -163,6 +163,8 @@ pub(super) struct Looked {
 
 /// The most chains that are looked at together.
 pub(super) const BATCH: usize = 32;
+/// Descriptors in a cache line: so many are given back together.
+pub(super) const LINE: usize = 4;
 
 /// What was looked at together and is yet to be used.
 #[derive(Debug)]
@@ -232,6 +234,13 @@ pub(super) trait Queue: Send + 'static {
 
     /// Gives a chain back, the first that was not yet, with so many bytes written.
     fn give(&mut self, chain: Chain, written: u32);
+
+    /// Gives back chains of one piece, the first that were not yet, with so many bytes written as each has
+    /// by now. Where the format has several of them in a line they are best given together.
+    #[inline]
+    fn give_plain(&mut self, chains: &[Plain]) {
+        chains.iter().for_each(|plain| self.give(plain.chain(), plain.len));
+    }
 
     /// Has the driver see what was given back. Returns whether it wants to be told.
     fn publish(&mut self) -> bool;

@@ -146,7 +146,7 @@ mod tests {
     use crate::vhost::{
         memory::{Area, Memory},
         packed::{Packed, PackedAreas},
-        queue::{Access, NEXT, Pieces, Queue},
+        queue::{Access, Chain, NEXT, Pieces, Plain, Queue},
         split::{Split, SplitAreas},
     };
 
@@ -176,6 +176,19 @@ mod tests {
                     }
                     ring.publish();
                 }
+                2 if step & 4 != 0 => {
+                    let mut list = [Plain::default(); 8];
+                    let looked = queue.plain(Access::Read, &mut list[..1 + usize::from(step / 32)]);
+                    for plain in &list[..looked.count] {
+                        let (number, len, count) = offered.pop_front().unwrap();
+                        let expected = (1, 0x1000 + u64::from(count), count + 1);
+                        assert_eq!((len, plain.at, plain.len), expected);
+                        taken.push_back((plain.chain(), number, count));
+                    }
+                    let is_long = offered.front().is_some_and(|(_, len, _)| *len > 1);
+                    assert!(!looked.odd || is_long);
+                    assert!(looked.count > 0 || looked.odd || offered.is_empty());
+                }
                 2 => {
                     pieces.clear();
                     let chain = queue.next(Access::Read, &mut pieces).unwrap();
@@ -191,9 +204,18 @@ mod tests {
                 }
                 _ => {
                     // Some are given back, and only seen once that was published.
-                    for (chain, number, count) in taken.drain(..) {
-                        queue.give(chain, count);
-                        used.push_back((number, count));
+                    while !taken.is_empty() {
+                        let plain =
+                            taken.iter().take(4).take_while(|(chain, ..)| chain.places == 1);
+                        let plain: Vec<Plain> = plain
+                            .map(|&(Chain { id, .. }, _, len)| Plain { at: 0, len, id })
+                            .collect();
+                        let given = plain.len().max(1);
+                        match taken[0] {
+                            (chain, _, count) if plain.is_empty() => queue.give(chain, count),
+                            _ => queue.give_plain(&plain),
+                        }
+                        used.extend(taken.drain(..given).map(|(_, number, count)| (number, count)));
                     }
                     queue.publish();
                     assert_eq!(ring.used(usize::MAX), Ok(used.len()));
