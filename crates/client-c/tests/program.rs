@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, Terms};
-use linerate_memory::{Arena, ArenaOptions, Frame};
+use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, PlaceUse, Terms};
+use linerate_memory::{Arena, ArenaOptions, Frame, HeaderStart};
 use linerate_testlab::programs::require;
 
 /// All other functions than those the example uses, and what they return when they should not work.
@@ -364,6 +364,76 @@ fn packets_are_answered_for() {
     drop((asks, broker));
     let output = program.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"done\n"[..]));
+}
+
+/// A program that has nothing of ours, not even a header: that it works shows what is in the two pages that it
+/// was written by.
+#[test]
+fn the_documents_are_enough_for_a_program_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("attach");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+    done(compile.arg(package().join("tests/by_document/attach.c")));
+    let arena =
+        ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() }.create().unwrap();
+    let address = format!("@linerate-c-{}-document", std::process::id());
+    let broker = Broker::open(&address, &arena).unwrap();
+    let granted = Granted { access: Access::Write, cells: 64 };
+    let sends = PlaceUse::to_send(&broker, "one", granted).unwrap();
+    let receives = PlaceUse::to_receive(&broker, "one", Access::Write, 2).unwrap();
+    let balancer =
+        BalancerUse::new(&broker, "b", &[("one".to_string(), 1)], granted, true).unwrap();
+    let mut program =
+        Command::new(program).args([&*address, "one"]).stdout(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let wait = || {
+        assert!(Instant::now() < until, "it attaches and sends");
+        thread::sleep(Duration::from_millis(1));
+    };
+    while !broker.exchange().is_attached("one") {
+        wait();
+    }
+    let mut pool = arena.cache(32);
+    let (mut frame, mut absent) = (Frame::new(32), Frame::new(32));
+    for number in 0..3 {
+        let mut slot = pool.take_one(60).unwrap();
+        let packet = arena.packet_mut(&mut slot).unwrap();
+        packet.fill(17);
+        packet[0] = number;
+        let headroom = slot.headroom();
+        let meta = arena.meta_mut(&mut slot).unwrap();
+        meta.reset();
+        (meta.timestamp, meta.flow_hash) = (12_345_678_901_234, 0x0102_0304);
+        (meta.port, meta.queue, meta.vlan, meta.paint, meta.packet_type) = (5, 6, 7, 8, 3);
+        meta.network = HeaderStart::new(headroom, 14);
+        (meta.destination[0], meta.destination[15]) = (10, 11);
+        (meta.user[0], meta.user[23]) = (12, 13);
+        frame.push(slot).unwrap();
+    }
+    let ids = [balancer.balancer()];
+    broker.exchange().share_out(&ids, &[0; 3], false, &mut pool, &mut frame, &mut absent);
+    let mut sent = Frame::new(32);
+    // Until it ends, for the last of its words are no packets.
+    while program.try_wait().unwrap().is_none() {
+        broker.exchange().receive(receives.place(), &mut pool, &mut sent);
+        sends.figures();
+        wait();
+    }
+    let output = program.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), &*String::from_utf8_lossy(&output.stdout)),
+        (Some(0), "done\n")
+    );
+    let mut second = [17; 58];
+    second[0] = 77;
+    let mut third = [17; 60];
+    third[0] = 2;
+    let packets: Vec<&[u8]> = arena.packets(&sent).collect();
+    assert_eq!(packets, [&second[..], &third, b"made here"]);
+    pool.give(&mut sent);
+    drop((balancer, sends, receives, broker));
+    assert_eq!(arena.accounting().held, 0);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Our server and our client.
 
-use std::{thread, time::Duration};
+use std::{
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use linerate_port::{Context, Direction, DropReason, OpenError, Wake};
 use rustix::net::{self, AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
@@ -54,6 +58,30 @@ fn packets_of_every_length_cross_both_ways() {
         drop((server, client));
         assert_eq!(arenas.map(|arena| arena.accounting().held), [0, 0]);
     }
+}
+
+/// A program that has nothing of ours, not even a header: that it works shows what is in the page that it was
+/// written by.
+#[test]
+fn the_document_is_enough_for_a_client_in_c() {
+    let program = concat!(env!("CARGO_TARGET_TMPDIR"), "/memif_by_document");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/memif/by_document.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", program]);
+    assert!(compile.status().unwrap().success());
+    let socket = socket();
+    let mut server = Station::with(&format!("memif:{socket}?role=server&id=7&secret=psst"), 9600);
+    let program = Command::new(program).arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
+    server.wait_up();
+    let pieces = [vec![2; 256], vec![3; 44]].concat();
+    assert_eq!(server.expect(0, 3), [vec![1; 60], pieces, vec![4; 14]]);
+    server.send(0, &[vec![5; 61], vec![6; 300]]);
+    let output = program.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), &*String::from_utf8_lossy(&output.stdout)),
+        (Some(0), "done\n")
+    );
+    assert_eq!(server.received().dropped_for(DropReason::Malformed), 1);
 }
 
 #[test]
