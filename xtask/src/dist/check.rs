@@ -51,6 +51,41 @@ pub(super) fn image(archive: &Path) -> Result<()> {
     first(&root, &text(&config["config"]["WorkingDir"])?, &start)
 }
 
+/// What a program in Python does in an environment that has the wheel and nothing else: it gets
+/// packets of a server.
+const PROGRAM: &str = "\
+import linerate, sys, time
+for attempt in range(500):
+    try:
+        consumer = linerate.Consumer(sys.argv[1], 'check')
+        break
+    except linerate.Error:
+        time.sleep(0.02)
+with consumer:
+    batch = next(iter(consumer))
+    assert len(batch) > 0 and len(batch[0]) == 60, batch
+print('a program in Python gets packets')
+";
+
+/// Installs the wheel where there is nothing else, and has a server share packets with a program.
+pub(super) fn wheel(wheel: &Path, built: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    let python = programs::find("python3").context("no python3")?;
+    let environment = scratch.path().join("environment");
+    shell::run(Command::new(python).args(["-m", "venv"]).arg(&environment))?;
+    let python = environment.join("bin/python");
+    shell::run(super::wheel::pip(&python).arg("install").arg(wheel))?;
+    let socket = scratch.path().join("socket");
+    let mut serve = Command::new(built.join("linerate"));
+    serve.args(["cluster", "serve", "--quiet", "--duration", "60s", "--no-huge", "-e"]);
+    serve.arg("RatedSource(LENGTH 60, RATE 1000, LIMIT -1) -> ToConsumer(check)");
+    let mut server = serve.arg("--socket").arg(&socket).spawn().context("no server")?;
+    let used = shell::run(Command::new(python).args(["-c", PROGRAM]).arg(&socket));
+    server.kill()?;
+    server.wait()?;
+    used
+}
+
 /// Installs as those do who have a toolchain.
 pub(super) fn cargo_install() -> Result<()> {
     let scratch = tempfile::tempdir().context("no temporary folder")?;

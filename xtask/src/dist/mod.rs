@@ -2,13 +2,15 @@
 //!
 //! A Debian package, a tarball of static programs that needs no distribution at all, and a
 //! container image of the same with nothing else in it. All three hold the same files, collected
-//! once in a [`Tree`]; what is Debian's own is in `packaging/`.
+//! once in a [`Tree`]; what is Debian's own is in `packaging/`. And a wheel of the client library for
+//! Python.
 
 mod archive;
 mod check;
 mod deb;
 mod image;
 mod tree;
+mod wheel;
 
 use std::{
     env, fs,
@@ -27,23 +29,31 @@ use tree::Tree;
 const PROGRAMS: [&str; 3] = ["linerate", "click", "click-flatten"];
 
 /// Units of systemd, in `packaging`.
-const UNITS: [&str; 3] =
-    ["linerate@.service", "linerate-cluster@.service", "linerate-consumer@.service"];
+const UNITS: [&str; 4] = [
+    "linerate@.service",
+    "linerate-cluster@.service",
+    "linerate-consumer@.service",
+    "linerate-switch@.service",
+];
 
 /// Arguments of `cargo xtask dist`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask dist                  package, tarball and image, in target/dist
+  cargo xtask dist                  package, tarball, image and wheel, in target/dist
   cargo xtask dist --only tarball   one of them
   cargo xtask dist --check          make all, then install and use each, and what `cargo install`
                                     makes (as root)
+  cargo xtask dist --check --only wheel
 
 The package is made by Debian's own tools (dpkg-dev) and depends on the C library of this machine or
 a later one. Tarball and image need no library: they are for the musl target, which rustup installs.
 They are slower where packets are copied, because of its memcpy.
 
   apt install ./target/dist/linerate_VERSION_amd64.deb
-  podman load -i target/dist/linerate-VERSION-image.tar")]
+  podman load -i target/dist/linerate-VERSION-image.tar
+  pip install target/dist/linerate-VERSION-cp311-abi3-linux_x86_64.whl
+
+The wheel needs the C library of this machine or a later one, as the package does.")]
 pub(crate) struct Args {
     /// Only this one, or these.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -64,6 +74,8 @@ enum Kind {
     Tarball,
     /// A container image (OCI), from scratch.
     Image,
+    /// The client library for Python.
+    Wheel,
 }
 
 /// What is made.
@@ -104,15 +116,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             made.push((Kind::Image, image::make(&release, &tree)?));
         }
     }
+    if wanted(Kind::Wheel) {
+        made.push((Kind::Wheel, wheel::make(&release)?));
+    }
     if args.check {
         for (kind, path) in &made {
             match kind {
                 Kind::Deb => check::deb(path)?,
                 Kind::Tarball => check::tarball(path)?,
                 Kind::Image => check::image(path)?,
+                // With programs that are made already, where there is a package.
+                Kind::Wheel => check::wheel(path, &build(None)?)?,
             }
         }
-        check::cargo_install()?;
+        if args.only.is_empty() {
+            check::cargo_install()?;
+        }
     }
     for (_, path) in &made {
         let size = fs::metadata(path)?.len();
@@ -200,7 +219,7 @@ mod tests {
         let script = packaging("postinst");
         let words = script.split_whitespace().find_map(|word| word.strip_suffix("+ep"));
         let granted: Vec<String> = words.unwrap().split(',').map(str::to_uppercase).collect();
-        for unit in ["linerate@.service", "linerate-cluster@.service"] {
+        for unit in UNITS.iter().filter(|unit| !unit.starts_with("linerate-consumer")) {
             let text = packaging(unit);
             for key in ["AmbientCapabilities=", "CapabilityBoundingSet="] {
                 let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
