@@ -71,49 +71,67 @@ fn member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
     Some(())
 }
 
+/// Buffers are lent, and come back each once, wherever in its steps the member dies: by its ring, or because the
+/// ledger says that it held them. `lend` lends all; `take` takes what has come back, and says which.
+fn dies_anywhere(
+    (steps, preemptions): (usize, usize),
+    member: fn(Mapped, &Bytes, usize) -> Option<()>,
+    lend: fn(&mut Sender<Mapped>, &Ledger<Mapped>),
+    take: fn(&mut Receiver<Mapped>, &Ledger<Mapped>, &mut dyn FnMut(usize)),
+) {
+    model(preemptions, move || {
+        let place = mapped();
+        let bytes: Bytes = Arc::new((0..BUFFERS).map(|_| UnsafeCell::new(0)).collect());
+        let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
+        let mut lent = Sender::new(place.clone(), 0, CELLS);
+        let mut back = Receiver::new(place.clone(), BACK, CELLS);
+        let other = thread::spawn({
+            let bytes = Arc::clone(&bytes);
+            move || member(place, &bytes, steps)
+        });
+        lend(&mut lent, &ledger);
+        let mut returned = [0; BUFFERS];
+        let mut receive = |back: &mut Receiver<Mapped>| {
+            take(back, &ledger, &mut |index| {
+                // SAFETY: the buffer has come back, and is nobody else's.
+                bytes[index].with(|byte| assert_eq!(unsafe { *byte }, 1));
+                returned[index] += 1;
+            });
+            back.release();
+        };
+        receive(&mut back);
+        let _ = other.join().unwrap();
+        receive(&mut back);
+        let held = BUFFERS as u32 - returned.iter().sum::<u32>();
+        ledger.sweep(MEMBER, held, |index| {
+            // SAFETY: as above; the member is gone.
+            bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
+            returned[index as usize] += 1;
+        });
+        assert_eq!(returned, [1; BUFFERS], "a buffer is lost or there twice");
+    });
+}
+
 #[test]
 fn a_member_may_die_anywhere() {
-    for steps in 0..=12 {
-        model(2, move || {
-            let place = mapped();
-            let bytes: Bytes = Arc::new((0..BUFFERS).map(|_| UnsafeCell::new(0)).collect());
-            let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
-            let mut lend = Sender::new(place.clone(), 0, CELLS);
-            let mut back = Receiver::new(place.clone(), BACK, CELLS);
-            let other = thread::spawn({
-                let bytes = Arc::clone(&bytes);
-                move || member(place, &bytes, steps)
-            });
-            let mut returned = [0; BUFFERS];
-            let mut held = 0;
-            let mut receive = |back: &mut Receiver<Mapped>, held: &mut u32| {
-                back.ready().unwrap();
-                while let Some(index) = back.take() {
-                    assert!(ledger.holds(MEMBER, index as u32));
-                    assert_eq!(ledger.release(MEMBER, index as u32), 0);
-                    *held -= 1;
-                    // SAFETY: the buffer has come back, and is nobody else's.
-                    bytes[index as usize].with(|byte| assert_eq!(unsafe { *byte }, 1));
-                    returned[index as usize] += 1;
-                }
-                back.release();
-            };
-            for index in 0..BUFFERS {
-                ledger.set(index as u32, 1 << MEMBER);
-                held += 1;
-                lend.put(index as u64);
-                lend.publish();
+    let lend = |lent: &mut Sender<Mapped>, ledger: &Ledger<Mapped>| {
+        for index in 0..BUFFERS {
+            ledger.set(index as u32, 1 << MEMBER);
+            lent.put(index as u64);
+            lent.publish();
+        }
+    };
+    let take =
+        |back: &mut Receiver<Mapped>, ledger: &Ledger<Mapped>, each: &mut dyn FnMut(usize)| {
+            back.ready().unwrap();
+            while let Some(index) = back.take() {
+                assert!(ledger.holds(MEMBER, index as u32));
+                assert_eq!(ledger.release(MEMBER, index as u32), 0);
+                each(index as usize);
             }
-            receive(&mut back, &mut held);
-            let _ = other.join().unwrap();
-            receive(&mut back, &mut held);
-            ledger.sweep(MEMBER, held, |index| {
-                // SAFETY: as above; the member is gone.
-                bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
-                returned[index as usize] += 1;
-            });
-            assert_eq!(returned, [1; BUFFERS], "a buffer is lost or there twice");
-        });
+        };
+    for steps in 0..=12 {
+        dies_anywhere((steps, 2), member, lend, take);
     }
 }
 
@@ -121,51 +139,30 @@ fn a_member_may_die_anywhere() {
 /// that is told of a word is a holder of its buffer, also where it does not look.
 #[test]
 fn bursts_are_lent_and_returned_whole_wherever_a_member_dies() {
-    for steps in 0..=6 {
-        model(3, move || {
-            let place = mapped();
-            let bytes: Bytes = Arc::new((0..BUFFERS).map(|_| UnsafeCell::new(0)).collect());
-            let ledger = Ledger::new(place.clone(), LEDGER, BUFFERS as u32);
-            let mut lend = Sender::new(place.clone(), 0, CELLS);
-            let mut back = Receiver::new(place.clone(), BACK, CELLS);
-            let other = thread::spawn({
-                let bytes = Arc::clone(&bytes);
-                move || burst_member(place, &bytes, steps)
-            });
-            let mut cells = lend.cells();
-            for (index, holder) in ledger.words().iter().enumerate() {
-                holder.store(1 << MEMBER, Ordering::Relaxed);
-                cells.put(index as u64);
+    let lend = |lent: &mut Sender<Mapped>, ledger: &Ledger<Mapped>| {
+        let mut cells = lent.cells();
+        for (index, holder) in ledger.words().iter().enumerate() {
+            holder.store(1 << MEMBER, Ordering::Relaxed);
+            cells.put(index as u64);
+        }
+        lent.advance(BUFFERS);
+        lent.publish();
+    };
+    let take =
+        |back: &mut Receiver<Mapped>, ledger: &Ledger<Mapped>, each: &mut dyn FnMut(usize)| {
+            let count = back.ready().unwrap();
+            let mut cells = back.cells();
+            for _ in 0..count {
+                let index = cells.take() as usize;
+                let holder = &ledger.words()[index];
+                assert_eq!(holder.load(Ordering::Relaxed), 1 << MEMBER);
+                holder.store(0, Ordering::Relaxed);
+                each(index);
             }
-            lend.advance(BUFFERS);
-            lend.publish();
-            let mut returned = [0; BUFFERS];
-            let mut receive = |back: &mut Receiver<Mapped>| {
-                let count = back.ready().unwrap();
-                let mut cells = back.cells();
-                for _ in 0..count {
-                    let index = cells.take() as usize;
-                    let holder = &ledger.words()[index];
-                    assert_eq!(holder.load(Ordering::Relaxed), 1 << MEMBER);
-                    holder.store(0, Ordering::Relaxed);
-                    // SAFETY: the buffer has come back, and is nobody else's.
-                    bytes[index].with(|byte| assert_eq!(unsafe { *byte }, 1));
-                    returned[index] += 1;
-                }
-                back.advance(count);
-                back.release();
-                count as u32
-            };
-            let mut held = BUFFERS as u32 - receive(&mut back);
-            let _ = other.join().unwrap();
-            held -= receive(&mut back);
-            ledger.sweep(MEMBER, held, |index| {
-                // SAFETY: as above; the member is gone.
-                bytes[index as usize].with_mut(|byte| unsafe { *byte += 1 });
-                returned[index as usize] += 1;
-            });
-            assert_eq!(returned, [1; BUFFERS], "a buffer is lost or there twice");
-        });
+            back.advance(count);
+        };
+    for steps in 0..=6 {
+        dies_anywhere((steps, 3), burst_member, lend, take);
     }
 }
 

@@ -1,0 +1,97 @@
+//! The files that members are handed, and figures: who may have them, and what they have to be.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use linerate_memory::{
+    ForeignRegion,
+    shared::{Access, Board, BoardView, Member, Server},
+};
+use proptest::prelude::*;
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::arena;
+
+fn copy_of(file: &OwnedFd, change: impl FnOnce(&mut Vec<u8>), seals: SealFlags) -> OwnedFd {
+    let len = rustix::fs::fstat(file).unwrap().st_size as usize;
+    let mut bytes = vec![0; len];
+    assert_eq!(rustix::io::pread(file, &mut bytes, 0).unwrap(), len);
+    change(&mut bytes);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let copy = rustix::fs::memfd_create("copy", flags).unwrap();
+    assert_eq!(rustix::io::write(&copy, &bytes).unwrap_or(0), bytes.len());
+    rustix::fs::fcntl_add_seals(&copy, seals).unwrap();
+    copy
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Headers, lengths and seals that are not right are errors.
+    #[test]
+    fn whatever_is_attached_is_checked(
+        changes in prop::collection::vec((0..64usize, any::<u8>()), 0..4),
+        which in any::<bool>(),
+        cut in 0..3usize,
+        sealed in any::<bool>(),
+    ) {
+        let arena = arena();
+        let mut server = Server::new(&arena).unwrap();
+        // SAFETY: nothing is written.
+        let (_, mut files) = unsafe { server.admit(Access::Write, 4).unwrap() };
+        let seals = if sealed { SealFlags::SHRINK | SealFlags::FUTURE_WRITE } else { SealFlags::GROW };
+        // Bytes of which another value is never right; others may be, such as those of a headroom.
+        let is_fixed = |at: usize| {
+            if which { !matches!(at, 20..28 | 40..56) } else { !matches!(at, 12..16 | 20..24) }
+        };
+        let (mut changed, mut is_wrong) = (false, false);
+        let change = |bytes: &mut Vec<u8>| {
+            let before = bytes.clone();
+            for &(at, byte) in &changes {
+                bytes[at] = byte;
+            }
+            changed = *bytes != before;
+            is_wrong = (0..64).any(|at| is_fixed(at) && bytes[at] != before[at]);
+            bytes.truncate(bytes.len() - cut);
+        };
+        // A channel is written by its member.
+        if which {
+            files.directory = copy_of(&files.directory, change, seals);
+        } else {
+            files.channel = copy_of(&files.channel, change, seals & !SealFlags::FUTURE_WRITE);
+        }
+        // SAFETY: nothing is lent, so there is nothing that could be written.
+        let attached = unsafe { Member::attach(files) };
+        prop_assert!(attached.is_err() || (sealed && cut == 0 && !is_wrong));
+        prop_assert!(attached.is_ok() || changed || !sealed || cut > 0);
+    }
+}
+
+#[test]
+fn who_is_at_a_socket_decides_who_may_write() {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let arena = arena();
+    let mut server = Server::new(&arena).unwrap();
+    let (near, far) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let (joining, files) =
+        server.invite_from(near.as_fd(), Access::Write, 4).unwrap().make().unwrap();
+    let (second, _) = server.invite_from(near.as_fd(), Access::Read, 4).unwrap().make().unwrap();
+    server.welcome(joining).unwrap();
+    assert!(server.welcome(second).is_err(), "it was invited to the same place");
+    let status = rustix::fs::fstat(&files.packets).unwrap();
+    assert_eq!(status.st_mode & 0o777, 0o600, "others could open it once more");
+    assert!(Member::attach_from(far.as_fd(), files).is_ok());
+}
+
+#[test]
+fn figures_are_read_while_their_writer_lives_and_after() {
+    let board = Board::create("figures", 4).unwrap();
+    let file = board.file().unwrap();
+    let view = BoardView::open(&file, 4).unwrap();
+    board.set(2, u64::MAX);
+    assert_eq!((view.get(1), view.get(2)), (0, u64::MAX));
+    assert!(BoardView::open(&file, 5).is_err());
+    assert!(ForeignRegion::map(&file, 32).is_err(), "others could write it");
+    drop(board);
+    assert_eq!(view.get(2), u64::MAX);
+}

@@ -1,0 +1,70 @@
+//! Memory of a member's own.
+
+use linerate_memory::{
+    ForeignRegion, Frame,
+    shared::{Isolated, Member, Sent},
+};
+
+use crate::arena;
+
+/// To the member its memory is an arena like any other; what it says is checked against the ledger.
+#[test]
+fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
+    let like = arena();
+    let (mut isolated, files) = Isolated::create(&like, 3).unwrap();
+    let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
+    let channel = ForeignRegion::map(&files.channel, len).unwrap();
+    // SAFETY: they come from a server of this process, and only `member` uses them.
+    let mut member = unsafe { Member::attach(files).unwrap() };
+    let mut theirs = member.arena().cache(4);
+    assert_eq!((isolated.room(9), isolated.longest()), (4, like.room()));
+    assert!(isolated.lend(&vec![0; like.room() + 1], 0).is_none());
+    for length in [60, like.room(), 0, 1] {
+        assert!(isolated.lend(&vec![length as u8; length], 7).is_some());
+    }
+    assert!(isolated.lend(&[1], 0).is_none(), "it holds as many as it may");
+    isolated.publish();
+    let mut got = Frame::new(8);
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(4));
+    let lengths: Vec<usize> = member.arena().packets(&got).map(<[u8]>::len).collect();
+    assert_eq!(lengths, [60, like.room(), 0, 1]);
+    assert!(got.slots().iter().all(|slot| member.arena().meta(slot).timestamp == 7));
+    assert!(
+        member.arena().packets(&got).all(|packet| packet.iter().all(|b| *b == packet.len() as u8))
+    );
+    member.arena().packet_mut(&mut got.slots_mut()[0]).unwrap().fill(7);
+    let decide = |packet: &[u8]| (packet.len() == 60, packet.len() == 1);
+    assert_eq!(member.answer(&mut theirs, &mut got, decide), Ok(1));
+    let mut said = Vec::new();
+    let each = |sent: Sent<'_>| {
+        let mut bytes = vec![0; sent.packet.map_or(0, |packet| packet.len())];
+        assert!(sent.packet.is_none_or(|packet| packet.read(&mut bytes)));
+        said.push((sent.flow, bytes));
+        60
+    };
+    assert_eq!(isolated.receive_each(9, each), Ok(4));
+    let none = Vec::new;
+    assert_eq!(said, [(false, vec![7; 60]), (false, none()), (false, none()), (true, none())]);
+    let tally = isolated.tally();
+    assert_eq!((tally.packets, tally.missed, tally.malformed), (4, 2, 0));
+    assert_eq!(tally.copied, 60 + like.room() as u64 + 1 + 4 * 60);
+    assert_eq!((isolated.held(), isolated.waiting(), isolated.supply(9)), (0, 0, 4));
+    // Besides a true one: what it says it keeps, what is outside, and what it does not hold any more.
+    let words = [0, 1 << 31, 9, u64::from(u16::MAX) << 48, 1 << 30];
+    let to_server = 8 + 24 + 8;
+    isolated.receive_each(0, |_| 0).unwrap();
+    let word = |at: usize, word: u64| {
+        let words = channel.words(8 * at, 1).unwrap();
+        words[0].store(word, std::sync::atomic::Ordering::Release);
+    };
+    for (at, lie) in words.into_iter().enumerate() {
+        word(to_server + 24 + (4 + at) % 4, lie);
+        word(to_server, 5 + at as u64);
+        isolated.receive_each(9, |_| 0).unwrap();
+    }
+    // The true one sent an empty buffer as a packet of no bytes.
+    assert_eq!((isolated.tally().malformed, isolated.held()), (4, 3));
+    word(to_server, 3);
+    assert!(isolated.receive_each(9, |_| 0).is_err() && isolated.is_broken());
+    assert_eq!((isolated.room(1), isolated.lend(&[1], 0)), (0, None));
+}
