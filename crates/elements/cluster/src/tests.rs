@@ -284,6 +284,38 @@ fn what_is_not_wanted_is_not_waited_with() {
     drop(slow);
 }
 
+#[test]
+fn filters_are_changed_while_packets_flow() {
+    let (mut run, address) =
+        run("RatedSource(\\<01 02 03>, RATE 5000, LIMIT -1) -> b :: ConsumerBalancer(one)");
+    let control = run.control();
+    let program = thread::spawn(move || {
+        let mut one = attach(&address, "one");
+        let mut grows = |handler: &str, number: fn(&str) -> u64| {
+            let read = || number(&control.read(handler, "").unwrap());
+            let (before, until) = (read(), Instant::now() + Duration::from_secs(10));
+            while read() < before + 10 {
+                assert!(Instant::now() < until, "{handler} stays at {before}");
+                one.receive().unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let count = |text: &str| text.parse().unwrap();
+        let unwanted = |text: &str| number_of(text.lines().last().unwrap());
+        grows("b.count", count);
+        control.write("b.config", "one where false").unwrap();
+        grows("b.drops", unwanted);
+        assert!(control.write("b.config", "one where fals").is_err());
+        grows("b.drops", unwanted);
+        control.write("b.config", "one if len = 3").unwrap();
+        grows("b.count", count);
+        assert_eq!(one.figures().attached, 1, "it has stayed");
+        control.stop();
+    });
+    run.run();
+    program.join().unwrap();
+}
+
 /// By a number that is calculated packets with the same stay together, whatever their flows; those without
 /// it go by their flows.
 #[test]
@@ -492,6 +524,7 @@ fn wrong_arguments_are_named() {
             "ISOLATED: `d` is not among its programs",
         ),
         ("Idle -> ConsumerFanOut(a if tcp prot 80)", "tcp prot 80: "),
+        ("Idle -> ConsumerFanOut(a, if tcp)", "`if tcp`: an application has the name of a program"),
         ("Idle -> ConsumerFanOut(a if tcp where prot 80)", "prot 80: "),
         ("Idle -> ConsumerBalancer(a, b where tcp oder udp)", "tcp oder udp: "),
         ("Idle -> ToConsumer(a, WHERE prt 80)", "prt 80: "),

@@ -18,12 +18,12 @@ use crate::{options::Memory, resources::precompute};
 pub(super) const ARENA: usize = 96 << 20;
 
 /// Packets that come by a port in a turn, and that go by one for each port that may have some. Fewer
-/// cost more each; more of them, where they are long, do not stay in the caches.
-const BURST: usize = 128;
+/// cost more each; twice as many cost as much.
+const BURST: usize = 256;
 /// Most packets of one turn.
 const BURST_LIMIT: usize = 1024;
 /// Packets in a queue: at least, at least where a group of ports is added, and at most.
-const QUEUE: (usize, usize, usize) = (32, 2 * BURST, 512);
+const QUEUE: (usize, usize, usize) = (32, 256, 2 * BURST);
 /// Groups of ports at most.
 const GROUPS: usize = 16;
 /// Ports that there is room for in that memory, however they come, unless told otherwise.
@@ -169,7 +169,7 @@ pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String
 
 /// The elements that receive from a port and send to it.
 fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) {
-    let least = (burst * ports).clamp(2 * BURST, BURST_LIMIT);
+    let least = (burst * ports).clamp(BURST, BURST_LIMIT);
     match &port.behind {
         Behind::Uri(uri) => {
             let uri = quote(uri.to_string().as_bytes());
@@ -287,7 +287,7 @@ mod tests {
             "p1_source [2] -> p1_forged;",
             "p2_source [1] -> p2_forged;",
             "p2_source [2] -> p2_enters;",
-            "p2_in :: FromPort(\"memif:/run/2, \\\"x?role=server\", BURST 128) -> BPDUGuard -> p2_source;",
+            "p2_in :: FromPort(\"memif:/run/2, \\\"x?role=server\", BURST 256) -> BPDUGuard -> p2_source;",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
@@ -298,10 +298,10 @@ mod tests {
         let settings = settings();
         let waiting = |ports: &[Port], groups| Waiting::new(&settings, ports.len(), groups);
         for (count, expected, queue, burst) in [
-            (4, 4, 512, 128),
-            (8, 8, 312, 128),
-            (16, 4, 312, 128),
-            (40, 1, 500, 128),
+            (4, 4, 512, 256),
+            (8, 8, 312, 156),
+            (16, 4, 312, 156),
+            (40, 1, 500, 250),
             (312, 1, 64, 32),
         ] {
             let ports = ports(count);

@@ -100,6 +100,9 @@ impl Sharing {
         let texts = texts(make);
         let application = |(number, text): (usize, &String)| {
             let (names, wish) = Wish::with_names(make, text);
+            if names.is_empty() {
+                make.error(format!("`{text}`: an application has the name of a program at least"));
+            }
             let program = |name| Program { name, weight: 1, granted, wish: Wish::default() };
             let programs = names.into_iter().map(program).collect();
             Application { name: format!("{}.{number}", make.name()), programs, wish }
