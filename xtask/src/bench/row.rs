@@ -29,7 +29,7 @@ pub(super) struct Load {
     pub(super) busy: f64,
     /// Of the packets it was to send, those it did not.
     pub(super) dropped: f64,
-    /// The same of who was at its other end meanwhile, where that is known.
+    /// The same of who was at its other end, where that is known.
     pub(super) far_busy: f64,
     pub(super) far_dropped: f64,
 }

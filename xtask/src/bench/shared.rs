@@ -309,15 +309,17 @@ enum Beside {
 }
 
 impl Beside {
-    /// What was measured, and what this one did meanwhile, if it says.
-    fn meanwhile(&mut self, measure: impl FnOnce() -> Result<Sample>) -> Result<Measured> {
-        match self {
-            Beside::Testpmd(peer) => {
-                let (sample, far) = peer.meanwhile(measure)?;
-                Ok(Measured { sample, far: Some(far) })
-            }
-            Beside::Ours(_) => Ok(Measured { sample: measure()?, far: None }),
-        }
+    /// Measures, and what this one does just before, if it says: it loses its counts with its peer.
+    fn measured(
+        &mut self,
+        window: Duration,
+        measure: impl FnOnce() -> Result<Sample>,
+    ) -> Result<Measured> {
+        let far = match self {
+            Beside::Testpmd(peer) => Some(peer.sample(window)?),
+            Beside::Ours(_) => None,
+        };
+        Ok(Measured { sample: measure()?, far })
     }
 }
 
@@ -386,7 +388,7 @@ impl Bench {
             },
         )?;
         sleep(SETTLE);
-        peer.meanwhile(|| measured.sample(self.window))
+        peer.measured(self.window, || measured.sample(self.window))
     }
 
     /// Ours in its place.
@@ -411,7 +413,7 @@ impl Bench {
             Ok(measured)
         })?;
         sleep(SETTLE * 2);
-        peer.meanwhile(|| measured.measure())
+        peer.measured(self.window, || measured.measure())
     }
 }
 

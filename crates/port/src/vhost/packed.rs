@@ -425,3 +425,40 @@ impl Queue for Packed {
         &self.memory
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_memory::ForeignRegion;
+
+    use super::*;
+
+    /// Every descriptor of a ring of eight is made available, in its order, by its place.
+    fn make_available(areas: &PackedAreas, places: std::ops::Range<u16>, round: u16) {
+        for place in places {
+            let words = &areas.descriptors()[2 * usize::from(place)..];
+            words[0].store(u64::from(place).to_le(), Ordering::Relaxed);
+            words[1].store(word_of(60, place, round), Ordering::Relaxed);
+        }
+    }
+
+    fn ring() -> (PackedAreas, Packed) {
+        let bytes = Arc::new(ForeignRegion::create("test", 4096).unwrap().0);
+        let area = |at: usize| Some(Area { bytes: Arc::clone(&bytes), at });
+        let areas = PackedAreas::new(8, area(0), area(1024), area(1028)).unwrap();
+        let memory = Arc::new(Memory::default());
+        let packed = Packed::new(&memory, areas.clone(), false, 0x8000, None).unwrap();
+        (areas, packed)
+    }
+
+    #[test]
+    fn a_line_that_the_driver_is_at_is_left_to_it_as_long_as_there_is_another() {
+        let (areas, mut packed) = ring();
+        let mut list = [Plain::default(); 8];
+        make_available(&areas, 0..6, AVAILABLE);
+        assert_eq!(packed.plain(Access::Read, &mut list), Looked { count: 4, odd: false });
+        assert_eq!(packed.plain(Access::Read, &mut list[..1]), Looked { count: 1, odd: false });
+        assert_eq!((list[0].at, list[0].id, list[0].len), (4, 4, 60));
+        assert_eq!(packed.plain(Access::Read, &mut list), Looked { count: 1, odd: false });
+        assert_eq!(packed.plain(Access::Read, &mut list), Looked { count: 0, odd: false });
+    }
+}

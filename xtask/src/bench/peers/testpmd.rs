@@ -163,16 +163,6 @@ impl Testpmd {
         Ok(before.until(&after))
     }
 
-    /// What it did while something else went on.
-    pub(crate) fn meanwhile<T>(
-        &mut self,
-        other: impl FnOnce() -> Result<T>,
-    ) -> Result<(T, Sample)> {
-        let before = self.read()?;
-        let done = other()?;
-        Ok((done, before.until(&self.read()?)))
-    }
-
     fn command(&mut self, line: &str) -> Result<String> {
         self.terminal.type_line(line)?;
         self.terminal.until_prompt(ANSWER_LIMIT).with_context(|| format!("testpmd: `{line}`"))
