@@ -91,7 +91,8 @@ figures! {
     sent,
     /// Their bytes.
     sent_bytes,
-    /// Packets it has sent and nobody received: no `FromConsumer` is there.
+    /// Packets it has sent and nobody received: no `FromConsumer` is there, or there was no buffer to copy
+    /// one to that is in memory of its own.
     unheard,
     /// What it wrote to its ring and named no buffer it holds.
     malformed,

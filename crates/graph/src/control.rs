@@ -282,6 +282,7 @@ impl Control {
         let mut built = self.base.build(plan, Some(Arc::clone(&before.plan)))?;
         // Nor taken over by one that has ended meanwhile: opening ports takes its time.
         if self.driver().is_aborted() {
+            built.close();
             return Err(BuildError::Ended);
         }
         let warnings = std::mem::take(&mut built.warnings);

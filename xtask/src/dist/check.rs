@@ -74,7 +74,7 @@ pub(super) fn wheel(wheel: &Path, built: &Path) -> Result<()> {
     let environment = scratch.path().join("environment");
     shell::run(Command::new(python).args(["-m", "venv"]).arg(&environment))?;
     let python = environment.join("bin/python");
-    shell::run(super::wheel::pip(&python).arg("install").arg(wheel))?;
+    shell::run(super::wheel::pip(&python).args(["install", "--no-index"]).arg(wheel))?;
     let socket = scratch.path().join("socket");
     let mut serve = Command::new(built.join("linerate"));
     serve.args(["cluster", "serve", "--quiet", "--duration", "60s", "--no-huge", "-e"]);

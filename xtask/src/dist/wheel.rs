@@ -25,7 +25,7 @@ pub(super) fn make(release: &Release) -> Result<PathBuf> {
     let wheels = scratch.path().join("wheels");
     let python = programs::find("python3").context("a wheel is made by python3 with pip")?;
     let mut wheel = pip(&python);
-    wheel.args(["wheel", "--no-deps", "--wheel-dir"]).arg(&wheels);
+    wheel.args(["wheel", "--no-index", "--no-deps", "--wheel-dir"]).arg(&wheels);
     shell::run(wheel.arg(source("crates/client-python")).env("LINERATE_LIBRARY", &stripped))?;
     let made = fs::read_dir(&wheels)?.next().context("pip has made no wheel")??;
     let path = release.path(&made.file_name().to_string_lossy());
@@ -33,10 +33,9 @@ pub(super) fn make(release: &Release) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// pip, which fetches nothing.
+/// pip, without what the user has configured; `--no-index` is each command's own.
 pub(super) fn pip(python: &Path) -> Command {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check"]);
-    pip.env_remove("PIP_FIND_LINKS").env("PIP_NO_INDEX", "1");
     pip
 }

@@ -188,6 +188,7 @@ impl Exchange {
         }
         let (spare, asked) = (place.owed, place.inline.is_some());
         self.sit(at, Seat::Taken(link));
+        self.tell(at);
         let place = self.places[at].as_mut().expect("found above");
         if let Some(link) = place.seat.taken() {
             place.owed -= link.supply(&mut self.server, &mut self.pool, spare);
@@ -222,16 +223,23 @@ impl Exchange {
             inline.abandon(&mut place.figures);
         }
         event::set(&place.news);
-        let (is_there, attachment) = (place.seat.taken().is_some(), Arc::clone(&place.attachment));
-        attachment.set(is_there, "");
         self.settle_balancers_of(at);
         before
+    }
+
+    /// Tells those who follow whether somebody is there: one who was told to go is, as long as packets of its
+    /// own may come.
+    fn tell(&mut self, at: usize) {
+        let place = self.place(at);
+        let (is_there, attachment) = (!place.seat.is_empty(), Arc::clone(&place.attachment));
+        attachment.set(is_there, "");
     }
 
     /// The process of a consumer has ended, or can do no harm: all it held is taken back.
     pub(crate) fn remove(&mut self, at: usize) {
         self.publish(at);
         let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else { return };
+        self.tell(at);
         let held = link.held(&self.server);
         let place = self.places[at].as_mut().expect("somebody is there");
         if let Link::Sharing(id) = link {

@@ -193,6 +193,9 @@ impl Exchange {
         }
     }
 
+    /// A balancer for one more element. One of another element is shared only if both say the same of it: a
+    /// configuration that is made beside the one that runs, and may yet be refused, changes nothing for that,
+    /// and an element's consumers are in its own order as long as it is there.
     pub(super) fn join_balancer(
         &mut self,
         name: &str,
@@ -200,24 +203,24 @@ impl Exchange {
         weights: &[u32],
         by_hash: bool,
     ) -> Result<usize, String> {
-        let found = self
-            .balancers
-            .iter()
-            .position(|balancer| balancer.as_ref().is_some_and(|balancer| balancer.name == name));
-        if let Some(at) = found {
-            let balancer = self.balancers[at].as_mut().expect("found above");
-            balancer.users += 1;
-            balancer.by_hash = by_hash;
-            if balancer.places != places {
-                balancer.places = places.to_vec();
-                balancer.balance = Balance::new(weights);
-            } else if balancer.configured != weights {
-                balancer.balance.weigh(weights);
-            }
-            balancer.configured = weights.to_vec();
-            self.settle_balancer(at);
+        let is_of = |of: &&mut Balancer| of.name == name && of.places == places;
+        let is_same = |of: &&mut Balancer| of.configured == weights && of.by_hash == by_hash;
+        let mut others = self.balancers.iter_mut().map(|of| of.as_mut().filter(is_of));
+        if let Some(at) = others.position(|of| of.filter(is_same).map(|of| of.users += 1).is_some()) {
             return Ok(at);
         }
+        let other = self.balancers.iter_mut().flatten().find(is_of);
+        let balance = other.map_or_else(
+            || Balance::new(weights),
+            // As few flows move as may be.
+            |of| {
+                let mut balance = of.balance.clone();
+                if of.configured != weights {
+                    balance.weigh(weights);
+                }
+                balance
+            },
+        );
         if !is_name(name) {
             return Err(format!("`{name}` is no name: 1 to 63 letters, digits, and -_./@"));
         }
@@ -228,7 +231,7 @@ impl Exchange {
             users: 1,
             places: places.to_vec(),
             targets: Vec::new(),
-            balance: Balance::new(weights),
+            balance,
             configured: weights.to_vec(),
             by_hash,
             turn: 0,
@@ -284,23 +287,30 @@ impl Exchange {
     ///
     /// When there is none of that name, or it has another number of consumers.
     pub fn weigh(&mut self, name: &str, weights: &[u32]) -> Result<usize, (Reason, String)> {
-        let found = self
-            .balancers
-            .iter()
-            .position(|balancer| balancer.as_ref().is_some_and(|balancer| balancer.name == name));
-        let Some(at) = found else {
-            let names: Vec<&str> =
-                self.balancers.iter().flatten().map(|other| other.name.as_str()).collect();
-            return Err((Reason::Unknown, format!("the balancers are: {}", names.join(", "))));
-        };
-        let balancer = self.balancers[at].as_mut().expect("found above");
-        let consumers = balancer.places.len();
-        if weights.len() != consumers {
-            let text = format!("{} weights for {consumers} consumers", weights.len());
-            return Err((Reason::Protocol, text));
+        let (mut moved, mut consumers) = (None, None);
+        // While a configuration takes another's place there are two.
+        for at in 0..self.balancers.len() {
+            let Some(balancer) = self.balancers[at].as_mut().filter(|of| of.name == name) else {
+                continue;
+            };
+            if balancer.places.len() == weights.len() {
+                moved = moved.max(Some(balancer.balance.weigh(weights)));
+                self.show_balancer(at);
+            } else {
+                consumers = Some(balancer.places.len());
+            }
         }
-        let moved = balancer.balance.weigh(weights);
-        self.show_balancer(at);
-        Ok(moved)
+        match (moved, consumers) {
+            (Some(moved), _) => Ok(moved),
+            (None, Some(consumers)) => {
+                let text = format!("{} weights for {consumers} consumers", weights.len());
+                Err((Reason::Protocol, text))
+            }
+            (None, None) => {
+                let names: Vec<&str> =
+                    self.balancers.iter().flatten().map(|other| other.name.as_str()).collect();
+                Err((Reason::Unknown, format!("the balancers are: {}", names.join(", "))))
+            }
+        }
     }
 }

@@ -105,25 +105,28 @@ impl Link {
     }
 
     /// Takes packets that it has sent, as many as the frame has room for, and `cells` words at most, which
-    /// is as many as its ring has; returns how many packets.
+    /// is as many as its ring has; returns how many packets, and how many more there was no buffer for.
     pub(super) fn receive(
         &mut self,
         server: &mut Server,
         pool: &mut PoolCache,
         frame: &mut Frame,
         cells: usize,
-    ) -> usize {
+    ) -> (usize, usize) {
         let before = frame.len();
         match self {
-            Link::Sharing(id) => server.receive(*id, pool, frame).unwrap_or(0),
+            Link::Sharing(id) => (server.receive(*id, pool, frame).unwrap_or(0), 0),
             Link::Isolated(isolated) => {
                 // Words without a packet leave the frame its room, and who goes on writing them meanwhile
                 // would keep us here.
-                let mut left = cells;
+                let (mut left, mut lost) = (cells, 0);
                 while left > 0 && frame.room() > 0 {
                     let limit = frame.room().min(left);
                     let words = isolated.receive_each(limit, |sent| {
-                        let Some(slot) = copied(&sent, pool) else { return 0 };
+                        let Some(slot) = copied(&sent, pool) else {
+                            lost += usize::from(sent.packet.is_some());
+                            return 0;
+                        };
                         let bytes = slot.len() as u64;
                         let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
                         bytes
@@ -133,7 +136,7 @@ impl Link {
                         _ => break,
                     }
                 }
-                frame.len() - before
+                (frame.len() - before, lost)
             }
         }
     }

@@ -358,11 +358,11 @@ impl Exchange {
         let cells = place.cells;
         let Some(link) = place.seat.link() else { return };
         let pool = pool.unwrap_or(&mut self.pool);
-        let unheard = link.receive(&mut self.server, pool, &mut self.unheard, cells);
-        if unheard > 0 {
-            place.figures.sent += unheard as u64;
+        let (unheard, lost) = link.receive(&mut self.server, pool, &mut self.unheard, cells);
+        if unheard + lost > 0 {
+            place.figures.sent += (unheard + lost) as u64;
             place.figures.sent_bytes += self.unheard.bytes();
-            place.figures.unheard += unheard as u64;
+            place.figures.unheard += (unheard + lost) as u64;
             pool.give(&mut self.unheard);
         }
     }
@@ -412,16 +412,17 @@ impl Exchange {
         let cells = place.cells;
         let Some(link) = place.seat.link() else { return 0 };
         let before = frame.bytes();
-        let received = link.receive(server, pool, frame, cells);
+        let (received, lost) = link.receive(server, pool, frame, cells);
         let is_broken = link.is_broken(server);
-        place.figures.sent += received as u64;
+        place.figures.sent += (received + lost) as u64;
+        place.figures.unheard += lost as u64;
         place.figures.sent_bytes += frame.bytes() - before;
-        place.owed = place.spare.min(place.owed + received as u32);
+        place.owed = place.spare.min(place.owed + (received + lost) as u32);
         let owed = place.owed;
         if let Some(link) = place.seat.taken().filter(|_| owed > 0) {
             place.owed -= link.supply(server, pool, owed);
         }
-        if received > 0 || is_broken {
+        if received + lost > 0 || is_broken {
             self.publish(at);
         }
         received

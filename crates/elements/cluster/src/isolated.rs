@@ -2,6 +2,7 @@
 
 use linerate_cluster::Access;
 use linerate_graph::{Plan, parse_integer, unquoted};
+use linerate_memory::shared::CELLS_MAX;
 
 use super::{from_consumer, inline, sharing};
 
@@ -24,14 +25,17 @@ pub fn isolated_programs(plan: &Plan) -> Vec<(String, u32)> {
                 Some(known) => {
                     known.access = known.access.stricter(said.access);
                     known.cells = said.cells.or(known.cells);
-                    known.spare = known.spare.max(said.spare);
+                    if said.cells.is_none() {
+                        known.spare = said.spare;
+                    }
                 }
                 None => programs.push(said),
             }
         }
     }
     let isolated = programs.into_iter().filter(|program| program.access == Access::Isolated);
-    isolated.map(|Said { name, cells, spare, .. }| (name, cells.unwrap_or(1) + spare)).collect()
+    let most = |cells: Option<u32>, spare| cells.unwrap_or(1).saturating_add(spare).min(CELLS_MAX);
+    isolated.map(|Said { name, cells, spare, .. }| (name, most(cells, spare))).collect()
 }
 
 fn said_by(plan: &Plan, element: usize) -> Vec<Said> {
@@ -59,7 +63,7 @@ fn said_by(plan: &Plan, element: usize) -> Vec<Said> {
     } else {
         vec![text("NAME")]
     };
-    let apart = text("ISOLATED");
+    let apart = plan.argument(element, "ISOLATED").map(|text| unquoted(&text)).unwrap_or_default();
     let said = |name: String| {
         let is_apart = apart.split_whitespace().any(|of| of == name);
         let access = if is_apart { Access::Isolated } else { granted };

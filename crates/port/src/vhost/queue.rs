@@ -222,7 +222,7 @@ pub(super) trait Queue: Send + 'static {
     fn available(&self, most: usize) -> Result<usize, Fault>;
 
     /// Looks at the next chains, as many as are available, are one piece each and have place in the
-    /// list. They are looked at together because the lines of a ring come from another processor:
+    /// list; of a packed ring perhaps fewer, as where a line is not whole yet. They are looked at together because the lines of a ring come from another processor:
     /// those behind are underway while the first is waited for.
     fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked;
 

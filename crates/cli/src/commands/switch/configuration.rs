@@ -18,7 +18,7 @@ use crate::{options::Memory, resources::precompute};
 pub(super) const ARENA: usize = 96 << 20;
 
 /// Packets that come by a port in a turn, and that go by one for each port that may have some. Fewer
-/// cost more each; twice as many cost as much.
+/// cost more each; twice as many no less.
 const BURST: usize = 256;
 /// Most packets of one turn.
 const BURST_LIMIT: usize = 1024;

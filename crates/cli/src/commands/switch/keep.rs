@@ -54,6 +54,14 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         room: args.room.map_or(configuration::ROOM, usize::from),
         has_socket: args.socket.is_some(),
     };
+    if !configuration::has_room(&settings, settings.room, 1) {
+        return Err(UsageError(format!(
+            "--room {}: that memory has no room for packets to wait at so many ports: say a larger \
+             --arena, or --direct",
+            settings.room
+        ))
+        .into());
+    }
     let switch = Switch::of(args, settings)?;
 
     let mut controlled = args.controlled.clone();
@@ -139,9 +147,14 @@ impl Switch {
         if configuration::has_room(&self.settings, self.ports.len(), self.groups) {
             return Ok(());
         }
+        let room = if self.settings.room < self.ports.len() {
+            format!("--room {}, or as many as there will be, ", self.ports.len())
+        } else {
+            String::new()
+        };
         Err(UsageError(format!(
-            "there is no room for packets to wait at {} ports: start the switch with --room {PORTS}, \
-             or as many as there will be, with a larger --arena, or with --direct",
+            "there is no room for packets to wait at {} ports: start the switch with {room}a larger \
+             --arena, or with --direct",
             self.ports.len()
         )))
     }

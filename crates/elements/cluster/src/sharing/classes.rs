@@ -90,7 +90,8 @@ pub(crate) const BALANCER: Class = Class {
         language: by `udp[12:4]` packets with the same four bytes at that place stay together, by \
         `ip[12:4] ^ ip[16:4]` those between two addresses, by `ip[12:4] & 0xffffff00` those from one \
         network. Which program it is is chosen by the number's hash, so that numbers need not be spread \
-        evenly. What has no such number, being of another protocol or too short, goes by its flow.\n\n\
+        evenly. What has no such number, being of another protocol, too short or, for tcpdump's words of \
+        protocols, behind a VLAN tag, goes by its flow, and `INNER` and `SYMMETRIC` are for that alone.\n\n\
         1,024 buckets of flows are shared out by `WEIGHTS`. Changed weights move as few of them as \
         possible. When a program goes, its flows alone move, to the others by weight, and exactly those \
         come back when it does. Packets of a flow that moves may overtake those that went to the old \
@@ -143,7 +144,7 @@ pub(crate) const FAN_OUT: Class = Class {
         packets, of which there is one copy, that nobody writes. `ConsumerFanOut(ids0 ids1, recorder)` is \
         an intrusion detector in two processes and a recorder. With `if` and a filter, in tcpdump's language, \
         behind its names an application gets only packets that this accepts: `ConsumerFanOut(ids, recorder if \
-        tcp port 80)`; what none accepts is dropped. Who is slow loses packets of his own, \
+        tcp port 80)`; with `where`, in IPFilter's, those for which it holds; what none wants is dropped. Who is slow loses packets of his own, \
         each of which is counted; with `WAIT true` all wait for the slowest. Programs that `ISOLATED` \
         names get copies, in memory of their own, and see nothing else.",
     args: &[

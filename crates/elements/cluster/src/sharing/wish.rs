@@ -30,6 +30,11 @@ impl Wish {
     /// EXPRESSION]`.
     pub(super) fn with_names(make: &mut Make<'_>, text: &str) -> (Vec<String>, Wish) {
         let [names, filter, expression] = parts(text);
+        for (word, said) in [("if", &filter), ("where", &expression)] {
+            if said.is_empty() && text.split_whitespace().any(|other| other == word) {
+                make.error(format!("`{text}`: what is wanted is to stand behind `{word}`"));
+            }
+        }
         let wish = Wish::read(make, &filter.join(" "), &expression.join(" "));
         (names.into_iter().map(str::to_owned).collect(), wish)
     }
