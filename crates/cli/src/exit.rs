@@ -9,7 +9,7 @@ use linerate_graph::{
 };
 use linerate_host::interface::InterfaceError;
 use linerate_memory::MemoryError;
-use linerate_port::{OpenError, PortError};
+use linerate_port::{OpenError, PortError, PortFault};
 
 use crate::terminal;
 
@@ -241,10 +241,10 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
         });
     }
     if let Some(error) = cause.downcast_ref::<PortError>() {
-        return Some(match error {
-            PortError::Gone { .. } => Code::NoInterface,
-            PortError::File { .. } => Code::File,
-            PortError::Changed { .. } => Code::Unavailable,
+        return Some(match error.fault() {
+            PortFault::Gone { .. } => Code::NoInterface,
+            PortFault::File { .. } => Code::File,
+            PortFault::Changed { .. } => Code::Unavailable,
             _ => Code::Failure,
         });
     }

@@ -166,11 +166,36 @@ pub enum OpenError {
     },
 }
 
-/// Why an open port stopped working. Packets that could not be sent or
-/// received are counters, not errors.
+/// An open port stopped working. Packets that could not be sent or received are
+/// counters, not errors. No larger than a pointer: what became of a burst is
+/// returned in registers.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct PortError(Box<PortFault>);
+
+impl PortError {
+    /// Why.
+    pub fn fault(&self) -> &PortFault {
+        &self.0
+    }
+
+    /// Whether the port can be opened again once the interface is there and fits.
+    pub fn comes_back(&self) -> bool {
+        matches!(self.fault(), PortFault::Gone { .. } | PortFault::Changed { .. })
+    }
+}
+
+impl From<PortFault> for PortError {
+    #[cold]
+    fn from(fault: PortFault) -> PortError {
+        PortError(Box::new(fault))
+    }
+}
+
+/// Why an open port stopped working.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PortError {
+pub enum PortFault {
     /// The interface was deleted: the port has to be opened again once there
     /// is a new one.
     #[error("{port}: the interface has gone")]

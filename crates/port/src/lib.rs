@@ -50,7 +50,7 @@ mod xdp;
 pub use counters::{Counters, Counts, DropReason};
 pub use devices::{Devices, parse_device};
 pub use driver::{Driver, OptionGroup, PortOption, Value};
-pub use error::{OpenError, PortError, UriError};
+pub use error::{OpenError, PortError, PortFault, UriError};
 pub use lease::{LeasedPort, Leases};
 pub use link::{Follower, Link};
 pub use open::{DRIVERS, open, probe};

@@ -251,15 +251,12 @@ impl Drop for RingReceive {
 }
 
 impl Receive for RingReceive {
-    #[inline]
     fn receive(&mut self, _: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         self.bell.disarm();
-        let before = frame.len();
-        let taken = self.consumer.pop_frame(frame, usize::MAX);
-        if taken > 0 {
-            self.counters.passed(taken, Slot::total_len(&frame.slots()[before..]));
+        match self.consumer.known().min(frame.room()) {
+            1 => Ok(self.take_one(frame)),
+            _ => Ok(self.take_burst(frame)),
         }
-        Ok(taken)
     }
 
     fn counters(&self) -> &Arc<Counters> {
@@ -288,6 +285,28 @@ impl Receive for RingReceive {
     }
 }
 
+/// One packet is received and sent apart from bursts, without what chooses a loop.
+impl RingReceive {
+    #[inline(always)]
+    fn take_one(&mut self, frame: &mut Frame) -> usize {
+        let Some(slot) = self.consumer.pop() else { return 0 };
+        self.counters.passed(1, slot.len() as u64);
+        let fits = frame.push(slot);
+        debug_assert!(fits.is_ok(), "no more is ready than fits");
+        1
+    }
+
+    #[inline(always)]
+    fn take_burst(&mut self, frame: &mut Frame) -> usize {
+        let before = frame.len();
+        let taken = self.consumer.pop_frame(frame, usize::MAX);
+        if taken > 0 {
+            self.counters.passed(taken, Slot::total_len(&frame.slots()[before..]));
+        }
+        taken
+    }
+}
+
 struct RingTransmit {
     /// `None` when it has been noticed that nobody receives any more.
     producer: Option<Producer<Slot>>,
@@ -296,18 +315,12 @@ struct RingTransmit {
 }
 
 impl Transmit for RingTransmit {
-    #[inline]
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
-        let producer = match &mut self.producer {
-            Some(producer) if !producer.is_abandoned() => producer,
-            _ => return Ok(self.refuse(pool, frame)),
-        };
-        let bytes = frame.bytes();
-        let sent = producer.push_frame(frame);
-        let left = if frame.is_empty() { 0 } else { frame.bytes() };
-        self.counters.passed(sent, bytes - left);
-        self.bell.ring();
-        Ok(sent)
+        match &mut self.producer {
+            Some(producer) if !producer.is_abandoned() => {}
+            _ => return self.refuse(pool, frame),
+        }
+        if frame.len() == 1 { Ok(self.send_one(frame)) } else { Ok(self.send_burst(frame)) }
     }
 
     fn counters(&self) -> &Arc<Counters> {
@@ -325,16 +338,41 @@ impl Transmit for RingTransmit {
 }
 
 impl RingTransmit {
+    #[inline(always)]
+    fn send_one(&mut self, frame: &mut Frame) -> usize {
+        let (Some(producer), Some(slot)) = (&mut self.producer, frame.pop()) else { return 0 };
+        let bytes = slot.len() as u64;
+        if let Err(slot) = producer.push(slot) {
+            let fits = frame.push(slot);
+            debug_assert!(fits.is_ok(), "it was there");
+            return 0;
+        }
+        self.counters.passed(1, bytes);
+        self.bell.ring();
+        1
+    }
+
+    #[inline(always)]
+    fn send_burst(&mut self, frame: &mut Frame) -> usize {
+        let Some(producer) = &mut self.producer else { return 0 };
+        let bytes = frame.bytes();
+        let sent = producer.push_frame(frame);
+        let left = if frame.is_empty() { 0 } else { frame.bytes() };
+        self.counters.passed(sent, bytes - left);
+        self.bell.ring();
+        sent
+    }
+
     /// The receiver is gone: what it left in the ring goes home, and what is sent
     /// now is dropped.
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> usize {
+    fn refuse(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         self.producer = None;
         let count = frame.len();
         self.counters.dropped(DropReason::LinkDown, count);
         pool.give(frame);
-        count
+        Ok(count)
     }
 }
 

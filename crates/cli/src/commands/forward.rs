@@ -346,9 +346,7 @@ impl Run {
         for outcome in outcomes {
             match outcome.map_err(|error| error.downcast::<PortError>()) {
                 Ok(()) => {}
-                Err(Ok(error @ (PortError::Gone { .. } | PortError::Changed { .. }))) => {
-                    gone = Some(error);
-                }
+                Err(Ok(error)) if error.comes_back() => gone = Some(error),
                 Err(Ok(error)) => return Err(error.into()),
                 Err(Err(error)) => return Err(error),
             }

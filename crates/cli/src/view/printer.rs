@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_memory::{Frame, PoolCache};
-use linerate_port::{Counters, PortError, Transmit, Wake};
+use linerate_port::{Counters, PortError, PortFault, Transmit, Wake};
 
 use super::{Style, line};
 
@@ -40,10 +40,8 @@ impl Printer {
         let mut out = io::stdout().lock();
         let done = out.write_all(self.text.as_bytes()).and_then(|()| out.flush());
         self.text.clear();
-        done.map_err(|source| PortError::System {
-            port: "standard output".into(),
-            step: "write",
-            source,
+        done.map_err(|source| {
+            PortFault::System { port: "standard output".into(), step: "write", source }.into()
         })
     }
 }

@@ -392,7 +392,7 @@ pub(super) fn read_link(port: Option<&LeasedPort>, handler: &str) -> HandlerResu
 #[cold]
 pub(super) fn report_failure(cx: &mut Context, port: Option<&LeasedPort>, error: &PortError) {
     let name = cx.name().to_owned();
-    let comes_back = matches!(error, PortError::Gone { .. } | PortError::Changed { .. });
+    let comes_back = error.comes_back();
     match port {
         Some(port) if comes_back => {
             if !port.is_lost() {

@@ -5,7 +5,10 @@
 use loom::cell::UnsafeCell;
 #[cfg(not(loom))]
 use std::cell::UnsafeCell;
-use std::{mem::MaybeUninit, ptr};
+use std::{
+    mem::{ManuallyDrop, MaybeUninit},
+    ptr,
+};
 
 /// A power of two of cells, addressed by free-running positions, of which
 /// the lower bits count.
@@ -102,6 +105,38 @@ impl<T> Cells<T> {
         unsafe {
             copy_out(&self.cells[start..], to, first);
             copy_out(&self.cells[..count - first], to.add(first), count - first);
+        }
+    }
+
+    /// Moves one element to the cell at `position`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Cells::write`].
+    #[inline]
+    pub(crate) unsafe fn write_one(&self, position: usize, element: T) {
+        // SAFETY: masked, so inside the cells; ownership by the contract, and the element is
+        // forgotten here.
+        unsafe {
+            let cell = self.cells.get_unchecked(position & self.mask);
+            copy_in(std::slice::from_ref(cell), &raw const *ManuallyDrop::new(element), 1);
+        }
+    }
+
+    /// Moves the element out of the cell at `position`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Cells::read`].
+    #[inline]
+    pub(crate) unsafe fn read_one(&self, position: usize) -> T {
+        let mut element = MaybeUninit::uninit();
+        // SAFETY: masked, so inside the cells; ownership by the contract, and the cell holds an
+        // element, which is initialised here then.
+        unsafe {
+            let cell = self.cells.get_unchecked(position & self.mask);
+            copy_out(std::slice::from_ref(cell), element.as_mut_ptr(), 1);
+            element.assume_init()
         }
     }
 }

@@ -163,15 +163,19 @@ impl<T: Send> Producer<T> {
     /// Adds one element; a full ring gives it back.
     #[inline]
     pub fn push(&mut self, element: T) -> Result<(), T> {
-        let element = std::mem::ManuallyDrop::new(element);
-        // SAFETY: one element is readable; it counts as moved when taken and
-        // is recovered when not.
-        unsafe {
-            match self.push_raw(&raw const *element, 1) {
-                0 => Err(std::mem::ManuallyDrop::into_inner(element)),
-                _ => Ok(()),
+        let ring = &*self.ring;
+        if self.tail.wrapping_sub(self.head) as usize == ring.cells.capacity() {
+            self.head = ring.head.load(Ordering::Acquire);
+            if self.tail.wrapping_sub(self.head) as usize == ring.cells.capacity() {
+                return Err(element);
             }
         }
+        // SAFETY: the position `tail` is behind the consumer by the check above, and only we
+        // write.
+        unsafe { ring.cells.write_one(self.tail as usize, element) };
+        self.tail = self.tail.wrapping_add(1);
+        ring.tail.store(self.tail, Ordering::Release);
+        Ok(())
     }
 
     /// Adds as many elements as fit, oldest first, and returns how many.
@@ -251,18 +255,32 @@ impl<T: Send> Consumer<T> {
         abandoned(&self.ring)
     }
 
+    /// How many elements can be taken at least: the producer's position is read only where no
+    /// more than one is known of.
+    #[inline]
+    pub fn known(&mut self) -> usize {
+        if (self.tail.wrapping_sub(self.head) as usize) < 2 {
+            self.tail = self.ring.tail.load(Ordering::Acquire);
+        }
+        self.tail.wrapping_sub(self.head) as usize
+    }
+
     /// Takes the oldest element.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        let mut element = MaybeUninit::uninit();
-        // SAFETY: `element` has room for one; it is initialised when one was
-        // taken.
-        unsafe {
-            match self.pop_raw(element.as_mut_ptr(), 1) {
-                0 => None,
-                _ => Some(element.assume_init()),
+        let ring = &*self.ring;
+        if self.tail == self.head {
+            self.tail = ring.tail.load(Ordering::Acquire);
+            if self.tail == self.head {
+                return None;
             }
         }
+        // SAFETY: the producer has published the position `head` (Acquire above, now or
+        // earlier), and only we read.
+        let element = unsafe { ring.cells.read_one(self.head as usize) };
+        self.head = self.head.wrapping_add(1);
+        ring.head.store(self.head, Ordering::Release);
+        Some(element)
     }
 
     /// Takes up to `to.len()` elements, oldest first, and returns how many;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     counters::{Counters, DropReason},
-    error::PortError,
+    error::{PortError, PortFault},
     offload::{Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
@@ -343,7 +343,7 @@ impl Receive for PacketReceive {
             self.check_interface();
         }
         if self.gone {
-            return Err(PortError::Gone { port: self.uri.to_string() });
+            return Err(PortFault::Gone { port: self.uri.to_string() }.into());
         }
         Ok(0)
     }

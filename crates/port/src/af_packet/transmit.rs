@@ -13,7 +13,7 @@ use linerate_memory::{Arena, Frame, PoolCache, Slot};
 use super::socket;
 use crate::{
     counters::{Counters, DropReason},
-    error::PortError,
+    error::{PortError, PortFault},
     port::{Interest, Transmit, Wake},
     uri::PortUri,
 };
@@ -156,7 +156,7 @@ impl Transmit for PacketTransmit {
                 }
                 Some(libc::ENXIO | libc::ENODEV) if socket::gone(&self.socket) => {
                     self.discard(pool, frame, left, DropReason::LinkDown);
-                    return Err(PortError::Gone { port: self.uri.to_string() });
+                    return Err(PortFault::Gone { port: self.uri.to_string() }.into());
                 }
                 Some(libc::EMSGSIZE) => done += self.discard(pool, frame, 1, DropReason::TooLong),
                 _ => done += self.discard(pool, frame, 1, DropReason::Refused),
@@ -172,7 +172,7 @@ impl Transmit for PacketTransmit {
     /// Everything was sent when it was taken. A port that has nothing to send
     /// learns here that it no longer can.
     fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
-        if self.gone { Err(PortError::Gone { port: self.uri.to_string() }) } else { Ok(0) }
+        if self.gone { Err(PortFault::Gone { port: self.uri.to_string() }.into()) } else { Ok(0) }
     }
 
     fn refresh(&mut self) {

@@ -17,7 +17,7 @@ use super::error::Error;
 use super::rotate::Rotating;
 use super::writer::Writer;
 use crate::counters::Counters;
-use crate::error::PortError;
+use crate::error::{PortError, PortFault};
 use crate::port::Transmit;
 
 /// Nanoseconds since 1970.
@@ -68,7 +68,7 @@ impl<Now: FnMut() -> u64 + Send> Recorder<Now> {
     }
 
     fn error(&self, error: &Error) -> PortError {
-        PortError::File { port: self.port.clone(), reason: error.fault.to_string() }
+        PortFault::File { port: self.port.clone(), reason: error.fault.to_string() }.into()
     }
 }
 

@@ -19,7 +19,7 @@ use super::error::{Error, Fault};
 use super::pace::Pace;
 use super::source::{Recorded, Source};
 use crate::counters::{Counters, DropReason};
-use crate::error::PortError;
+use crate::error::{PortError, PortFault};
 use crate::port::{Receive, Wake};
 
 /// Bytes of an Ethernet header, without which nothing can be done with a frame.
@@ -186,7 +186,8 @@ impl<Now: FnMut() -> Instant + Send> Receive for Replay<Now> {
                 self.ended = true;
                 let corrupt = matches!(error.fault, Fault::Corrupt { .. });
                 self.counters.dropped(DropReason::Malformed, usize::from(corrupt));
-                Err(PortError::File { port: self.port.clone(), reason: error.fault.to_string() })
+                Err(PortFault::File { port: self.port.clone(), reason: error.fault.to_string() }
+                    .into())
             }
         }
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
-    error::PortError,
+    error::{PortError, PortFault},
     offload::{Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
@@ -184,13 +184,14 @@ impl Receive for TapReceive {
         match failed {
             None => Ok(packets),
             Some(Errno::BADFD | Errno::NODEV) => {
-                Err(PortError::Gone { port: self.uri.to_string() })
+                Err(PortFault::Gone { port: self.uri.to_string() }.into())
             }
-            Some(errno) => Err(PortError::System {
+            Some(errno) => Err(PortFault::System {
                 port: self.uri.to_string(),
                 step: "read a frame",
                 source: errno.into(),
-            }),
+            }
+            .into()),
         }
     }
 

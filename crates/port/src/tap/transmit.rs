@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
-    error::PortError,
+    error::{PortError, PortFault},
     port::{Interest, Transmit, Wake},
     uri::PortUri,
 };
@@ -94,7 +94,7 @@ impl Transmit for TapTransmit {
             self.counters.passed(packets, bytes);
         }
         pool.give_front(frame, done);
-        if gone { Err(PortError::Gone { port: self.uri.to_string() }) } else { Ok(done) }
+        if gone { Err(PortFault::Gone { port: self.uri.to_string() }.into()) } else { Ok(done) }
     }
 
     fn counters(&self) -> &Arc<Counters> {
@@ -104,7 +104,7 @@ impl Transmit for TapTransmit {
     /// Everything was sent when it was taken. A port that has nothing to send
     /// learns here that it no longer can.
     fn flush(&mut self, _: &mut PoolCache) -> Result<usize, PortError> {
-        if self.gone { Err(PortError::Gone { port: self.uri.to_string() }) } else { Ok(0) }
+        if self.gone { Err(PortFault::Gone { port: self.uri.to_string() }.into()) } else { Ok(0) }
     }
 
     fn refresh(&mut self) {

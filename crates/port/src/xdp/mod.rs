@@ -47,7 +47,7 @@ use self::{
     transmit::XdpTransmit,
 };
 use crate::{
-    error::{OpenError, PortError},
+    error::{OpenError, PortError, PortFault},
     kernel::OpenErrors,
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
@@ -112,16 +112,17 @@ impl PortState {
     /// Whether the port still works, as far as was noticed.
     fn check(&self) -> Result<(), PortError> {
         if self.gone.load(Ordering::Relaxed) {
-            return Err(PortError::Gone { port: self.name.clone() });
+            return Err(PortFault::Gone { port: self.name.clone() }.into());
         }
         match self.queues_now.load(Ordering::Relaxed) {
             0 => Ok(()),
-            now => Err(PortError::Changed {
+            now => Err(PortFault::Changed {
                 port: self.name.clone(),
                 reason: format!(
                     "its interface has {now} queues now, and packets of the new ones pass us by",
                 ),
-            }),
+            }
+            .into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::support::{
     send, sides,
 };
 use linerate_memory::{ArenaOptions, Frame};
-use linerate_port::{DropReason, OpenError, PortError};
+use linerate_port::{DropReason, OpenError, PortFault};
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 #[test]
@@ -306,15 +306,18 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
             },
             PATIENCE,
         );
-        assert!(gone && matches!(result, Err(PortError::Gone { .. })), "{result:?}");
+        assert!(
+            gone && result.as_ref().is_err_and(|e| matches!(e.fault(), PortFault::Gone { .. })),
+            "{result:?}"
+        );
         put(&mut pool, &mut burst, &good);
         let error = to.transmit(&mut pool, &mut burst).unwrap_err();
-        assert!(matches!(error, PortError::Gone { .. }), "{error}");
+        assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
         assert_eq!(to.counters().read().dropped_for(DropReason::LinkDown), 1);
         // The other end went with it, and had nothing to send.
         transmit.refresh();
         let error = transmit.flush(&mut pool).unwrap_err();
-        assert!(matches!(error, PortError::Gone { .. }), "{error}");
+        assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
         assert_eq!(arena.accounting().held, 0);
     }
 }

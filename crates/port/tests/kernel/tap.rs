@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
-use linerate_port::{Counts, DropReason, OpenError, Port, PortError};
+use linerate_port::{Counts, DropReason, OpenError, Port, PortFault};
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::support::{
@@ -367,12 +367,12 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
         assert_eq!(to_tap.flush(&mut pool).unwrap(), 0);
         to_tap.refresh();
         let error = to_tap.flush(&mut pool).unwrap_err();
-        assert!(matches!(error, PortError::Gone { .. }), "{error}");
+        assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
         let error = from_tap.receive(&mut pool, &mut burst).unwrap_err();
-        assert!(matches!(error, PortError::Gone { .. }), "{error}");
+        assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
         put(&mut pool, &mut burst, &[frame(60, &[0x88, 0xb5], 0)]);
         let error = to_tap.transmit(&mut pool, &mut burst).unwrap_err();
-        assert!(matches!(error, PortError::Gone { .. }), "{error}");
+        assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
         assert_eq!(to_tap.counters().read().dropped_for(DropReason::LinkDown), 1);
         assert_eq!(arena.accounting().held, 0);
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
-use linerate_port::{Context, Direction, DropReason, OpenError, PortError, open};
+use linerate_port::{Context, Direction, DropReason, OpenError, PortFault, open};
 use linerate_testlab::wait_until;
 use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -232,10 +232,10 @@ fn a_deleted_interface_is_noticed_and_its_successor_can_be_opened() {
         }
         assert!(Instant::now() < deadline, "nothing noticed");
     };
-    assert!(matches!(error, PortError::Gone { .. }), "{error}");
+    assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
     frame.push(slot(pool, &frames(1)[0])).unwrap();
     let error = queue.transmit.as_mut().unwrap().transmit(pool, frame).unwrap_err();
-    assert!(matches!(error, PortError::Gone { .. }), "{error}");
+    assert!(matches!(error.fault(), PortFault::Gone { .. }), "{error}");
     // Where it can be seen that the interface with the packet in its ring has gone.
     assert_eq!(rig.ours.enter(|| opened.close()), 0);
 
@@ -334,7 +334,7 @@ fn new_queues_are_noticed() {
     let receive = queue.receive.as_mut().unwrap();
     receive.refresh();
     let error = receive.receive(pool, frame).unwrap_err();
-    assert!(matches!(error, PortError::Changed { .. }), "{error}");
+    assert!(matches!(error.fault(), PortFault::Changed { .. }), "{error}");
     assert_eq!(opened.close(), 0);
     assert_eq!(rig.open("xdp:x0", &arena).unwrap().port.queues.len(), 2);
 }
