@@ -206,7 +206,8 @@ impl Exchange {
         let is_of = |of: &&mut Balancer| of.name == name && of.places == places;
         let is_same = |of: &&mut Balancer| of.configured == weights && of.by_hash == by_hash;
         let mut others = self.balancers.iter_mut().map(|of| of.as_mut().filter(is_of));
-        if let Some(at) = others.position(|of| of.filter(is_same).map(|of| of.users += 1).is_some()) {
+        if let Some(at) = others.position(|of| of.filter(is_same).map(|of| of.users += 1).is_some())
+        {
             return Ok(at);
         }
         let other = self.balancers.iter_mut().flatten().find(is_of);

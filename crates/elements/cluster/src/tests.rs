@@ -316,6 +316,33 @@ fn filters_are_changed_while_packets_flow() {
     program.join().unwrap();
 }
 
+/// Also where the first of its applications would have been there.
+#[test]
+fn a_configuration_that_is_refused_changes_nothing() {
+    let (mut run, address) =
+        run("RatedSource(\\<01 02 03>, RATE 5000, LIMIT -1) -> f :: ConsumerFanOut(one, other)");
+    let control = run.control();
+    let program = thread::spawn(move || {
+        let mut one = attach(&address, "one");
+        let mut gets_more = || {
+            let (before, until) = (one.figures().packets, Instant::now() + Duration::from_secs(10));
+            while one.figures().packets < before + 10 {
+                assert!(Instant::now() < until, "it has {before} and gets no more");
+                one.receive().unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        gets_more();
+        for refused in ["two, other other", "one if, other", "one, other where"] {
+            assert!(control.write("f.config", refused).is_err(), "{refused}");
+            gets_more();
+        }
+        control.stop();
+    });
+    run.run();
+    program.join().unwrap();
+}
+
 /// By a number that is calculated packets with the same stay together, whatever their flows; those without
 /// it go by their flows.
 #[test]
