@@ -64,19 +64,21 @@ fn packets_of_every_length_cross_both_ways() {
 /// written by.
 #[test]
 fn the_document_is_enough_for_a_client_in_c() {
-    let program = concat!(env!("CARGO_TARGET_TMPDIR"), "/memif_by_document");
+    // Of this run alone: another may be about to start its own.
+    let program = format!("{}/by_document-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/memif/by_document.c");
     let mut compile = Command::new("cc");
-    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", program]);
+    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", &program]);
     assert!(compile.status().unwrap().success());
     let socket = socket();
     let mut server = Station::with(&format!("memif:{socket}?role=server&id=7&secret=psst"), 9600);
-    let program = Command::new(program).arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
+    let client = Command::new(&program).arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
     server.wait_up();
+    std::fs::remove_file(program).unwrap();
     let pieces = [vec![2; 256], vec![3; 44]].concat();
     assert_eq!(server.expect(0, 3), [vec![1; 60], pieces, vec![4; 14]]);
     server.send(0, &[vec![5; 61], vec![6; 300]]);
-    let output = program.wait_with_output().unwrap();
+    let output = client.wait_with_output().unwrap();
     assert_eq!(
         (output.status.code(), &*String::from_utf8_lossy(&output.stdout)),
         (Some(0), "done\n")

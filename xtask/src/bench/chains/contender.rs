@@ -49,10 +49,12 @@ pub(super) struct Contender {
 /// All of them: our forms, a line each, of which the first is what ratios are of; then the peers.
 pub(super) fn contenders(
     linerate: &Path,
+    apart: bool,
     compiled: Option<&str>,
     peers: &[PeerProgram],
 ) -> Result<Vec<Contender>> {
-    let mut all = vec![ours(linerate)];
+    let mut all = vec![ours(linerate, "ours", &[])];
+    all.extend(apart.then(|| ours(linerate, "apart", &["--no-surveys"])));
     all.extend(compiled.map(|processor| programs_of_ours(linerate, processor)));
     for PeerProgram { name, path } in peers {
         ensure!(all.iter().all(|other| other.name != *name), "two contenders are called {name}");
@@ -67,15 +69,15 @@ pub(super) fn contenders(
     Ok(all)
 }
 
-/// `linerate run`.
-fn ours(linerate: &Path) -> Contender {
+/// `linerate run`, with these options.
+fn ours(linerate: &Path, name: &str, more: &'static [&'static str]) -> Contender {
     let linerate = linerate.to_owned();
     let command = move |file: &Path, burst: u32| {
         let mut command = Command::new(&linerate);
-        command.arg("run").args(options(burst)).arg(file);
+        command.arg("run").args(options(burst)).args(more).arg(file);
         Ok(command)
     };
-    Contender { name: "ours".into(), command: Box::new(command) }
+    Contender { name: name.into(), command: Box::new(command) }
 }
 
 /// What `linerate compile` makes of a configuration for a processor, beside its file.
@@ -180,10 +182,10 @@ mod tests {
         let peer = |name: &str| PeerProgram { name: name.into(), path: "/bin/true".into() };
         let of = |names: &[&str]| {
             let peers: Vec<_> = names.iter().map(|name| peer(name)).collect();
-            contenders(Path::new("linerate"), Some("native"), &peers)
+            contenders(Path::new("linerate"), true, Some("native"), &peers)
         };
         let names: Vec<_> = of(&["click", "fast"]).unwrap().into_iter().map(|c| c.name).collect();
-        assert_eq!(names, ["ours", "compiled", "click", "fast"]);
+        assert_eq!(names, ["ours", "apart", "compiled", "click", "fast"]);
         assert!(of(&["click", "click"]).is_err());
         assert!(of(&["ours"]).is_err());
         assert!(of(&["compiled"]).is_err());

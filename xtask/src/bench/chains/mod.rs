@@ -49,8 +49,9 @@ const WINDOW: Duration = Duration::from_millis(300);
                                                peers in turns, on the same files
   cargo xtask bench chains --instructions --repetitions 0
                                                instructions only: the same on a busy machine
-  cargo xtask bench chains --only ip,router --compiled
-                                               beside programs made by `linerate compile`
+  cargo xtask bench chains --only ip,router --apart --compiled
+                                               beside elements that know nothing of each other, and
+                                               programs made by `linerate compile`
   cargo xtask bench chains --only nat --keep-configurations /tmp/nat
   cargo xtask bench chains --keep --json chains.json")]
 pub(crate) struct Args {
@@ -63,6 +64,10 @@ pub(crate) struct Args {
     /// A user-level program of Click or FastClick to measure in turns; may be given several times.
     #[arg(long, value_name = "NAME=PATH")]
     peer: Vec<PeerProgram>,
+    /// Measure ours with each element finding packets and headers for itself, too: `linerate run
+    /// --no-surveys`.
+    #[arg(long)]
+    apart: bool,
     /// Measure what `linerate compile` makes of each, too, for this processor or the one said;
     /// callgrind knows no AVX-512: `--compiled=x86-64-v3` with `--instructions`.
     #[arg(long, value_name = "CPU", num_args = 0..=1, require_equals = true,
@@ -118,7 +123,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.instructions && Command::new("valgrind").arg("--version").output().is_err() {
         crate::peers::install(&["valgrind"])?;
     }
-    let contenders = contenders(&ours::linerate()?, args.compiled.as_deref(), &args.peer)?;
+    let contenders =
+        contenders(&ours::linerate()?, args.apart, args.compiled.as_deref(), &args.peer)?;
     let _priority = Priority::raise();
     // Instructions are the same on every processor.
     let mut yardstick = match args.repetitions {
