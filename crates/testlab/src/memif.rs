@@ -105,6 +105,8 @@ struct Region {
 #[derive(Debug, Clone)]
 struct Ring {
     memory: Arc<File>,
+    /// Where the region ends that it is announced in, which its cells may be behind.
+    end: u64,
     at: u64,
     size: u16,
     event: Option<Arc<OwnedFd>>,
@@ -290,6 +292,7 @@ impl Foul<'_> {
                 let region = self.regions.get(usize::from(short(6)));
                 self.rings.extend(region.map(|region| Ring {
                     memory: Arc::clone(&region.file),
+                    end: region.announced,
                     at: u32::from_ne_bytes(at).into(),
                     size: 1 << bytes[12].min(15),
                     event: event.map(Arc::new),
@@ -430,11 +433,15 @@ impl Foul<'_> {
                 let number = at - 3;
                 let is_to_server = number < usize::from(to_server);
                 let index = if is_to_server { number } else { number - usize::from(to_server) };
-                let (memory, place) =
-                    (Arc::clone(&self.regions.first()?.file), ring_bytes * number as u64);
                 let event = Arc::new(event(EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK));
-                let ring =
-                    Ring { memory, at: place, size: size as u16, event: Some(Arc::clone(&event)) };
+                let (region, place) = (self.regions.first()?, ring_bytes * number as u64);
+                let ring = Ring {
+                    memory: Arc::clone(&region.file),
+                    end: region.announced,
+                    at: place,
+                    size: size as u16,
+                    event: Some(Arc::clone(&event)),
+                };
                 ring.put(0, &COOKIE.to_ne_bytes());
                 // Where orderly packets and free buffers lie.
                 for count in 0..ring.size {
@@ -638,10 +645,11 @@ impl Scribbler {
 }
 
 impl Ring {
-    /// Writes where there is memory still, without making any.
+    /// Writes where there is memory still, without making any, and not behind the region, where what the
+    /// other side writes is looked for.
     fn put(&self, at: u64, bytes: &[u8]) {
         let end = self.at + at + bytes.len() as u64;
-        if self.memory.metadata().is_ok_and(|memory| end <= memory.len()) {
+        if end <= self.end && self.memory.metadata().is_ok_and(|memory| end <= memory.len()) {
             let _ = self.memory.write_all_at(bytes, self.at + at);
         }
     }
