@@ -71,13 +71,16 @@ fn member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
     Some(())
 }
 
+/// Takes what is on a ring, and says of each word which buffer it names.
+type Take = fn(&mut Receiver<Mapped>, &Ledger<Mapped>, &mut dyn FnMut(usize));
+
 /// Buffers are lent, and come back each once, wherever in its steps the member dies: by its ring, or because the
 /// ledger says that it held them. `lend` lends all; `take` takes what has come back, and says which.
 fn dies_anywhere(
     (steps, preemptions): (usize, usize),
     member: fn(Mapped, &Bytes, usize) -> Option<()>,
     lend: fn(&mut Sender<Mapped>, &Ledger<Mapped>),
-    take: fn(&mut Receiver<Mapped>, &Ledger<Mapped>, &mut dyn FnMut(usize)),
+    take: Take,
 ) {
     model(preemptions, move || {
         let place = mapped();
