@@ -2,8 +2,9 @@
 
 use linerate_graph::{Arguments, Class, Step, Way};
 use linerate_memory::PacketMut;
+use linerate_packet::rewrite::swap_macs;
 
-use super::{ADDRESSES, FAMILY};
+use super::FAMILY;
 
 pub(super) const CLASS: Class = Class {
     name: "EtherMirror",
@@ -24,9 +25,8 @@ struct EtherMirror;
 impl Step for EtherMirror {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        if let Some(both) = packet.bytes_mut().first_chunk_mut::<ADDRESSES>() {
-            both.rotate_left(ADDRESSES / 2);
-        }
+        // One that is too short stays as it is.
+        let _ = swap_macs(packet.bytes_mut());
         Ok(())
     }
 }
