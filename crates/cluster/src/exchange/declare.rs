@@ -203,14 +203,16 @@ impl Exchange {
         weights: &[u32],
         by_hash: bool,
     ) -> Result<usize, String> {
-        let is_of = |of: &&mut Balancer| of.name == name && of.places == places;
-        let is_same = |of: &&mut Balancer| of.configured == weights && of.by_hash == by_hash;
-        let mut others = self.balancers.iter_mut().map(|of| of.as_mut().filter(is_of));
-        if let Some(at) = others.position(|of| of.filter(is_same).map(|of| of.users += 1).is_some())
-        {
+        let is_of = |of: &Balancer| of.name == name && of.places == places;
+        let is_same =
+            |of: &Balancer| is_of(of) && of.configured == weights && of.by_hash == by_hash;
+        let all = self.balancers.iter_mut().enumerate();
+        let mut all = all.filter_map(|(at, of)| Some((at, of.as_mut()?)));
+        if let Some((at, same)) = all.find(|(_, of)| is_same(of)) {
+            same.users += 1;
             return Ok(at);
         }
-        let other = self.balancers.iter_mut().flatten().find(is_of);
+        let other = self.balancers.iter().flatten().find(|of| is_of(of));
         let balance = other.map_or_else(
             || Balance::new(weights),
             // As few flows move as may be.
