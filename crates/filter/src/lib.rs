@@ -24,6 +24,7 @@ mod beside_tcpdump;
 mod calculate;
 mod calculation;
 mod chain;
+pub mod code;
 mod encapsulation;
 #[cfg(test)]
 mod examples;

@@ -7,9 +7,13 @@
 //! whatever jumps knows where its targets are. Source: Linux's
 //! `Documentation/networking/filter.rst`.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem::offset_of};
 
 use crate::{
+    code::{
+        self, A_TO_X, BYTE, CALCULATE, FROM_X, HALF, JUMP, RETURN, STORE, STORE_X, WORD, WORDS,
+        X_TO_A,
+    },
     spot::Spot,
     tree::{
         BRIDGED, Base, ETHERNET_HEADER, ETHERNET_TYPE, GENEVE_HEADER, Number, Operator, Relation,
@@ -17,8 +21,10 @@ use crate::{
     },
 };
 
-/// An instruction of classic BPF: `struct sock_filter`.
+/// An instruction of classic BPF, laid out as the kernel's `struct sock_filter` and libpcap's `struct
+/// bpf_insn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Instruction {
     /// What to do.
     pub code: u16,
@@ -30,37 +36,25 @@ pub struct Instruction {
     pub k: u32,
 }
 
+const _: () = assert!(size_of::<Instruction>() == 8 && offset_of!(Instruction, k) == 4);
+
 /// The most instructions of a program: what the memory of a socket's options
 /// has room for by default (`optmem_max`, 20 KiB before Linux 6.7).
 pub const INSTRUCTIONS_MAX: usize = 2048;
-/// Words of scratch memory.
-const MEMORY: u32 = 16;
 
 /// Bytes the kernel copies of a packet that is wanted: all.
 const ALL: u32 = u32::MAX;
 
-const LOAD_ABSOLUTE: u16 = 0x20;
-const LOAD_INDEXED: u16 = 0x40;
-const LOAD_LENGTH: u16 = 0x80;
-const LOAD_CONSTANT: u16 = 0x00;
-const LOAD_MEMORY: u16 = 0x60;
-const LOAD_MEMORY_X: u16 = 0x61;
-const LOAD_HEADER_LENGTH_X: u16 = 0xb1;
-const STORE: u16 = 0x02;
-const STORE_X: u16 = 0x03;
-const CALCULATE: u16 = 0x04;
-const JUMP: u16 = 0x05;
-const JUMP_EQUAL: u16 = 0x15;
-const JUMP_GREATER: u16 = 0x25;
-const JUMP_AT_LEAST: u16 = 0x35;
-const RETURN: u16 = 0x06;
-const A_TO_X: u16 = 0x07;
-const X_TO_A: u16 = 0x87;
-/// What is loaded is a byte, or two.
-const BYTE: u16 = 0x10;
-const HALF: u16 = 0x08;
-/// The operand is X instead of a constant.
-const FROM_X: u16 = 0x08;
+const LOAD_ABSOLUTE: u16 = code::LOAD | code::ABSOLUTE;
+const LOAD_INDEXED: u16 = code::LOAD | code::INDEXED;
+const LOAD_LENGTH: u16 = code::LOAD | code::LENGTH;
+const LOAD_CONSTANT: u16 = code::LOAD | code::CONSTANT;
+const LOAD_MEMORY: u16 = code::LOAD | code::MEMORY;
+const LOAD_MEMORY_X: u16 = code::LOAD_X | code::MEMORY;
+const LOAD_HEADER_LENGTH_X: u16 = code::LOAD_X | code::HEADER_LENGTH | code::BYTE;
+const JUMP_EQUAL: u16 = code::JUMP | code::EQUAL;
+const JUMP_GREATER: u16 = code::JUMP | code::GREATER;
+const JUMP_AT_LEAST: u16 = code::JUMP | code::AT_LEAST;
 
 impl Instruction {
     /// Ends the program: so many bytes of the packet are wanted.
@@ -71,7 +65,7 @@ impl Instruction {
     /// Loads a word that the kernel knows of the packet besides its bytes, as
     /// `SKF_AD_VLAN_TAG_PRESENT` of `linux/filter.h`.
     pub const fn load_ancillary(which: u32) -> Instruction {
-        Instruction::plain(LOAD_ABSOLUTE, 0xffff_f000 + which)
+        Instruction::plain(LOAD_ABSOLUTE, code::ANCILLARY + which)
     }
 
     /// Loads the length of the packet.
@@ -285,7 +279,7 @@ fn both(a: &Number, x: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<
 
 fn save(at: u32, to: &mut Vec<Instruction>) -> Option<()> {
     to.push(Instruction::plain(STORE, at));
-    (at < MEMORY).then_some(())
+    (at < WORDS).then_some(())
 }
 
 fn load(
@@ -399,22 +393,22 @@ fn width(size: usize) -> Option<u16> {
     match size {
         1 => Some(BYTE),
         2 => Some(HALF),
-        4 => Some(0x00),
+        4 => Some(WORD),
         _ => None,
     }
 }
 
 fn code(operator: Operator) -> u16 {
     match operator {
-        Operator::Add => 0x00,
-        Operator::Subtract => 0x10,
-        Operator::Multiply => 0x20,
-        Operator::Divide => 0x30,
-        Operator::Or => 0x40,
-        Operator::And => 0x50,
-        Operator::Left => 0x60,
-        Operator::Right => 0x70,
-        Operator::Remainder => 0x90,
-        Operator::Xor => 0xa0,
+        Operator::Add => code::ADD,
+        Operator::Subtract => code::SUBTRACT,
+        Operator::Multiply => code::MULTIPLY,
+        Operator::Divide => code::DIVIDE,
+        Operator::Or => code::OR,
+        Operator::And => code::AND,
+        Operator::Left => code::LEFT,
+        Operator::Right => code::RIGHT,
+        Operator::Remainder => code::REMAINDER,
+        Operator::Xor => code::XOR,
     }
 }

@@ -5,14 +5,12 @@
 
 use std::str::FromStr;
 
-use linerate_filter::{Filter, Instruction};
+use linerate_filter::{Filter, Instruction, code::VLAN_TAG_PRESENT};
 
 use crate::options::truth;
 
 /// `SKF_AD_PKTTYPE`: how a packet was addressed.
 const PACKET_TYPE: u32 = 4;
-/// `SKF_AD_VLAN_TAG_PRESENT`: whether its tag was taken out.
-const TAG_PRESENT: u32 = 48;
 
 /// Which packets are received, by where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +57,7 @@ pub(super) fn build(
             program.push(Instruction::skip_above(longest as u32, 0, 1));
             program.push(Instruction::give(u32::MAX));
         }
-        program.push(Instruction::load_ancillary(TAG_PRESENT));
+        program.push(Instruction::load_ancillary(VLAN_TAG_PRESENT));
         program.push(Instruction::skip(0, 1, 0));
         program.push(Instruction::give(u32::MAX));
         program.extend(wanted);

@@ -1,0 +1,208 @@
+//! Which loads must look whether the packet is long enough, and what for.
+//!
+//! A load beyond the end of a packet ends the program with 0. So where all ways lead to such loads, or
+//! to 0 anyway, one look at the beginning does for all of them, and its answer is the same. That is found
+//! backwards: what *must* be there for anything but 0 to come out. Then, forwards, what has been looked
+//! for on all ways to a load. Both at places in the packet and at places behind X, which begins anew
+//! whenever X does.
+//!
+//! For programs whose jumps lead forward.
+
+use super::operation::{Operation, Place, Returned, Width};
+
+/// Packets have at most so many bytes here; longer ones are for the portable form.
+pub(super) const PACKET_MAX: u32 = i32::MAX as u32;
+
+/// More bytes than any packet has: only 0 comes out from there.
+pub(super) const NEVER: u32 = PACKET_MAX + 1;
+
+/// How many bytes of a packet, and how many behind X.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    packet: u32,
+    behind: u32,
+}
+
+const NOTHING: Reach = Reach { packet: 0, behind: 0 };
+const ALL: Reach = Reach { packet: NEVER, behind: NEVER };
+
+impl Reach {
+    fn least(self, other: Reach) -> Reach {
+        Reach { packet: self.packet.min(other.packet), behind: self.behind.min(other.behind) }
+    }
+}
+
+/// What is to be done before an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing leads to it.
+    Unreached,
+    /// It may be done.
+    Nothing,
+    /// The packet has to have so many bytes.
+    Packet(u32),
+    /// There have to be so many bytes behind X.
+    Behind(u32),
+    /// Only 0 can come out.
+    Never,
+}
+
+/// Finds out where to look.
+pub(super) fn looks(operations: &[Operation]) -> Vec<Look> {
+    let needed = needed(operations);
+    // Of what nothing is known yet.
+    let mut known: Vec<Option<Reach>> = vec![None; operations.len()];
+    known[0] = Some(NOTHING);
+    let mut looks = Vec::with_capacity(operations.len());
+    for (at, operation) in operations.iter().enumerate() {
+        let Some(mut here) = known[at] else {
+            looks.push(Look::Unreached);
+            continue;
+        };
+        let look = match *operation {
+            _ if needed[at].packet == NEVER => Look::Never,
+            Operation::Load(width, place) if here.packet < end(width, place) => {
+                here.packet = needed[at].packet;
+                Look::Packet(here.packet)
+            }
+            Operation::HeaderLength(place) if here.packet < end(Width::Byte, place) => {
+                here.packet = needed[at].packet;
+                Look::Packet(here.packet)
+            }
+            Operation::LoadBehind(width, place) if here.behind < end(width, place) => {
+                here.behind = needed[at].behind;
+                here.packet = here.packet.max(here.behind);
+                Look::Behind(here.behind)
+            }
+            _ => Look::Nothing,
+        };
+        looks.push(look);
+        if look == Look::Never {
+            continue;
+        }
+        if operation.writes_x() {
+            here.behind = 0;
+        }
+        for to in operation.next(at as Place).places() {
+            known[to] = Some(known[to].map_or(here, |there| there.least(here)));
+        }
+    }
+    looks
+}
+
+/// How much of a packet there has to be before each instruction for anything but 0 to come out.
+fn needed(operations: &[Operation]) -> Vec<Reach> {
+    let mut needed = vec![NOTHING; operations.len()];
+    for (at, operation) in operations.iter().enumerate().rev() {
+        let next = operation.next(at as Place).places().map(|to| needed[to]);
+        let mut here = next.reduce(Reach::least).unwrap_or(match operation {
+            Operation::Return(Returned::Constant(0)) => ALL,
+            _ => NOTHING,
+        });
+        if operation.writes_x() && here.behind < NEVER {
+            here.behind = 0;
+        }
+        match *operation {
+            Operation::Load(width, place) => here.packet = here.packet.max(end(width, place)),
+            Operation::HeaderLength(place) => {
+                here.packet = here.packet.max(end(Width::Byte, place));
+            }
+            Operation::LoadBehind(width, place) => {
+                here.behind = here.behind.max(end(width, place));
+            }
+            _ => {}
+        }
+        if here.packet == NEVER || here.behind == NEVER {
+            here = ALL;
+        }
+        needed[at] = here;
+    }
+    needed
+}
+
+/// How many bytes there must be for a load.
+fn end(width: Width, place: u32) -> u32 {
+    place.saturating_add(width.bytes()).min(NEVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::operation::{Operand, Register, Relation};
+
+    const WANTED: Operation = Operation::Return(Returned::Constant(9));
+    const REFUSED: Operation = Operation::Return(Returned::Constant(0));
+
+    fn equal(constant: u32, yes: Place, no: Place) -> Operation {
+        Operation::Branch {
+            relation: Relation::Equal,
+            operand: Operand::Constant(constant),
+            yes,
+            no,
+        }
+    }
+
+    #[test]
+    fn one_look_does_for_all_that_follows() {
+        let program = [
+            Operation::Load(Width::Half, 12),
+            equal(0x800, 2, 5),
+            Operation::Load(Width::Byte, 23),
+            equal(6, 4, 5),
+            WANTED,
+            REFUSED,
+        ];
+        let mut expected = [Look::Nothing; 6];
+        expected[0] = Look::Packet(24);
+        expected[5] = Look::Never;
+        assert_eq!(looks(&program), expected);
+    }
+
+    #[test]
+    fn nothing_is_asked_for_that_one_way_does_without() {
+        let program = [
+            Operation::Load(Width::Half, 12),
+            equal(0x800, 2, 4),
+            Operation::Load(Width::Byte, 23),
+            equal(6, 4, 5),
+            WANTED,
+            REFUSED,
+        ];
+        assert_eq!(looks(&program)[..3], [Look::Packet(14), Look::Nothing, Look::Packet(24)]);
+    }
+
+    #[test]
+    fn a_new_x_is_looked_behind_anew() {
+        let program = [
+            Operation::HeaderLength(14),
+            Operation::LoadBehind(Width::Half, 14),
+            Operation::LoadBehind(Width::Half, 16),
+            Operation::AToX,
+            Operation::LoadBehind(Width::Byte, 0),
+            Operation::Return(Returned::A),
+        ];
+        let expected = [
+            Look::Packet(15),
+            Look::Behind(18),
+            Look::Nothing,
+            Look::Nothing,
+            Look::Behind(1),
+            Look::Nothing,
+        ];
+        assert_eq!(looks(&program), expected);
+    }
+
+    #[test]
+    fn what_no_packet_has_never_is() {
+        let program = [
+            Operation::Constant(Register::A, 1),
+            Operation::Load(Width::Word, PACKET_MAX - 3),
+            Operation::Load(Width::Word, u32::MAX),
+            WANTED,
+        ];
+        assert_eq!(looks(&program)[0], Look::Never);
+        assert_eq!(looks(&program)[1], Look::Unreached);
+        let last = [Operation::Load(Width::Word, PACKET_MAX - 4), WANTED];
+        assert_eq!(looks(&last)[0], Look::Packet(PACKET_MAX));
+    }
+}

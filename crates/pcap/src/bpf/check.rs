@@ -1,0 +1,255 @@
+//! What may be run: every instruction is looked at, also those that nothing leads to.
+//!
+//! Refused is what Linux's `bpf_check_classic` (`net/core/filter.c`) or libpcap's `bpf_validate`
+//! (`bpf_filter.c`) refuses, of which the kernel's rules are the stricter ones. Two of its limits do
+//! not hold here, because libpcap then decides for itself and the kernel is not asked:
+//!
+//! - A program may be longer than 4,096 instructions: a list of hosts easily is.
+//! - Unconditional jumps may lead backwards: `ip6 protochain 6` goes through headers in a loop. A
+//!   packet that turns back more often than [`TURNS_MAX`] times is not wanted.
+//!
+//! What the kernel knows of a packet besides its bytes is not known here. That no tag was taken out of
+//! a packet is true of all our ports, so programs that ask for one get that answer: what `vlan`
+//! is compiled to for an interface then finds the tag in the packet. All else of this kind is refused.
+
+use linerate_filter::{Instruction, code};
+
+use super::operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width};
+
+/// The most instructions of a program.
+pub const INSTRUCTIONS_MAX: usize = 1 << 20;
+/// How often a packet may lead backwards in a program, more often than headers fit in a packet.
+pub(super) const TURNS_MAX: u32 = 1 << 16;
+
+/// Why a program is not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// It has no instructions.
+    #[error("BPF program is not valid: it is empty")]
+    Empty,
+    /// It has more instructions than [`INSTRUCTIONS_MAX`].
+    #[error("BPF program is not valid: it has more than {INSTRUCTIONS_MAX} instructions")]
+    TooLong,
+    /// Its last instruction does not end it.
+    #[error("BPF program is not valid: its last instruction does not return")]
+    NoEnd,
+    /// There is no such instruction.
+    #[error("BPF program is not valid: ({at:03}) there is no instruction {code:#06x}")]
+    Unknown {
+        /// Which instruction it is.
+        at: usize,
+        /// Its code.
+        code: u16,
+    },
+    /// A jump leads out of the program.
+    #[error("BPF program is not valid: ({at:03}) jumps out of it")]
+    Jump {
+        /// Which instruction it is.
+        at: usize,
+    },
+    /// Division by a constant zero.
+    #[error("BPF program is not valid: ({at:03}) divides by zero")]
+    Zero {
+        /// Which instruction it is.
+        at: usize,
+    },
+    /// A constant number of bits that leaves nothing.
+    #[error("BPF program is not valid: ({at:03}) shifts by {bits} bits")]
+    Shift {
+        /// Which instruction it is.
+        at: usize,
+        /// How many bits.
+        bits: u32,
+    },
+    /// Scratch memory that is not there.
+    #[error("BPF program is not valid: ({at:03}) has no word {word} of scratch memory")]
+    Memory {
+        /// Which instruction it is.
+        at: usize,
+        /// Which word of scratch memory.
+        word: u32,
+    },
+    /// Scratch memory that may not have been written before it is read.
+    #[error("BPF program is not valid: ({at:03}) may read M[{word}] before it is written")]
+    Unwritten {
+        /// Which instruction it is.
+        at: usize,
+        /// Which word of scratch memory.
+        word: u32,
+    },
+    /// Something that is not in the bytes of a packet.
+    #[error(
+        "BPF program is not valid here: ({at:03}) asks the kernel for more than the bytes of the packet (ancillary load {which})"
+    )]
+    Ancillary {
+        /// Which instruction it is.
+        at: usize,
+        /// What it asks for: one of `SKF_AD_…` of `linux/filter.h`.
+        which: u32,
+    },
+}
+
+/// Checks a program and reads its instructions.
+pub(super) fn check(program: &[Instruction]) -> Result<Vec<Operation>, Invalid> {
+    if program.len() > INSTRUCTIONS_MAX {
+        return Err(Invalid::TooLong);
+    }
+    let length = program.len() as Place;
+    let operations: Vec<_> =
+        (0..length).zip(program).map(|(at, it)| read(at, it, length)).collect::<Result<_, _>>()?;
+    match operations.last() {
+        None => return Err(Invalid::Empty),
+        Some(Operation::Return(_)) => {}
+        Some(_) => return Err(Invalid::NoEnd),
+    }
+    check_memory(&operations)?;
+    Ok(operations)
+}
+
+/// Whether some jump leads backwards.
+pub(super) fn turns(operations: &[Operation]) -> bool {
+    (0..).zip(operations).any(|(at, it)| matches!(it, Operation::Jump(to) if *to <= at))
+}
+
+/// Reads an instruction of a program of that length.
+fn read(place: Place, instruction: &Instruction, length: Place) -> Result<Operation, Invalid> {
+    const ABSOLUTE: u16 = code::LOAD | code::ABSOLUTE;
+    const ABSOLUTE_WORD: u16 = ABSOLUTE | code::WORD;
+    const ABSOLUTE_HALF: u16 = ABSOLUTE | code::HALF;
+    const ABSOLUTE_BYTE: u16 = ABSOLUTE | code::BYTE;
+    const INDEXED_WORD: u16 = code::LOAD | code::INDEXED | code::WORD;
+    const INDEXED_HALF: u16 = code::LOAD | code::INDEXED | code::HALF;
+    const INDEXED_BYTE: u16 = code::LOAD | code::INDEXED | code::BYTE;
+    const HEADER_LENGTH: u16 = code::LOAD_X | code::HEADER_LENGTH | code::BYTE;
+    const LENGTH: u16 = code::LOAD | code::LENGTH;
+    const LENGTH_X: u16 = code::LOAD_X | code::LENGTH;
+    const CONSTANT: u16 = code::LOAD | code::CONSTANT;
+    const CONSTANT_X: u16 = code::LOAD_X | code::CONSTANT;
+    const MEMORY: u16 = code::LOAD | code::MEMORY;
+    const MEMORY_X: u16 = code::LOAD_X | code::MEMORY;
+    const NEGATE: u16 = code::CALCULATE | code::NEGATE;
+    const RETURN_A: u16 = code::RETURN | code::FROM_A;
+
+    let at = place as usize;
+    let Instruction { code, jt, jf, k } = *instruction;
+    let unknown = Invalid::Unknown { at, code };
+    let word = |word: u32| {
+        if word < code::WORDS { Ok(word as u8) } else { Err(Invalid::Memory { at, word }) }
+    };
+    let jump = |skipped: u32| {
+        let to = place.wrapping_add(1).wrapping_add(skipped);
+        if to < length { Ok(to) } else { Err(Invalid::Jump { at }) }
+    };
+    let operand = if code & code::FROM_X == 0 { Operand::Constant(k) } else { Operand::X };
+    let kind = code & code::KIND;
+    Ok(match code {
+        ABSOLUTE_WORD | ABSOLUTE_HALF | ABSOLUTE_BYTE if k >= code::ANCILLARY => {
+            match k - code::ANCILLARY {
+                code::VLAN_TAG | code::VLAN_TAG_PRESENT => Operation::Constant(Register::A, 0),
+                which => return Err(Invalid::Ancillary { at, which }),
+            }
+        }
+        ABSOLUTE_WORD => Operation::Load(Width::Word, k),
+        ABSOLUTE_HALF => Operation::Load(Width::Half, k),
+        ABSOLUTE_BYTE => Operation::Load(Width::Byte, k),
+        INDEXED_WORD => Operation::LoadBehind(Width::Word, k),
+        INDEXED_HALF => Operation::LoadBehind(Width::Half, k),
+        INDEXED_BYTE => Operation::LoadBehind(Width::Byte, k),
+        HEADER_LENGTH => Operation::HeaderLength(k),
+        LENGTH => Operation::Length(Register::A),
+        LENGTH_X => Operation::Length(Register::X),
+        CONSTANT => Operation::Constant(Register::A, k),
+        CONSTANT_X => Operation::Constant(Register::X, k),
+        MEMORY => Operation::Memory(Register::A, word(k)?),
+        MEMORY_X => Operation::Memory(Register::X, word(k)?),
+        code::STORE => Operation::Store(Register::A, word(k)?),
+        code::STORE_X => Operation::Store(Register::X, word(k)?),
+        NEGATE => Operation::Negate,
+        _ if kind == code::CALCULATE => {
+            let operator = operator(code & !code::KIND & !code::FROM_X).ok_or(unknown)?;
+            match (operator, operand) {
+                (Operator::Divide | Operator::Remainder, Operand::Constant(0)) => {
+                    return Err(Invalid::Zero { at });
+                }
+                (Operator::Left | Operator::Right, Operand::Constant(bits @ u32::BITS..)) => {
+                    return Err(Invalid::Shift { at, bits });
+                }
+                _ => Operation::Calculate(operator, operand),
+            }
+        }
+        code::JUMP => Operation::Jump(jump(k)?),
+        _ if kind == code::JUMP => {
+            let relation = relation(code & !code::KIND & !code::FROM_X).ok_or(unknown)?;
+            let (yes, no) = (jump(jt.into())?, jump(jf.into())?);
+            Operation::Branch { relation, operand, yes, no }
+        }
+        code::RETURN => Operation::Return(Returned::Constant(k)),
+        RETURN_A => Operation::Return(Returned::A),
+        code::A_TO_X => Operation::AToX,
+        code::X_TO_A => Operation::XToA,
+        _ => return Err(unknown),
+    })
+}
+
+fn operator(code: u16) -> Option<Operator> {
+    Some(match code {
+        code::ADD => Operator::Add,
+        code::SUBTRACT => Operator::Subtract,
+        code::MULTIPLY => Operator::Multiply,
+        code::DIVIDE => Operator::Divide,
+        code::OR => Operator::Or,
+        code::AND => Operator::And,
+        code::LEFT => Operator::Left,
+        code::RIGHT => Operator::Right,
+        code::REMAINDER => Operator::Remainder,
+        code::XOR => Operator::Xor,
+        _ => return None,
+    })
+}
+
+fn relation(code: u16) -> Option<Relation> {
+    Some(match code {
+        code::EQUAL => Relation::Equal,
+        code::GREATER => Relation::Greater,
+        code::AT_LEAST => Relation::AtLeast,
+        code::ANY_BITS => Relation::AnyBits,
+        _ => return None,
+    })
+}
+
+/// Refuses to read scratch memory that may not have been written: the interpreters of the kernel and
+/// of older libpcaps have there what was on the stack. As in the kernel's check, what lies behind a
+/// `ret` knows no more than it does.
+fn check_memory(operations: &[Operation]) -> Result<(), Invalid> {
+    // For each instruction, a bit for each word that has been written on all ways to it.
+    let mut written = vec![u16::MAX; operations.len()];
+    written[0] = 0;
+    loop {
+        let mut turned_back = false;
+        for (at, operation) in operations.iter().enumerate() {
+            let here = written[at];
+            let after = match operation {
+                Operation::Store(_, word) => here | 1 << word,
+                _ => here,
+            };
+            let falls = matches!(operation, Operation::Return(_)).then_some(at + 1);
+            for to in operation.next(at as Place).places().chain(falls) {
+                let Some(there) = written.get_mut(to) else { continue };
+                turned_back |= to <= at && *there & !after != 0;
+                *there &= after;
+            }
+        }
+        if !turned_back {
+            break;
+        }
+    }
+    for (at, (operation, written)) in operations.iter().zip(&written).enumerate() {
+        if let Operation::Memory(_, word) = operation
+            && written & 1 << word == 0
+        {
+            return Err(Invalid::Unwritten { at, word: (*word).into() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! What a checked program does, with nothing in it that is not allowed.
+
+/// Where an instruction goes on: the number of another one.
+pub(super) type Place = u32;
+
+/// What one instruction does. A is what is calculated with, X the other register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// A from the packet.
+    Load(Width, u32),
+    /// A from the packet, so many bytes behind X.
+    LoadBehind(Width, u32),
+    /// X becomes the length of the IPv4 header that begins there.
+    HeaderLength(u32),
+    /// The length the packet had on its link.
+    Length(Register),
+    Constant(Register, u32),
+    /// A word of scratch memory.
+    Memory(Register, u8),
+    Store(Register, u8),
+    /// With A.
+    Calculate(Operator, Operand),
+    Negate,
+    AToX,
+    XToA,
+    Jump(Place),
+    Branch {
+        relation: Relation,
+        operand: Operand,
+        yes: Place,
+        no: Place,
+    },
+    Return(Returned),
+}
+
+/// How many bytes are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    Byte,
+    Half,
+    Word,
+}
+
+impl Width {
+    pub(super) fn bytes(self) -> u32 {
+        match self {
+            Width::Byte => 1,
+            Width::Half => 2,
+            Width::Word => 4,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Register {
+    A,
+    X,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operand {
+    Constant(u32),
+    X,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Returned {
+    Constant(u32),
+    A,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    /// By zero: the packet is not wanted.
+    Divide,
+    Or,
+    And,
+    /// By 32 bits or more: nothing is left.
+    Left,
+    Right,
+    Remainder,
+    Xor,
+}
+
+/// Relations of A to an operand, unsigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    Equal,
+    Greater,
+    AtLeast,
+    AnyBits,
+}
+
+impl Operation {
+    /// Whether what A was before matters to it.
+    pub(super) fn reads_a(self) -> bool {
+        match self {
+            Operation::Store(Register::A, _)
+            | Operation::Calculate(..)
+            | Operation::Negate
+            | Operation::AToX
+            | Operation::Branch { .. }
+            | Operation::Return(Returned::A) => true,
+            Operation::Load(..)
+            | Operation::LoadBehind(..)
+            | Operation::HeaderLength(_)
+            | Operation::Length(_)
+            | Operation::Constant(..)
+            | Operation::Memory(..)
+            | Operation::Store(Register::X, _)
+            | Operation::XToA
+            | Operation::Jump(_)
+            | Operation::Return(Returned::Constant(_)) => false,
+        }
+    }
+
+    /// Whether A is another one afterwards.
+    pub(super) fn writes_a(self) -> bool {
+        matches!(
+            self,
+            Operation::Load(..)
+                | Operation::LoadBehind(..)
+                | Operation::Length(Register::A)
+                | Operation::Constant(Register::A, _)
+                | Operation::Memory(Register::A, _)
+                | Operation::Calculate(..)
+                | Operation::Negate
+                | Operation::XToA
+        )
+    }
+
+    /// Whether what X was before matters to it.
+    pub(super) fn reads_x(self) -> bool {
+        matches!(
+            self,
+            Operation::LoadBehind(..)
+                | Operation::Store(Register::X, _)
+                | Operation::Calculate(_, Operand::X)
+                | Operation::XToA
+                | Operation::Branch { operand: Operand::X, .. }
+        )
+    }
+
+    /// Whether X is another one afterwards.
+    pub(super) fn writes_x(self) -> bool {
+        matches!(
+            self,
+            Operation::HeaderLength(_)
+                | Operation::Length(Register::X)
+                | Operation::Constant(Register::X, _)
+                | Operation::Memory(Register::X, _)
+                | Operation::AToX
+        )
+    }
+
+    /// Where the instruction at `at` goes on: nowhere, at one place or at two.
+    pub(super) fn next(self, at: Place) -> Next {
+        Next(match self {
+            Operation::Return(_) => [None, None],
+            Operation::Jump(to) => [Some(to), None],
+            Operation::Branch { yes, no, .. } => [Some(yes), Some(no)],
+            _ => [Some(at + 1), None],
+        })
+    }
+}
+
+/// Where an instruction goes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Next([Option<Place>; 2]);
+
+impl Next {
+    pub(super) fn places(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().flatten().map(|place| place as usize)
+    }
+}

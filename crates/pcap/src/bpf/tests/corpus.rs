@@ -1,0 +1,76 @@
+//! Filters of the world on captures of real programs.
+//!
+//! `CAPTURES=folder cargo test -p linerate-pcap filters_of_the_world -- --ignored` takes the captures of
+//! a folder, too.
+
+use std::{collections::BTreeSet, env, fs, path::Path};
+
+use linerate_port::pcap;
+
+use super::{Both, system::System};
+
+const FILTERS: &str = include_str!("filters.txt");
+/// How much of a packet is captured, besides all: ends of headers, and within them.
+const SNAP_LENGTHS: [usize; 8] = [0, 13, 14, 23, 34, 47, 68, 96];
+
+/// The packets of all captures in the repository, and of those asked for, each once.
+fn packets() -> BTreeSet<Vec<u8>> {
+    let folders = ["../elements/capture/data", "../port/tests/data", "../../fuzz/seeds/capture"];
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = folders.map(|folder| here.join(folder)).into_iter();
+    let mut packets = BTreeSet::new();
+    for folder in folders.chain(env::var_os("CAPTURES").map(Into::into)) {
+        for entry in fs::read_dir(&folder).expect("a folder of captures") {
+            // Beside captures there are files that are none, on purpose.
+            let Ok(mut reader) = pcap::Reader::open(entry.expect("an entry").path()) else {
+                continue;
+            };
+            while let Ok(Some(record)) = reader.next() {
+                packets.insert(record.data.to_vec());
+            }
+        }
+    }
+    packets
+}
+
+#[test]
+#[ignore = "needs libpcap"]
+fn filters_of_the_world_decide_as_the_system_s_interpreter() {
+    let system = System::new();
+    let packets = packets();
+    assert!(packets.len() > 50, "{}", packets.len());
+    let filters: BTreeSet<_> = FILTERS.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(filters.len() >= 500, "{}", filters.len());
+    let (mut portable, mut wanted, mut compared) = (Vec::new(), 0, 0);
+    for filter in filters {
+        let mut decides = [false; 2];
+        for optimize in [false, true] {
+            let Ok(program) = system.compile(filter, optimize) else {
+                // Its optimizer refuses filters that want nothing.
+                assert!(optimize, "{filter}");
+                continue;
+            };
+            let both = Both::new(&program);
+            if both.program.machine_code().is_none() {
+                portable.push(filter);
+            }
+            for packet in &packets {
+                let length = packet.len() as u32;
+                let cut = SNAP_LENGTHS.iter().filter(|length| **length < packet.len());
+                for captured in cut.copied().chain([packet.len()]) {
+                    let expected = system.accepts(&program, &packet[..captured], length);
+                    let given = both.accepts(&packet[..captured], length);
+                    assert_eq!(given, expected, "{filter} on {packet:02x?} cut to {captured}");
+                    decides[usize::from(given != 0)] = true;
+                    compared += 1;
+                }
+            }
+        }
+        wanted += u32::from(decides[1]);
+    }
+    // Only loops are not made into machine code, and most filters want some packets and not others.
+    let loops = portable.iter().all(|filter| filter.contains("protochain"));
+    assert!(loops || cfg!(not(target_arch = "x86_64")), "{portable:?}");
+    assert!(wanted > 200, "{wanted}");
+    println!("{compared} decisions on {} packets, {wanted} filters want some", packets.len());
+}
