@@ -43,7 +43,7 @@ const BLOCK: usize = 256;
 /// How many addresses ahead words of the tbl24 are asked for, into the second cache: there are
 /// more misses under way at once than the first cache's fill buffers allow, and the loads that
 /// find them there are not waited for.
-const AHEAD: usize = 48;
+const AHEAD: usize = 64;
 /// Fewer addresses than this are looked up one after the other.
 const WORTH: usize = 8;
 /// Groups retired before they are reclaimed. Readers that are inside retry then, so
@@ -100,17 +100,16 @@ fn look_up<F: Tbl24>(
 ) {
     let (first, later) = addresses.split_at(addresses.len().min(AHEAD));
     first.iter().for_each(|address| tbl24.prefetch(index(*address)));
-    let mut all = addresses.iter().zip(hops).enumerate();
-    for ahead in later {
-        tbl24.prefetch(index(*ahead));
-        if let Some((at, (&address, hop))) = all.next() {
-            hop.0 = tbl24.get(index(address));
-            see(at, address, hop.0);
-        }
-    }
-    for (at, (&address, hop)) in all {
+    let (now, last) = addresses.split_at(later.len());
+    let (hops, last_hops) = hops.split_at_mut(later.len());
+    for (at, ((&ahead, &address), hop)) in later.iter().zip(now).zip(hops).enumerate() {
+        tbl24.prefetch(index(ahead));
         hop.0 = tbl24.get(index(address));
         see(at, address, hop.0);
+    }
+    for (at, (&address, hop)) in last.iter().zip(last_hops).enumerate() {
+        hop.0 = tbl24.get(index(address));
+        see(later.len() + at, address, hop.0);
     }
 }
 
@@ -151,7 +150,10 @@ impl Dir24 {
     /// Up to [`BLOCK`] addresses in one loop, which lists those that take a second access, to the
     /// tbl8. These are done behind it: they do not wait for each other, so the processor has many
     /// under way by itself.
-    #[inline(always)]
+    ///
+    /// Not inlined: its caller has it for both sizes of words, and with loops of both in one
+    /// function the compiler keeps half of what they need on the stack.
+    #[inline(never)]
     fn lookup_block<F: Tbl24>(&self, tbl24: &F, addresses: &[u32], hops: &mut [NextHop]) {
         // A slice by itself is not loaded anew behind every store.
         let tbl8 = &*self.tbl8;
@@ -173,13 +175,12 @@ impl Dir24 {
                 return;
             }
         }
-        // Their places in the block, and the tbl8 entries they read.
-        let (mut which, mut entries, mut count) = ([0_u8; BLOCK], [0; BLOCK], 0);
-        // Branch-free: every address is written to the end of the list, which advances by the
-        // flag. With mixed addresses a branch would be mispredicted every other time.
-        look_up(tbl24, addresses, hops, |at, address, word| {
+        // Their places in the block. Branch-free: every address is written to the end of the list,
+        // which advances by the flag. With mixed addresses a branch would be mispredicted every
+        // other time.
+        let (mut which, mut count) = ([0_u8; BLOCK], 0);
+        look_up(tbl24, addresses, hops, |at, _, word| {
             which[count % BLOCK] = at as u8;
-            entries[count % BLOCK] = entry::<F>(address, word);
             count += (word / F::IS_GROUP) as usize;
         });
         if count == 0 {
@@ -188,9 +189,9 @@ impl Dir24 {
         // Pairs with the fence in `publish`: whoever loaded a group's number loads
         // what is in it.
         fence(Ordering::Acquire);
-        for (at, entry) in which.iter().zip(&entries).take(count) {
-            if let Some(hop) = hops.get_mut(usize::from(*at)) {
-                answer(tbl8, *entry, hop);
+        for at in which.iter().take(count).map(|at| usize::from(*at)) {
+            if let (Some(address), Some(hop)) = (addresses.get(at), hops.get_mut(at)) {
+                answer(tbl8, entry::<F>(*address, hop.0), hop);
             }
         }
     }
