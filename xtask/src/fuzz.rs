@@ -37,6 +37,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
   cargo xtask fuzz memif --sanitize           a peer in shared memory that plays foul; likewise vhost,
                                               shared: a member of a shared arena, and cluster: a
                                               consumer, sharing memory or in memory of its own
+  cargo xtask fuzz filter                     programs of classic BPF, by both forms they are run in
   cargo xtask fuzz vectors                    whole frames beside single packets
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
 pub(crate) struct Args {

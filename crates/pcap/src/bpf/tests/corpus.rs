@@ -7,14 +7,14 @@ use std::{collections::BTreeSet, env, fs, path::Path};
 
 use linerate_port::pcap;
 
-use super::{Both, system::System};
+use super::{Edge, both, system::System};
 
 const FILTERS: &str = include_str!("filters.txt");
 /// How much of a packet is captured, besides all: ends of headers, and within them.
 const SNAP_LENGTHS: [usize; 8] = [0, 13, 14, 23, 34, 47, 68, 96];
 
 /// The packets of all captures in the repository, and of those asked for, each once.
-fn packets() -> BTreeSet<Vec<u8>> {
+pub(super) fn packets() -> BTreeSet<Vec<u8>> {
     let folders = ["../elements/capture/data", "../port/tests/data", "../../fuzz/seeds/capture"];
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = folders.map(|folder| here.join(folder)).into_iter();
@@ -41,6 +41,7 @@ fn filters_of_the_world_decide_as_the_system_s_interpreter() {
     assert!(packets.len() > 50, "{}", packets.len());
     let filters: BTreeSet<_> = FILTERS.lines().filter(|line| !line.starts_with('#')).collect();
     assert!(filters.len() >= 500, "{}", filters.len());
+    let mut edge = Edge::new();
     let (mut portable, mut wanted, mut compared) = (Vec::new(), 0, 0);
     for filter in filters {
         let mut decides = [false; 2];
@@ -50,8 +51,8 @@ fn filters_of_the_world_decide_as_the_system_s_interpreter() {
                 assert!(optimize, "{filter}");
                 continue;
             };
-            let both = Both::new(&program);
-            if both.program.machine_code().is_none() {
+            let forms = both(&program);
+            if forms.program.machine_code().is_none() {
                 portable.push(filter);
             }
             for packet in &packets {
@@ -59,7 +60,7 @@ fn filters_of_the_world_decide_as_the_system_s_interpreter() {
                 let cut = SNAP_LENGTHS.iter().filter(|length| **length < packet.len());
                 for captured in cut.copied().chain([packet.len()]) {
                     let expected = system.accepts(&program, &packet[..captured], length);
-                    let given = both.accepts(&packet[..captured], length);
+                    let given = forms.accepts(edge.put(&packet[..captured]), length);
                     assert_eq!(given, expected, "{filter} on {packet:02x?} cut to {captured}");
                     decides[usize::from(given != 0)] = true;
                     compared += 1;

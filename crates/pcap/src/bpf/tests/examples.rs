@@ -2,7 +2,7 @@
 
 use linerate_filter::{Filter, Instruction, Names, code};
 
-use super::Both;
+use super::both;
 use crate::bpf::{Invalid, Program};
 
 fn plain(code: u16, k: u32) -> Instruction {
@@ -38,8 +38,8 @@ fn our_own_filters_are_run() {
         ("", true),
     ] {
         let filter = Filter::new(text, Names::NONE).expect(text);
-        let both = Both::new(&filter.program().expect(text));
-        assert_eq!(both.accepts(&packet, 60) > 0, wanted, "{text}");
+        let forms = both(&filter.program().expect(text));
+        assert_eq!(forms.accepts(&packet, 60) > 0, wanted, "{text}");
         assert_eq!(filter.accepts(&packet), wanted, "{text}");
     }
 }
@@ -74,17 +74,17 @@ fn code_looks_once_and_compares_in_place() {
 
 #[test]
 fn what_is_asked_of_the_link_is_its_length() {
-    let both = Both::new(&[plain(code::LOAD | code::LENGTH, 0), RETURN_A]);
-    assert_eq!(both.accepts(&[1, 2, 3], 1500), 1500);
+    let forms = both(&[plain(code::LOAD | code::LENGTH, 0), RETURN_A]);
+    assert_eq!(forms.accepts(&[1, 2, 3], 1500), 1500);
 }
 
 #[test]
 fn loads_end_where_the_packet_does() {
     for (width, bytes) in [(code::BYTE, 1), (code::HALF, 2), (code::WORD, 4)] {
         let absolute =
-            Both::new(&[plain(code::LOAD | code::ABSOLUTE | width, 10), plain(code::RETURN, 7)]);
+            both(&[plain(code::LOAD | code::ABSOLUTE | width, 10), plain(code::RETURN, 7)]);
         let indexed = |x| {
-            Both::new(&[
+            both(&[
                 plain(code::LOAD_X, x),
                 plain(code::LOAD | code::INDEXED | width, 4),
                 plain(code::RETURN, 7),
@@ -105,7 +105,7 @@ fn loads_end_where_the_packet_does() {
 #[test]
 fn nothing_is_left_of_what_is_shifted_too_far_and_of_divisions_by_zero() {
     let calculate = |operator, x| {
-        Both::new(&[
+        both(&[
             plain(code::LOAD_X, x),
             plain(code::LOAD, 0x8000_0001),
             plain(code::CALCULATE | operator | code::FROM_X, 0),
@@ -128,7 +128,7 @@ fn nothing_is_left_of_what_is_shifted_too_far_and_of_divisions_by_zero() {
 fn tags_are_in_the_packet() {
     // What libpcap makes of `vlan` for an interface.
     let present = plain(BYTE, code::ANCILLARY + code::VLAN_TAG_PRESENT);
-    let both = Both::new(&[
+    let forms = both(&[
         present,
         branch(code::EQUAL, 1, 2, 0),
         plain(HALF, 12),
@@ -137,9 +137,9 @@ fn tags_are_in_the_packet() {
         plain(code::RETURN, 0),
     ]);
     let mut packet = [0; 18];
-    assert_eq!(both.accepts(&packet, 18), 0);
+    assert_eq!(forms.accepts(&packet, 18), 0);
     packet[12] = 0x81;
-    assert_eq!(both.accepts(&packet, 18), 5);
+    assert_eq!(forms.accepts(&packet, 18), 5);
 }
 
 #[test]
@@ -155,14 +155,14 @@ fn loops_are_run_and_end() {
         plain(code::JUMP, -6i32 as u32),
         plain(code::RETURN, 1),
     ];
-    let both = Both::new(&chain);
-    assert_eq!(both.program.machine_code(), None);
+    let forms = both(&chain);
+    assert_eq!(forms.program.machine_code(), None);
     let mut packet = vec![0; 262_144];
-    assert_eq!(both.accepts(&packet, 1), 0);
+    assert_eq!(forms.accepts(&packet, 1), 0);
     packet[262_144 - 8] = 6;
-    assert_eq!(both.accepts(&packet, 1), 1);
+    assert_eq!(forms.accepts(&packet, 1), 1);
     let forever = [plain(code::JUMP, -1i32 as u32), plain(code::RETURN, 1)];
-    assert_eq!(Both::new(&forever).accepts(&[], 0), 0);
+    assert_eq!(both(&forever).accepts(&[], 0), 0);
 }
 
 #[test]
@@ -174,11 +174,11 @@ fn long_programs_are_run() {
         program.push(plain(code::RETURN, host + 1));
     }
     program.push(plain(code::RETURN, 0));
-    let both = Both::new(&program);
+    let forms = both(&program);
     for host in [0, 1, 255, 256, 19_999] {
-        assert_eq!(both.accepts(&u32::to_be_bytes(host), 4), host + 1);
+        assert_eq!(forms.accepts(&u32::to_be_bytes(host), 4), host + 1);
     }
-    assert_eq!(both.accepts(&u32::to_be_bytes(20_000), 4), 0);
+    assert_eq!(forms.accepts(&u32::to_be_bytes(20_000), 4), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use linerate_filter::{Instruction, code};
 use linerate_host::socket::set_filter;
 use rustix::net::{AddressFamily, SocketType, socket};
 
-use super::{Both, generate, system::System};
+use super::{Edge, both, exercise::reference, generate, system::System};
 use crate::bpf::{Invalid, Program};
 
 const PROGRAMS: u64 = 20_000;
@@ -17,15 +17,17 @@ const PACKETS: usize = 8;
 fn run(mut seen: impl FnMut(&[Instruction], &[u8], u32, u32)) {
     let mut accepted = [0u32; 2];
     let mut codes = BTreeSet::new();
+    let mut edge = Edge::new();
     for seed in 0..PROGRAMS {
         let random = &mut Rng::with_seed(seed);
         let program = generate::program(random);
         codes.extend(program.iter().map(|instruction| instruction.code));
-        let both = Both::new(&program);
+        let forms = both(&program);
         for _ in 0..PACKETS {
             let packet = generate::packet(random);
             let length = packet.len() as u32 + if random.bool() { random.u32(..2000) } else { 0 };
-            let given = both.accepts(&packet, length);
+            let given = forms.accepts(edge.put(&packet), length);
+            assert_eq!(Some(given), reference(&program, &packet, length), "{forms:02x?}");
             accepted[usize::from(given != 0)] += 1;
             seen(&program, &packet, length, given);
         }
