@@ -1,0 +1,97 @@
+//! Filters and the direction.
+
+use std::ffi::{c_char, c_int};
+
+use super::companion;
+use crate::{
+    abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
+    bpf::Program,
+    exports::system,
+    handle::Handle,
+};
+
+/// Compiled by the system library: what the program would get of it.
+///
+/// # Safety
+///
+/// As `pcap_compile`.
+pub(crate) unsafe fn compile(
+    handle: &Handle,
+    program: *mut BpfProgram,
+    text: *const c_char,
+    optimize: c_int,
+    mask: u32,
+) -> c_int {
+    if handle.capture().is_none() {
+        handle.error.set("not-yet-activated pcap_t passed to pcap_compile");
+        return ERROR;
+    }
+    let compile = |theirs| {
+        // SAFETY: as the caller says, with a handle of the system library's.
+        let status = unsafe { system::pcap_compile(theirs, program, text, optimize, mask) };
+        if status != Some(0) {
+            // SAFETY: it is that library's.
+            unsafe { companion::take_error(handle, theirs) };
+        }
+        status.unwrap_or(ERROR)
+    };
+    // SAFETY: it is activated, and one thread calls.
+    unsafe { companion::with(handle, compile) }.unwrap_or(ERROR)
+}
+
+/// # Safety
+///
+/// `program` is null or has as many instructions as it says.
+pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
+    let capture = match handle.activated() {
+        Ok(capture) => capture,
+        Err(status) => return status,
+    };
+    // SAFETY: as the caller says.
+    let Some(program) = (unsafe { program.as_ref() }) else {
+        handle.error.set("setfilter: No filter specified");
+        return ERROR;
+    };
+    let instructions = if program.instructions.is_null() {
+        &[]
+    } else {
+        // SAFETY: as the caller says.
+        unsafe { std::slice::from_raw_parts(program.instructions, program.length as usize) }
+    };
+    match Program::new(instructions) {
+        Ok(checked) => {
+            // SAFETY: no reference into it is used meanwhile.
+            unsafe { (*capture).set_filter(checked) };
+            0
+        }
+        Err(_) => {
+            handle.error.set("BPF program is not valid");
+            ERROR
+        }
+    }
+}
+
+/// What this host sends is seen only by ports that say so; others have nothing else than what is
+/// received.
+pub(crate) unsafe fn set_direction(handle: &Handle, direction: c_int) -> c_int {
+    let capture = match handle.activated() {
+        Ok(capture) => capture,
+        Err(status) => return status,
+    };
+    // SAFETY: no reference into it is used meanwhile.
+    let capture = unsafe { &mut *capture };
+    match direction {
+        DIRECTION_BOTH | DIRECTION_IN => {}
+        DIRECTION_OUT if capture.directions => {}
+        DIRECTION_OUT => {
+            handle.error.set("Setting direction is not supported on this device");
+            return ERROR;
+        }
+        _ => {
+            handle.error.set("Invalid direction");
+            return ERROR;
+        }
+    }
+    capture.direction = direction;
+    0
+}

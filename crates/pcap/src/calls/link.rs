@@ -1,0 +1,75 @@
+//! The link type, and what else a handle says of itself.
+
+use std::ffi::{CStr, c_int};
+
+use crate::{
+    abi::ERROR,
+    exports::system,
+    handle::{Capture, Handle},
+};
+
+/// Looks at the open port, or says that there is none.
+fn look(handle: &Handle, at: impl FnOnce(&Capture) -> c_int) -> c_int {
+    // What is asked for here may be asked at any time; no words are left behind.
+    match handle.capture() {
+        // SAFETY: the reference ends here.
+        Some(capture) => at(unsafe { &*capture }),
+        None => crate::abi::ERROR_NOT_ACTIVATED,
+    }
+}
+
+pub(crate) unsafe fn datalink(handle: &Handle) -> c_int {
+    look(handle, |capture| capture.datalink)
+}
+
+pub(crate) unsafe fn datalink_ext(handle: &Handle) -> c_int {
+    look(handle, |_| 0)
+}
+
+/// # Safety
+///
+/// `links` can be written to.
+pub(crate) unsafe fn list(handle: &Handle, links: *mut *mut c_int) -> c_int {
+    look(handle, |capture| {
+        // SAFETY: as the caller says.
+        unsafe { super::give_list(&[capture.datalink], links) }.unwrap_or_else(|| {
+            handle.error.set("malloc: Cannot allocate memory");
+            ERROR
+        })
+    })
+}
+
+/// There is one for each port.
+pub(crate) unsafe fn set(handle: &Handle, link: c_int) -> c_int {
+    let is = look(handle, |capture| capture.datalink);
+    if is == link {
+        return 0;
+    }
+    // SAFETY: a number.
+    let name = unsafe { system::pcap_datalink_val_to_name(link) }.filter(|name| !name.is_null());
+    let name = name.map_or_else(
+        || format!("DLT {link}"),
+        // SAFETY: a constant of that library's, which ends.
+        |name| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
+    );
+    handle.error.set(&format!("{name} is not one of the DLTs supported by this device"));
+    ERROR
+}
+
+pub(crate) unsafe fn snapshot(handle: &Handle) -> c_int {
+    look(handle, |capture| capture.settings().snapshot() as c_int)
+}
+
+/// What is said of files: no live handle is of the other byte order, or has a version.
+pub(crate) unsafe fn zero(handle: &Handle) -> c_int {
+    look(handle, |_| 0)
+}
+
+pub(crate) unsafe fn buffer_size(handle: &Handle) -> c_int {
+    look(handle, |capture| c_int::try_from(capture.buffer_size()).unwrap_or(c_int::MAX))
+}
+
+/// There is none.
+pub(crate) unsafe fn file(_: &Handle) -> *mut libc::FILE {
+    std::ptr::null_mut()
+}

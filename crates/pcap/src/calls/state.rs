@@ -1,0 +1,124 @@
+//! Activating and closing a handle, and what it is like in between.
+
+use std::{
+    ffi::{CStr, c_char, c_int},
+    io::Write,
+    sync::atomic::Ordering,
+};
+
+use crate::{
+    abi::{DLT_EN10MB, DLT_RAW, ERROR, ERROR_NOT_ACTIVATED, ERROR_RFMON_NOTSUP, Pcap, Statistics},
+    handle::{Capture, Handle},
+    names, source, system,
+};
+
+pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
+    if let Err(status) = handle.not_activated() {
+        return status;
+    }
+    // SAFETY: one thread calls, and the reference ends here.
+    let settings = unsafe { handle.settings() }.clone();
+    if settings.monitor {
+        handle.error.set("");
+        return ERROR_RFMON_NOTSUP;
+    }
+    let opened = match source::open(&handle.target, settings.wishes()) {
+        Ok(opened) => opened,
+        Err(failure) => {
+            handle.error.set(&failure.text);
+            return failure.status;
+        }
+    };
+    // Later there may be no file of that name any more.
+    system::load();
+    say(handle, &opened.mode);
+    let datalink = if opened.raw { DLT_RAW } else { DLT_EN10MB };
+    // SAFETY: it is not activated.
+    unsafe { handle.activate(Capture::new(opened, settings, datalink)) };
+    handle.error.set("");
+    0
+}
+
+/// Says on standard error what is opened, for who wants to know.
+fn say(handle: &Handle, mode: &str) {
+    if names::variable(names::SAY).is_none() {
+        return;
+    }
+    let Handle { device, target, .. } = handle;
+    let text = format!("linerate: {device} is {target} ({mode}); {}\n", target.effect());
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// # Safety
+///
+/// It is not used any more.
+pub(crate) unsafe fn close(handle: &Handle) {
+    let raw: *const Handle = handle;
+    // SAFETY: as the caller says; it came from `Handle::into_raw`, as all that have the tag.
+    let handle = unsafe { Handle::from_raw(raw.cast_mut().cast::<Pcap>()) };
+    if let Some(capture) = handle.capture() {
+        // SAFETY: no callback is running.
+        unsafe { (*capture).close() };
+    }
+}
+
+/// # Safety
+///
+/// `statistics` can be written to.
+pub(crate) unsafe fn stats(handle: &Handle, statistics: *mut Statistics) -> c_int {
+    match handle.activated() {
+        // SAFETY: no reference into it is used meanwhile, except by whoever a signal's handler has
+        // interrupted: then `statistics` touches counters alone. The caller says the rest.
+        Ok(capture) => unsafe {
+            *statistics = (*capture).statistics();
+            0
+        },
+        Err(status) => status,
+    }
+}
+
+pub(crate) unsafe fn get_nonblock(handle: &Handle, errbuf: *mut c_char) -> c_int {
+    if handle.capture().is_none() {
+        // SAFETY: the caller gives a buffer of libpcap's size.
+        unsafe { crate::handle::write_to(errbuf, "This handle hasn't been activated yet") };
+        return ERROR_NOT_ACTIVATED;
+    }
+    handle.is_nonblocking().into()
+}
+
+/// Before it is activated, too.
+pub(crate) unsafe fn set_nonblock(handle: &Handle, nonblock: c_int, _: *mut c_char) -> c_int {
+    handle.nonblocking.store(nonblock != 0, Ordering::Relaxed);
+    0
+}
+
+pub(crate) unsafe fn selectable_fd(handle: &Handle) -> c_int {
+    let Some(capture) = handle.capture() else { return ERROR };
+    // SAFETY: no reference into it is used meanwhile.
+    unsafe { &mut *capture }.selectable(handle).unwrap_or_else(|error| {
+        handle.error.set(&error.to_string());
+        ERROR
+    })
+}
+
+/// The descriptor tells all there is to tell.
+pub(crate) unsafe fn required_select_timeout(_: &Handle) -> *const libc::timeval {
+    std::ptr::null()
+}
+
+pub(crate) unsafe fn get_error(handle: &Handle) -> *mut c_char {
+    handle.error.as_ptr()
+}
+
+/// # Safety
+///
+/// `prefix` is null or a string that ends.
+pub(crate) unsafe fn print_error(handle: &Handle, prefix: *const c_char) {
+    let prefix = if prefix.is_null() {
+        "(null)".into()
+    } else {
+        // SAFETY: as the caller says.
+        unsafe { CStr::from_ptr(prefix) }.to_string_lossy()
+    };
+    let _ = std::io::stderr().write_all(format!("{prefix}: {}\n", handle.error.text()).as_bytes());
+}

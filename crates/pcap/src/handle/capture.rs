@@ -1,0 +1,354 @@
+//! Receiving: what `pcap_dispatch`, `pcap_loop`, `pcap_next` and `pcap_next_ex` have in common.
+
+use std::{
+    ffi::c_int,
+    io,
+    os::fd::RawFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use linerate_memory::{Arena, Frame, Meta};
+use linerate_port::{Interest, Wake};
+
+use super::{Handle, Settings, selectable::Selectable};
+use crate::{
+    abi::{DIRECTION_BOTH, DIRECTION_OUT, PacketHeader, Statistics, TSTAMP_NANO},
+    bpf::Program,
+    inject::{Boundary, Sender, flush_held},
+    source::{Opened, Source, Tally, sleep},
+};
+
+/// Packets that are taken from the port at a time.
+const BURST: usize = 256;
+/// What a call is that wants all there is: packets come while they are read, so there is an end to it.
+const ALL: usize = 1 << 16;
+/// How often it is looked whether the interface is still there.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// An open port, as it is read.
+pub(crate) struct Capture {
+    source: Box<dyn Source>,
+    pub(crate) sender: Option<Sender>,
+    arena: Arena,
+    /// The burst, and how many of it were looked at. What was given out last lies in it.
+    frame: Frame,
+    next: usize,
+    /// When it came, in nanoseconds since the epoch.
+    burst_time: u64,
+    /// `None` lets all pass.
+    filter: Option<Program>,
+    pub(crate) direction: c_int,
+    settings: Settings,
+    stamps: bool,
+    pub(crate) directions: bool,
+    pub(crate) datalink: c_int,
+    refreshed: Instant,
+    selectable: Option<Selectable>,
+    /// The header that `pcap_next_ex` points to.
+    pub(crate) header: PacketHeader,
+    received: Arc<AtomicU32>,
+    tally: Arc<dyn Tally>,
+    /// Whether the source is being called at the moment: whoever interrupts that leaves it alone.
+    busy: AtomicBool,
+}
+
+/// How reading ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// So many packets were given out: 0 when none came in time.
+    Packets(usize),
+    /// Nothing will come any more.
+    Ended,
+    /// The loop was broken.
+    Broken,
+    /// It failed; the handle has the words.
+    Failed,
+}
+
+impl Capture {
+    pub(crate) fn new(opened: Opened, settings: Settings, datalink: c_int) -> Capture {
+        let tally = opened.source.tally();
+        Capture {
+            source: opened.source,
+            sender: opened.outlet.map(Sender::new),
+            arena: opened.arena,
+            frame: Frame::new(BURST),
+            next: 0,
+            burst_time: 0,
+            filter: None,
+            direction: DIRECTION_BOTH,
+            settings,
+            stamps: opened.stamps,
+            directions: opened.directions,
+            datalink,
+            refreshed: Instant::now(),
+            selectable: None,
+            header: PacketHeader {
+                time: libc::timeval { tv_sec: 0, tv_usec: 0 },
+                captured: 0,
+                length: 0,
+            },
+            received: Arc::default(),
+            tally,
+            busy: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn set_filter(&mut self, program: Program) {
+        self.filter = Some(program);
+    }
+
+    /// Bytes of packets there is room for.
+    pub(crate) fn buffer_size(&self) -> usize {
+        self.arena.size()
+    }
+
+    /// What was counted. May be called in a signal's handler.
+    pub(crate) fn statistics(&mut self) -> Statistics {
+        if !self.busy.swap(true, Ordering::Acquire) {
+            self.source.refresh();
+            self.busy.store(false, Ordering::Release);
+        }
+        Statistics {
+            received: self.received.load(Ordering::Relaxed),
+            dropped: self.tally.read().dropped() as u32,
+            interface_dropped: 0,
+        }
+    }
+
+    /// The descriptor to wait by; from now on it is kept up to date.
+    pub(crate) fn selectable(&mut self, handle: &Handle) -> io::Result<RawFd> {
+        if let Some(selectable) = &self.selectable {
+            return Ok(selectable.fd());
+        }
+        let selectable = self.selectable.insert(Selectable::new(handle.interrupt.event())?);
+        let fd = selectable.fd();
+        self.arm();
+        Ok(fd)
+    }
+
+    /// How soon a program that waits by itself has to look all the same: `None` when the descriptor
+    /// tells.
+    fn arm(&mut self) {
+        let Some(selectable) = &mut self.selectable else { return };
+        if self.next < self.frame.len() {
+            return selectable.set();
+        }
+        match self.source.wakes() {
+            Ok(wakes) => selectable.arm(&wakes),
+            // Whoever reads is told.
+            Err(_) => selectable.set(),
+        }
+    }
+
+    /// Gives back everything.
+    pub(crate) fn close(&mut self) {
+        self.source.close(&mut self.frame);
+        if let Some(sender) = &self.sender {
+            sender.close();
+        }
+    }
+
+    /// Reads up to `limit` packets, or all there are, and waits for the first if that is allowed.
+    ///
+    /// # Safety
+    ///
+    /// `this` is the handle's, and nobody has a reference into it. `each` may call the handle, but not
+    /// close it.
+    pub(crate) unsafe fn read(
+        this: *mut Capture,
+        handle: &Handle,
+        limit: Option<usize>,
+        mut each: impl FnMut(&PacketHeader, *const u8),
+    ) -> Outcome {
+        let boundary = Boundary::begin((&raw const limit).addr());
+        // SAFETY: as the caller says.
+        let outcome = unsafe { Capture::read_within(this, handle, limit, &mut each) };
+        drop(boundary);
+        // SAFETY: no callback is running any more.
+        unsafe { (*this).arm() };
+        outcome
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Capture::read`].
+    unsafe fn read_within(
+        this: *mut Capture,
+        handle: &Handle,
+        limit: Option<usize>,
+        each: &mut impl FnMut(&PacketHeader, *const u8),
+    ) -> Outcome {
+        let limit = limit.unwrap_or(ALL);
+        let mut given = 0;
+        let mut until = None;
+        let mut bursts = 0;
+        loop {
+            loop {
+                if handle.interrupt.take() {
+                    return Outcome::Broken;
+                }
+                if given == limit {
+                    return Outcome::Packets(given);
+                }
+                // SAFETY: this reference ends here. What is pointed to stays until the burst is given
+                // back, which is done below and in `close` alone.
+                let Some(found) = (unsafe { (*this).find() }) else { break };
+                each(&found.header, found.bytes);
+                given += 1;
+            }
+            // SAFETY: no callback is running.
+            let capture = unsafe { &mut *this };
+            flush_held();
+            match capture.fill() {
+                Ok(0) => {}
+                Ok(_) if given > 0 || bursts == 0 => {
+                    bursts += 1;
+                    continue;
+                }
+                // Nothing of the last burst was wanted.
+                Ok(_) => {
+                    bursts += 1;
+                    if handle.is_nonblocking() {
+                        if bursts > ALL / BURST {
+                            return Outcome::Packets(0);
+                        }
+                    } else if capture.is_late(&mut until) {
+                        return Outcome::Packets(0);
+                    }
+                    continue;
+                }
+                Err(words) => {
+                    handle.error.set(&words);
+                    return Outcome::Failed;
+                }
+            }
+            if given > 0 {
+                return Outcome::Packets(given);
+            }
+            if capture.source.ended() {
+                return Outcome::Ended;
+            }
+            if handle.is_nonblocking() {
+                return Outcome::Packets(0);
+            }
+            match capture.wait(handle, &mut until) {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Packets(0),
+                Err(words) => {
+                    handle.error.set(&words);
+                    return Outcome::Failed;
+                }
+            }
+        }
+    }
+
+    /// The next packet of the burst that is wanted.
+    #[inline]
+    fn find(&mut self) -> Option<Found> {
+        while let Some(slot) = self.frame.slots().get(self.next) {
+            self.next += 1;
+            let bytes = self.arena.packet(slot);
+            // Nothing is known of packets where nobody wrote it down.
+            let meta = self.arena.meta(slot);
+            let length = bytes.len() as u32 + if self.stamps { meta.missing() } else { 0 };
+            if self.direction != DIRECTION_BOTH && self.directions {
+                let outgoing = meta.packet_type == Meta::OUTGOING;
+                if outgoing != (self.direction == DIRECTION_OUT) {
+                    continue;
+                }
+            }
+            if self.settings.protocol != 0 && !is_of(bytes, self.settings.protocol) {
+                continue;
+            }
+            if let Some(filter) = &self.filter
+                && filter.accepts(bytes, length) == 0
+            {
+                continue;
+            }
+            let noted = if self.stamps { meta.timestamp } else { 0 };
+            let time = if noted != 0 { noted } else { self.burst_time };
+            self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let header = PacketHeader {
+                time: self.time_of(time),
+                captured: (bytes.len() as u32).min(self.settings.snapshot()),
+                length,
+            };
+            return Some(Found { header, bytes: bytes.as_ptr() });
+        }
+        None
+    }
+
+    fn time_of(&self, nanoseconds: u64) -> libc::timeval {
+        let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+        let rest = if self.settings.precision == TSTAMP_NANO { rest } else { rest / 1000 };
+        libc::timeval { tv_sec: seconds as i64, tv_usec: rest as i64 }
+    }
+
+    /// Takes the next burst: how many packets it has.
+    #[inline]
+    fn fill(&mut self) -> Result<usize, String> {
+        self.next = 0;
+        self.busy.store(true, Ordering::Relaxed);
+        let received = self.source.receive(&mut self.frame);
+        self.busy.store(false, Ordering::Relaxed);
+        if *received.as_ref().unwrap_or(&0) > 0 {
+            // One look at the clock for all of them.
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            self.burst_time = now.map_or(0, |now| now.as_nanos() as u64);
+        }
+        received
+    }
+
+    /// When reading has to end that finds nothing, counted from when this is asked first: `None` when
+    /// it does not.
+    fn end(&self, until: &mut Option<Instant>) -> Option<Instant> {
+        let timeout = u64::try_from(self.settings.timeout).ok().filter(|timeout| *timeout > 0)?;
+        Some(*until.get_or_insert_with(|| Instant::now() + Duration::from_millis(timeout)))
+    }
+
+    /// Whether that has come.
+    fn is_late(&self, until: &mut Option<Instant>) -> bool {
+        self.end(until).is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Sleeps until there may be packets, or the loop is broken: `false` when the time is over.
+    fn wait(&mut self, handle: &Handle, until: &mut Option<Instant>) -> Result<bool, String> {
+        let end = self.end(until);
+        let now = Instant::now();
+        let left = end.map_or(REFRESH, |end| end.saturating_duration_since(now));
+        if left.is_zero() {
+            return Ok(false);
+        }
+        self.busy.store(true, Ordering::Relaxed);
+        if now.saturating_duration_since(self.refreshed) >= REFRESH {
+            self.source.refresh();
+            self.refreshed = now;
+        }
+        let result = self.source.wakes().and_then(|mut wakes| {
+            wakes.push(Wake::Fd(handle.interrupt.event(), Interest::Read));
+            sleep(&wakes, left.min(REFRESH)).map_err(|error| error.to_string())
+        });
+        self.busy.store(false, Ordering::Relaxed);
+        result.map(|_| true)
+    }
+}
+
+/// A packet that is wanted.
+struct Found {
+    header: PacketHeader,
+    bytes: *const u8,
+}
+
+/// Whether a frame is of that type of Ethernet.
+fn is_of(packet: &[u8], protocol: u16) -> bool {
+    packet.get(12..14) == Some(&protocol.to_be_bytes())
+}

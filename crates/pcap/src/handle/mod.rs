@@ -1,0 +1,150 @@
+//! A handle of ours: what a `pcap_t *` points to where the device is a port.
+
+mod capture;
+mod error;
+mod interrupt;
+mod selectable;
+mod settings;
+
+use std::{
+    cell::UnsafeCell,
+    ffi::c_int,
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+pub(crate) use self::{
+    capture::{Capture, Outcome},
+    error::{ErrorText, write_to},
+    interrupt::Interrupt,
+    settings::Settings,
+};
+use crate::{
+    abi::{ERROR_ACTIVATED, ERROR_NOT_ACTIVATED, Pcap},
+    names::Target,
+};
+
+/// Its address is the first word of a handle of ours. In one of libpcap's there is a pointer to a
+/// function of that library, so they differ.
+static TAG: u8 = 0;
+
+/// A handle.
+///
+/// A program calls it by one thread at a time, with these exceptions, which libpcap's users rely on:
+/// [`Handle::interrupt`] by any thread and by handlers of signals, sending by another thread than the
+/// one that receives, and anything from within a callback.
+#[repr(C)]
+pub(crate) struct Handle {
+    /// See [`TAG`].
+    tag: usize,
+    /// The device's name, as the program wrote it.
+    pub(crate) device: String,
+    /// What it stands for.
+    pub(crate) target: Target,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) error: ErrorText,
+    /// Whether reading waits for nothing.
+    pub(crate) nonblocking: AtomicBool,
+    settings: UnsafeCell<Settings>,
+    /// `None` until it is activated.
+    capture: UnsafeCell<Option<Capture>>,
+}
+
+impl Handle {
+    /// One that is not activated.
+    pub(crate) fn new(device: &str, target: Target) -> io::Result<Box<Handle>> {
+        Ok(Box::new(Handle {
+            tag: (&raw const TAG).addr(),
+            device: device.into(),
+            target,
+            interrupt: Interrupt::new()?,
+            error: ErrorText::default(),
+            nonblocking: AtomicBool::new(false),
+            settings: UnsafeCell::default(),
+            capture: UnsafeCell::new(None),
+        }))
+    }
+
+    /// The handle behind a pointer, when it is one of ours.
+    ///
+    /// # Safety
+    ///
+    /// `pcap` is null, or a handle of libpcap's or ours that has not been closed.
+    #[inline]
+    pub(crate) unsafe fn of<'a>(pcap: *mut Pcap) -> Option<&'a Handle> {
+        // SAFETY: as the caller says; both kinds are longer than a word.
+        if pcap.is_null() || unsafe { (*pcap).first_word } != (&raw const TAG).addr() {
+            return None;
+        }
+        // SAFETY: the tag says that `new` made it.
+        Some(unsafe { &*pcap.cast::<Handle>() })
+    }
+
+    /// What a program is given.
+    pub(crate) fn into_raw(self: Box<Handle>) -> *mut Pcap {
+        Box::into_raw(self).cast()
+    }
+
+    /// The handle back, to be dropped.
+    ///
+    /// # Safety
+    ///
+    /// It came from [`Handle::into_raw`], and nobody uses it any more.
+    pub(crate) unsafe fn from_raw(pcap: *mut Pcap) -> Box<Handle> {
+        // SAFETY: as the caller says.
+        unsafe { Box::from_raw(pcap.cast()) }
+    }
+
+    /// What was asked for.
+    ///
+    /// # Safety
+    ///
+    /// No other reference to it is used while this one is: one thread calls at a time, and no callback
+    /// runs while somebody has it.
+    #[allow(clippy::mut_from_ref, reason = "the handle is shared with C")]
+    pub(crate) unsafe fn settings(&self) -> &mut Settings {
+        // SAFETY: as the caller says.
+        unsafe { &mut *self.settings.get() }
+    }
+
+    /// The open port, once it is activated. A pointer, because callbacks come back here: who has it makes
+    /// references of it that end before one is called.
+    pub(crate) fn capture(&self) -> Option<*mut Capture> {
+        // SAFETY: it is written once, by `activate`, before which nobody has a pointer into it; to look
+        // at whether it is there changes nothing.
+        unsafe { (*self.capture.get()).as_mut().map(std::ptr::from_mut) }
+    }
+
+    /// As [`Handle::capture`], with the error of a handle that has not been activated.
+    pub(crate) fn activated(&self) -> Result<*mut Capture, c_int> {
+        self.capture().ok_or_else(|| {
+            self.error.set("This handle hasn't been activated yet");
+            ERROR_NOT_ACTIVATED
+        })
+    }
+
+    /// An error for what can only be done before.
+    pub(crate) fn not_activated(&self) -> Result<(), c_int> {
+        if self.capture().is_none() {
+            return Ok(());
+        }
+        // The two spaces are libpcap's.
+        self.error.set("can't perform  operation on activated capture");
+        Err(ERROR_ACTIVATED)
+    }
+
+    /// Activates it.
+    ///
+    /// # Safety
+    ///
+    /// It is not activated, and one thread calls.
+    pub(crate) unsafe fn activate(&self, capture: Capture) {
+        // SAFETY: nobody has a reference into it, since there was nothing.
+        unsafe { *self.capture.get() = Some(capture) };
+    }
+
+    /// Whether reading waits for nothing.
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,102 @@
+//! Sending: what `pcap_inject` does.
+//!
+//! A packet that is sent outside of a callback is on its way when the call returns. What a callback of
+//! `pcap_dispatch` or `pcap_loop` sends, by whatever handle, goes in bursts: when there are
+//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns.
+
+mod boundary;
+mod port;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) use self::{
+    boundary::{Boundary, flush_held},
+    port::PortOutlet,
+};
+
+/// Packets that are held back at most.
+const HOLD: usize = 64;
+
+/// Why a packet was not sent.
+#[derive(Debug)]
+pub(crate) enum SendFailure {
+    /// There is no place for it now.
+    Full,
+    /// The kernel's word for it.
+    Errno(i32),
+    /// Something else.
+    Words(String),
+}
+
+/// Where packets are sent.
+pub(crate) trait Outlet: Send {
+    /// Takes a packet; it may hold it back until [`Outlet::flush`] when it is told so.
+    fn send(&mut self, packet: &[u8], hold: bool) -> Result<(), SendFailure>;
+
+    /// Sends what was held back; returns how many packets there was no place for yet.
+    fn flush(&mut self) -> usize {
+        0
+    }
+
+    /// Waits until there may be place.
+    fn wait(&mut self) {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
+
+    /// Waits for what is on its way, for a while, and closes.
+    fn close(&mut self) {}
+}
+
+/// The outlet of a handle: whoever receives may be another thread, and both may send.
+#[derive(Clone)]
+pub(crate) struct Sender(Arc<Mutex<Box<dyn Outlet>>>);
+
+impl Sender {
+    pub(crate) fn new(outlet: Box<dyn Outlet>) -> Sender {
+        Sender(Arc::new(Mutex::new(outlet)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Box<dyn Outlet>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a packet. Where there is no place it waits for some, unless it is not to.
+    pub(crate) fn send(&self, packet: &[u8], nonblocking: bool) -> Result<(), SendFailure> {
+        let hold = boundary::is_inside();
+        let mut outlet = self.lock();
+        loop {
+            match outlet.send(packet, hold) {
+                Err(SendFailure::Full) if !nonblocking => {
+                    outlet.flush();
+                    outlet.wait();
+                }
+                Err(SendFailure::Full) => return Err(SendFailure::Errno(libc::EAGAIN)),
+                Err(failure) => return Err(failure),
+                Ok(()) => break,
+            }
+        }
+        drop(outlet);
+        if hold {
+            boundary::remember(self);
+        }
+        Ok(())
+    }
+
+    /// Sends what is held back; waits for place, for whoever gave it was told that it was sent.
+    fn flush(&self) {
+        let mut outlet = self.lock();
+        while outlet.flush() > 0 {
+            outlet.wait();
+        }
+    }
+
+    /// Waits for what is on its way, and closes.
+    pub(crate) fn close(&self) {
+        boundary::forget(self);
+        self.lock().close();
+    }
+
+    fn is(&self, other: &Sender) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}

@@ -1,0 +1,160 @@
+//! Which device names are ours, and the port that each of them is.
+
+use std::{env, ffi::CStr, fmt};
+
+use linerate_port::{DRIVERS, PortUri, parse_device};
+
+/// A variable with names of devices and the ports they stand for: `eth0=xdp:eth0,eth1=ring:x`.
+pub const MAP: &str = "LINERATE_PCAP_MAP";
+/// A variable that has what is opened be said on standard error.
+pub const SAY: &str = "LINERATE_PCAP_SAY";
+/// What may stand in front of a port's name, or of an interface's that is to be opened as
+/// `packet:` does.
+pub const PREFIX: &str = "linerate:";
+
+/// What is opened for a device name of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A port.
+    Port(PortUri),
+    /// A consumer of a cluster.
+    Consumer {
+        /// Where the cluster is attached to.
+        socket: String,
+        /// The place that is taken.
+        name: String,
+    },
+}
+
+impl Target {
+    /// The kernel's interface that it is on, as far as its name says.
+    pub(crate) fn interface(&self) -> Option<&str> {
+        match self {
+            Target::Port(uri) if matches!(uri.driver(), "packet" | "xdp" | "tap" | "tun") => {
+                Some(uri.name())
+            }
+            _ => None,
+        }
+    }
+
+    /// What becomes of the packets for the host, for people.
+    pub(crate) fn effect(&self) -> &'static str {
+        match self {
+            Target::Port(uri) => match uri.driver() {
+                "packet" => "tapped: the host has its packets as well",
+                "xdp" => "taken: what it receives, the host does not see while this runs",
+                "pcap" => "a file",
+                _ => "a port of its own, of which the host sees nothing",
+            },
+            Target::Consumer { .. } => "packets that a cluster shares out",
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Port(uri) => uri.fmt(f),
+            Target::Consumer { socket, name } => write!(f, "cluster:{socket}?name={name}"),
+        }
+    }
+}
+
+/// What a device name stands for: `None` when it is the system library's business. An error is about
+/// a name that is ours and makes no sense.
+pub(crate) fn target(device: &str) -> Result<Option<Target>, String> {
+    for (name, port) in mapped()? {
+        if name == device {
+            return port_named(&port).map(Some);
+        }
+    }
+    if let Some(rest) = device.strip_prefix(PREFIX) {
+        let named = if rest.contains(':') { rest.into() } else { format!("packet:{rest}") };
+        return port_named(&named).map(Some);
+    }
+    let driver = device.split_once(':').map(|(driver, _)| driver);
+    match driver {
+        Some(driver) if driver == "cluster" || DRIVERS.iter().any(|one| one.name == driver) => {
+            port_named(device).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The names of the map with their ports, in its order.
+pub(crate) fn mapped() -> Result<Vec<(String, String)>, String> {
+    let Some(map) = variable(MAP) else { return Ok(Vec::new()) };
+    map.split(',')
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| match entry.split_once('=') {
+            // A cluster is no driver's.
+            Some((name, port)) if port.starts_with("cluster:") && !name.is_empty() => {
+                Ok((name.into(), port.into()))
+            }
+            _ => parse_device(entry).map(|(name, port)| (name, port.to_string())),
+        })
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("{MAP}: {error}"))
+}
+
+fn port_named(text: &str) -> Result<Target, String> {
+    let uri: PortUri = text.parse().map_err(|error| format!("{error}"))?;
+    if uri.driver() != "cluster" {
+        return Ok(Target::Port(uri));
+    }
+    let wrong = || format!("{text}: write cluster:SOCKET?name=CONSUMER");
+    match uri.written() {
+        [(key, Some(name))] if key == "name" && !uri.name().is_empty() => {
+            Ok(Target::Consumer { socket: uri.name().into(), name: name.clone() })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// A variable of the environment, which those do not have who run with more rights than whoever
+/// started them (set-user-ID, capabilities of files): they would lend them.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    // SAFETY: a look at the auxiliary vector, which every process has.
+    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if privileged { None } else { env::var(name).ok() }
+}
+
+/// A device's name from C; `None` for null, which is libpcap's `any`.
+///
+/// # Safety
+///
+/// `device` is null or a string that ends.
+pub(crate) unsafe fn device_name<'a>(device: *const std::ffi::c_char) -> Option<&'a str> {
+    if device.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(device) }.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(device: &str) -> Option<String> {
+        target(device).unwrap().map(|target| target.to_string())
+    }
+
+    #[test]
+    fn ports_and_the_prefix_are_ours_and_nothing_else() {
+        assert_eq!(shown("xdp:eth0?queues=2").as_deref(), Some("xdp:eth0?queues=2"));
+        assert_eq!(shown("linerate:eth0").as_deref(), Some("packet:eth0"));
+        assert_eq!(shown("linerate:ring:x").as_deref(), Some("ring:x"));
+        assert_eq!(shown("cluster:@x?name=a").as_deref(), Some("cluster:@x?name=a"));
+        for theirs in ["eth0", "any", "eth0:1", "usbmon1", "nflog:3", "rpcap://h/eth0", "lo", ""] {
+            assert_eq!(shown(theirs), None, "{theirs}");
+        }
+    }
+
+    #[test]
+    fn what_is_ours_and_wrong_is_told() {
+        for wrong in ["cluster:@x", "cluster:?name=a", "xdp:eth0?=1", "cluster:@x?name=a&b=c"] {
+            assert!(target(wrong).is_err(), "{wrong}");
+        }
+    }
+}

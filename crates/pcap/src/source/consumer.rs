@@ -1,0 +1,112 @@
+//! A place in a cluster: packets that another process has, and shares out.
+
+use std::{
+    os::fd::AsFd,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use linerate_client as client;
+use linerate_memory::Frame;
+use linerate_port::{Counts, DropReason, Interest, Wake};
+use smallvec::smallvec;
+
+use super::{OpenFailure, Opened, Source, Tally, Wakes};
+use crate::inject::{Outlet, SendFailure};
+
+/// The consumer is for who receives and for who sends, which may be two threads.
+type Shared = Arc<Mutex<client::Consumer>>;
+
+/// The receiving side.
+pub(crate) struct Consumer {
+    consumer: Shared,
+    /// What is waited for: the consumer's descriptor, once more, to be lent without its lock.
+    events: std::os::fd::OwnedFd,
+}
+
+impl Consumer {
+    /// Takes the place of that name.
+    pub(super) fn open(socket: &str, name: &str) -> Result<Opened, OpenFailure> {
+        let consumer = client::Consumer::attach(socket, name)?;
+        if consumer.is_asked() {
+            return Err(OpenFailure::other(format!(
+                "{socket}: {name} is asked what is to become of packets, which programs that capture \
+                 do not answer; name a Consumer",
+            )));
+        }
+        let events = consumer.as_fd().try_clone_to_owned();
+        let events = events.map_err(|error| OpenFailure::other(error.to_string()))?;
+        let arena = consumer.arena().clone();
+        let mode = format!("consumer {name} of the cluster at {socket}");
+        let consumer: Shared = Arc::new(Mutex::new(consumer));
+        Ok(Opened {
+            source: Box::new(Consumer { consumer: Arc::clone(&consumer), events }),
+            outlet: Some(Box::new(ConsumerOutlet(consumer))),
+            arena,
+            raw: false,
+            stamps: true,
+            directions: false,
+            mode,
+        })
+    }
+}
+
+fn lock(consumer: &Shared) -> std::sync::MutexGuard<'_, client::Consumer> {
+    consumer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Source for Consumer {
+    fn receive(&mut self, frame: &mut Frame) -> Result<usize, String> {
+        let mut consumer = lock(&self.consumer);
+        if !frame.is_empty() {
+            consumer.release(frame).map_err(|error| error.to_string())?;
+        }
+        consumer.receive_into(frame).map_err(|error| error.to_string())
+    }
+
+    fn wakes(&mut self) -> Result<Wakes<'_>, String> {
+        let nothing = lock(&self.consumer).prepare_wait().map_err(|error| error.to_string())?;
+        Ok(smallvec![if nothing {
+            Wake::Fd(self.events.as_fd(), Interest::Read)
+        } else {
+            Wake::Now
+        }])
+    }
+
+    fn tally(&self) -> Arc<dyn Tally> {
+        Arc::new(Line(Arc::clone(&self.consumer)))
+    }
+
+    fn close(&mut self, frame: &mut Frame) {
+        let _ = lock(&self.consumer).release(frame);
+    }
+}
+
+/// The server's figures of this consumer.
+struct Line(Shared);
+
+impl Tally for Line {
+    fn read(&self) -> Counts {
+        // Whoever interrupts the one who has the lock, in a signal's handler, must not wait for it.
+        let Ok(consumer) = self.0.try_lock() else { return Counts::default() };
+        let figures = consumer.figures();
+        let mut counts = Counts { packets: figures.packets, ..Counts::default() };
+        counts.drops[DropReason::Overrun as usize] = figures.lost_full;
+        counts
+    }
+}
+
+struct ConsumerOutlet(Shared);
+
+impl Outlet for ConsumerOutlet {
+    fn send(&mut self, packet: &[u8], _: bool) -> Result<(), SendFailure> {
+        let mut consumer = lock(&self.0);
+        if packet.len() > consumer.arena().room() {
+            return Err(SendFailure::Errno(libc::EMSGSIZE));
+        }
+        match consumer.transmit(packet) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SendFailure::Full),
+            Err(error) => Err(SendFailure::Words(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Why nothing was opened, in libpcap's numbers.
+
+use std::{ffi::c_int, io};
+
+use linerate_client::ClientError;
+use linerate_port::OpenError;
+
+use crate::abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED};
+
+/// What `pcap_activate` returns, and the text beside it.
+#[derive(Debug)]
+pub(crate) struct OpenFailure {
+    pub(crate) status: c_int,
+    pub(crate) text: String,
+}
+
+impl OpenFailure {
+    pub(crate) fn other(text: impl Into<String>) -> OpenFailure {
+        OpenFailure { status: ERROR, text: text.into() }
+    }
+}
+
+impl From<OpenError> for OpenFailure {
+    fn from(error: OpenError) -> OpenFailure {
+        let status = match &error {
+            OpenError::NoInterface { .. } => ERROR_NO_SUCH_DEVICE,
+            OpenError::Permission { .. } => ERROR_PERM_DENIED,
+            _ => ERROR,
+        };
+        let text = match &error {
+            // What a program is told has room for 255 bytes, and there is no option of a command.
+            OpenError::Disconnects { interface, uses, .. } => format!(
+                "this takes what {interface} receives away from the host, which has {uses}: \
+                 packet:{interface} copies it instead, and ?disconnect=on confirms that it may",
+            ),
+            other => other.to_string(),
+        };
+        OpenFailure { status, text }
+    }
+}
+
+impl From<ClientError> for OpenFailure {
+    fn from(error: ClientError) -> OpenFailure {
+        let status = match &error {
+            ClientError::Connect { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied => ERROR_PERM_DENIED,
+                _ => ERROR_NO_SUCH_DEVICE,
+            },
+            _ => ERROR,
+        };
+        OpenFailure { status, text: error.to_string() }
+    }
+}

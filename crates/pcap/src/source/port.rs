@@ -1,0 +1,151 @@
+//! Ports.
+
+use std::sync::Arc;
+
+use linerate_memory::{Frame, PoolCache};
+use linerate_port::{Counters, Counts, PortError, PortFault, PortUri, Receive};
+
+use super::{OpenFailure, Opened, Source, Tally, Wakes, Wishes, arena};
+use crate::inject::{Outlet, PortOutlet};
+
+/// Buffers that each direction keeps at hand.
+const CACHE: usize = 512;
+/// Bytes of a packet in the kernel's ring, about: what a buffer's size in bytes is divided by.
+const RING_SLOT: usize = 2048;
+
+/// Opens a port for both directions.
+pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure> {
+    let named = uri;
+    let uri = as_asked(uri, wishes);
+    let mut context = arena::context(&uri, wishes.buffer_size)?;
+    context.types = true;
+    let port = without_signals(|| linerate_port::open(&uri, &context)).map_err(|error| {
+        let OpenFailure { status, text } = error.into();
+        // Under the name that the program knows.
+        OpenFailure { status, text: text.replace(&uri.to_string(), &named.to_string()) }
+    })?;
+    let mut receives = Vec::new();
+    let mut transmit = None;
+    for queue in port.queues {
+        receives.extend(queue.receive);
+        // One is enough: who sends is one thread at a time.
+        transmit = transmit.or(queue.transmit);
+    }
+    let arena = context.arena;
+    let outlet = transmit.map(|transmit| {
+        let pool = arena.cache(CACHE);
+        Box::new(PortOutlet::new(transmit, pool, port.info.frame_limit)) as Box<dyn Outlet>
+    });
+    let source = PortSource { receives, turn: 0, pool: arena.cache(CACHE) };
+    Ok(Opened {
+        source: Box::new(source),
+        outlet,
+        arena,
+        raw: uri.driver() == "tun",
+        stamps: port.info.stamps,
+        directions: port.info.types,
+        mode: port.info.mode,
+    })
+}
+
+/// The port with what a program has asked for, where its name says nothing about it.
+fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
+    let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mut asked = Vec::new();
+    if matches!(uri.driver(), "packet" | "xdp") {
+        asked.push(("promisc", switch(wishes.promiscuous)));
+    }
+    if uri.driver() == "packet" {
+        // As libpcap has it: what this host sends, too, and when each came.
+        asked.push(("outbound", switch(true)));
+        asked.push(("time", switch(true)));
+        if wishes.buffer_size > 0 {
+            let slots = (wishes.buffer_size / RING_SLOT).clamp(64, 1 << 18);
+            asked.push(("slots", slots.to_string()));
+        }
+    }
+    asked.into_iter().fold(uri.clone(), |uri, (key, value)| {
+        let is_written = uri.written().iter().any(|(written, _)| written == key);
+        if is_written { uri } else { uri.with(key, value) }
+    })
+}
+
+struct PortSource {
+    /// One for each queue.
+    receives: Vec<Box<dyn Receive>>,
+    /// The queue that is asked first.
+    turn: usize,
+    pool: PoolCache,
+}
+
+impl Source for PortSource {
+    #[inline]
+    fn receive(&mut self, frame: &mut Frame) -> Result<usize, String> {
+        self.pool.give(frame);
+        for _ in 0..self.receives.len() {
+            let queue = self.turn;
+            self.turn = if queue + 1 == self.receives.len() { 0 } else { queue + 1 };
+            let received = self.receives[queue].receive(&mut self.pool, frame).map_err(words)?;
+            if received > 0 {
+                return Ok(received);
+            }
+        }
+        Ok(0)
+    }
+
+    fn wakes(&mut self) -> Result<Wakes<'_>, String> {
+        Ok(self.receives.iter_mut().map(|receive| receive.wake()).collect())
+    }
+
+    fn ended(&self) -> bool {
+        self.receives.iter().all(|receive| receive.ended())
+    }
+
+    fn refresh(&mut self) {
+        self.receives.iter_mut().for_each(|receive| receive.refresh());
+    }
+
+    fn tally(&self) -> Arc<dyn Tally> {
+        let counters = self.receives.iter().map(|receive| Arc::clone(receive.counters()));
+        Arc::new(QueueCounters(counters.collect()))
+    }
+
+    fn close(&mut self, frame: &mut Frame) {
+        self.pool.give(frame);
+        for receive in &mut self.receives {
+            receive.close(&mut self.pool);
+        }
+    }
+}
+
+struct QueueCounters(Vec<Arc<Counters>>);
+
+impl Tally for QueueCounters {
+    fn read(&self) -> Counts {
+        self.0.iter().map(|counters| counters.read()).sum()
+    }
+}
+
+/// libpcap's words for a failure, where it has some.
+#[cold]
+fn words(error: PortError) -> String {
+    match error.fault() {
+        PortFault::Gone { .. } => "The interface disappeared".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// Blocks all signals of this thread meanwhile: threads that are made there then leave them to the
+/// program's, whose handlers may rely on it.
+fn without_signals<T>(run: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are this function's own, and what was set before is set again.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let result = run();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        result
+    }
+}

@@ -1,0 +1,113 @@
+//! The system's libpcap: found, loaded when something of it is needed first, and asked for functions.
+//!
+//! It is loaded by its full path. By its name the loader would find us again, who have the same.
+
+use std::{
+    ffi::{CStr, CString, c_void},
+    mem::MaybeUninit,
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicPtr, Ordering},
+    },
+};
+
+use crate::names;
+
+/// A variable that names the library, where it is at none of the usual places.
+pub const VARIABLE: &str = "LINERATE_PCAP_SYSTEM";
+
+/// What to say where there is none.
+pub const MISSING: &str = "this needs the system's libpcap, which is not installed (Debian: \
+                           apt-get install libpcap0.8); LINERATE_PCAP_SYSTEM names it where it is \
+                           elsewhere";
+
+/// Where distributions have it.
+const PLACES: &[&str] = &[
+    concat!("/usr/lib/", env!("LINERATE_MULTIARCH"), "/libpcap.so.0.8"),
+    concat!("/lib/", env!("LINERATE_MULTIARCH"), "/libpcap.so.0.8"),
+    "/usr/lib64/libpcap.so.1",
+    "/lib64/libpcap.so.1",
+    "/usr/lib/libpcap.so.1",
+    "/usr/lib/libpcap.so.0.8",
+    "/lib/libpcap.so.1",
+    "/usr/local/lib/libpcap.so.1",
+];
+
+/// What dlopen(3) gave.
+struct Library(*mut c_void);
+
+// SAFETY: dlsym(3) may be called with it by all threads, and it is never closed.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+
+/// Loads it, if that was not done yet: whether there is one. Whoever is going to need it when the
+/// program may have no files any more (chroot(2)) calls this in time.
+pub(crate) fn load() -> bool {
+    library().is_some()
+}
+
+fn library() -> Option<&'static Library> {
+    LIBRARY.get_or_init(find).as_ref()
+}
+
+fn find() -> Option<Library> {
+    let named = names::variable(VARIABLE);
+    named.as_deref().into_iter().chain(PLACES.iter().copied()).find_map(|path| {
+        // Of names without a folder the loader would give us ourselves.
+        if !path.starts_with('/') || !Path::new(path).exists() {
+            return None;
+        }
+        let path = CString::new(path).ok()?;
+        // SAFETY: the path is a string that ends. The library's initialisers are libpcap's: none.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+        (!library.is_null() && !is_ours(library)).then_some(Library(library))
+    })
+}
+
+/// Whether a library is this one, installed in the place of the system's.
+fn is_ours(library: *mut c_void) -> bool {
+    // SAFETY: the name is a string that ends, and the library is open.
+    let theirs = unsafe { libc::dlsym(library, c"pcap_lib_version".as_ptr()) };
+    let mut here = MaybeUninit::<libc::Dl_info>::zeroed();
+    let mut there = MaybeUninit::<libc::Dl_info>::zeroed();
+    let ours: *const c_void = (&raw const LIBRARY).cast();
+    // SAFETY: both are asked about with room for the answer, which is plain numbers and pointers.
+    unsafe {
+        libc::dladdr(ours, here.as_mut_ptr()) != 0
+            && libc::dladdr(theirs, there.as_mut_ptr()) != 0
+            && here.assume_init().dli_fbase == there.assume_init().dli_fbase
+    }
+}
+
+/// A function of the system library, looked up when it is called first.
+#[derive(Debug)]
+pub struct Function {
+    name: &'static CStr,
+    /// Null until then.
+    address: AtomicPtr<c_void>,
+}
+
+impl Function {
+    /// The one of that name.
+    pub const fn new(name: &'static CStr) -> Function {
+        Function { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Where it is; `None` when there is no library, or it is too old to have it.
+    pub fn address(&self) -> Option<*mut c_void> {
+        // Relaxed: the function was there before its address was.
+        let known = self.address.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return Some(known);
+        }
+        let library = library()?;
+        // SAFETY: the name is a string that ends, and the library is open.
+        let found = unsafe { libc::dlsym(library.0, self.name.as_ptr()) };
+        self.address.store(found, Ordering::Relaxed);
+        (!found.is_null()).then_some(found)
+    }
+}

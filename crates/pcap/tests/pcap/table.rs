@@ -1,0 +1,96 @@
+//! What is exported.
+
+use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
+
+use linerate_pcap::exports::{FUNCTIONS, How, VARIABLES};
+use linerate_testlab::programs::require;
+
+/// The shared library, which cargo leaves beside the tests.
+pub(crate) fn library() -> PathBuf {
+    let built = env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    let library = built.join("liblinerate_pcap.so");
+    assert!(library.exists(), "{library:?}");
+    library
+}
+
+/// The symbols that a library defines: their types and sizes.
+fn symbols(library: &str) -> BTreeSet<(String, String, Option<u64>)> {
+    let output = Command::new(require("readelf")).args(["-W", "--dyn-syms", library]).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    text.lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let &[_, _, size, kind, "GLOBAL", "DEFAULT", place, name, ..] = &words[..] else {
+                return None;
+            };
+            // Of variables programs hold copies: their sizes count.
+            let size = (kind == "OBJECT").then(|| size.parse().unwrap());
+            (place != "UND").then(|| (name.to_owned(), kind.to_owned(), size))
+        })
+        .collect()
+}
+
+#[test]
+fn every_symbol_of_debians_library_is_exported_and_no_other() {
+    let ours = symbols(library().to_str().unwrap());
+    let theirs = symbols(&system_library());
+    assert_eq!(ours.len(), 96);
+    assert_eq!(ours, theirs);
+    let listed: BTreeSet<&str> =
+        FUNCTIONS.iter().map(|(name, _)| *name).chain(VARIABLES.iter().copied()).collect();
+    let exported: BTreeSet<&str> = ours.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(listed, exported);
+}
+
+pub(crate) fn system_library() -> String {
+    let folder = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
+    format!("{folder}/libpcap.so.0.8")
+}
+
+#[test]
+fn programs_find_it_by_debians_name() {
+    let output = Command::new(require("readelf")).arg("-d").arg(library()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("soname: [libpcap.so.0.8]"), "{text}");
+}
+
+/// The table in the guide has a line for each export, with how it is done and a test that there is.
+#[test]
+fn the_guide_has_every_symbol_and_its_test() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let guide = fs::read_to_string(root.join("../../docs/pcap-symbols.md")).unwrap();
+    let rows: Vec<Vec<&str>> = guide
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let sources: String = ["semantics.rs", "table.rs", "words.rs", "programs.rs"]
+        .iter()
+        .filter_map(|name| fs::read_to_string(root.join("tests/pcap").join(name)).ok())
+        .collect();
+    let expected = FUNCTIONS
+        .iter()
+        .map(|(name, how)| (*name, *how))
+        .chain(VARIABLES.iter().map(|name| (*name, How::Data)));
+    let mut written = BTreeSet::new();
+    for row in &rows {
+        let [name, how, test] = &row[..] else { panic!("{row:?}") };
+        let name = name.trim_matches('`');
+        assert!(written.insert((name.to_owned(), (*how).to_owned())), "{name} twice");
+        let test = test.trim_matches('`');
+        assert!(sources.contains(&format!("fn {test}(")), "{name}: there is no test {test}");
+    }
+    let expected: BTreeSet<_> =
+        expected.map(|(name, how)| (name.to_owned(), words(how).to_owned())).collect();
+    assert_eq!(written, expected);
+}
+
+fn words(how: How) -> &'static str {
+    match how {
+        How::Forwarded => "forwarded",
+        How::ByHandle => "ours for our handles",
+        How::ByName => "ours for our devices",
+        How::Alone => "forwarded, ours where there is no libpcap",
+        How::Data => "data",
+    }
+}
