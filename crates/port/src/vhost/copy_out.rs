@@ -71,8 +71,9 @@ impl<Q: Queue> CopyOut<Q> {
         }
     }
 
-    /// Puts packets of the frame behind the first `sent.done` into the next buffers, as long as these
-    /// are of one piece; another is used for one packet. Returns how many packets and bytes were sent.
+    /// Puts packets of the frame behind the first `sent.done` into the next buffers that are looked at
+    /// together; where there is none, or one of several pieces, one packet into what there is. Returns
+    /// how many packets and bytes were sent.
     #[inline]
     fn put_some(
         &mut self,
@@ -112,6 +113,10 @@ impl<Q: Queue> CopyOut<Q> {
                 bytes += packet.len() as u64;
                 sent.done += 1;
                 continue;
+            }
+            if next > 0 && next == looked.count && !looked.odd {
+                // The look ended at a line that is not whole: another is for what there is of it.
+                break;
             }
             queue.give_plain(&list[given..next]);
             given = next;
@@ -325,4 +330,54 @@ fn scatter_pieces(memory: &Memory, pieces: &[Piece], mut skip: usize, mut from: 
         }
     }
     from.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use linerate_memory::{ArenaOptions, ForeignRegion};
+
+    use super::*;
+    use crate::vhost::{
+        memory::{Area, RegionSpec},
+        packed::{AVAILABLE, Packed, PackedAreas, USED},
+        queue::{WRITE, fields, word_of},
+    };
+
+    #[test]
+    fn buffers_of_a_line_that_is_not_whole_are_looked_at_together() {
+        let bytes = Arc::new(ForeignRegion::create("test", 1 << 14).unwrap().0);
+        let mut memory = Memory::default();
+        let spec = RegionSpec { guest: 0x1000, size: 0x1000, user: 0, offset: 0x1000 };
+        memory.add(spec, Arc::clone(&bytes));
+        let area = |at: usize| Some(Area { bytes: Arc::clone(&bytes), at });
+        let areas = PackedAreas::new(16, area(0), area(0x400), area(0x404)).unwrap();
+        // A line, and half of the next.
+        for place in 0..6 {
+            let words = &areas.descriptors()[2 * usize::from(place)..];
+            words[0].store((0x1000 + 0x100 * u64::from(place)).to_le(), Ordering::Relaxed);
+            words[1].store(word_of(0x100, place, AVAILABLE | WRITE), Ordering::Relaxed);
+        }
+        let queue = Packed::new(&Arc::new(memory), areas.clone(), false, 0x8000, None).unwrap();
+        let mut out = CopyOut::new(queue, None, HEADER, false, true);
+
+        let options = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let arena = options.create().unwrap();
+        let mut pool = arena.cache(16);
+        let mut frame = Frame::new(8);
+        for len in [60, 61, 62, 63, 64, 65, 0, 0] {
+            frame.push(pool.take_one(len).unwrap()).unwrap();
+        }
+        let counters = Counters::default();
+        let sent = out.burst(&mut pool, &mut frame, &counters);
+        assert_eq!((sent.done, sent.full, sent.fault), (8, false, None));
+        assert_eq!((counters.read().packets, counters.read().dropped()), (6, 2));
+        assert!(out.chained.chains.is_empty(), "none was looked at by itself");
+        for place in 0..6 {
+            let word = areas.descriptors()[2 * usize::from(place) + 1].load(Ordering::Relaxed);
+            assert_eq!(fields(word), (72 + u32::from(place), place, AVAILABLE | USED));
+        }
+        assert_eq!(arena.accounting().held, 0);
+    }
 }

@@ -137,14 +137,19 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::VecDeque, sync::Arc};
+    use std::{
+        collections::{BTreeSet, VecDeque},
+        sync::Arc,
+    };
 
     use linerate_memory::ForeignRegion;
     use proptest::prelude::*;
 
     use super::*;
     use crate::vhost::{
+        inflight::Inflight,
         memory::{Area, Memory},
+        message::InflightSpec,
         packed::{Packed, PackedAreas},
         queue::{Access, Chain, NEXT, Pieces, Plain, Queue},
         split::{Split, SplitAreas},
@@ -155,11 +160,14 @@ mod tests {
         at.map(|at| Some(Area { bytes: Arc::clone(&bytes), at }))
     }
 
-    /// Offers buffers, has them used, and takes them back, as `steps` say.
-    fn exchange(mut ring: impl Ring, mut queue: impl Queue, steps: &[u8]) {
+    /// Offers buffers, has them used, and takes them back, as `steps` say; at last the device gives back
+    /// what it does not have. Returns where it stands then.
+    fn exchange(mut ring: impl Ring, mut queue: impl Queue, steps: &[u8]) -> u32 {
         let (mut offered, mut taken, mut used) =
             (VecDeque::new(), VecDeque::new(), VecDeque::new());
         let mut pieces = Pieces::new();
+        // Numbers that the device has.
+        let mut in_flight = BTreeSet::new();
         for (count, step) in (0u32..).zip(steps) {
             match step % 4 {
                 0 | 1 => {
@@ -172,6 +180,7 @@ mod tests {
                         ];
                         let list = &list[..1 + usize::from(long)];
                         ring.offer(list, 0);
+                        assert!(in_flight.insert(number), "{number} is with the device already");
                         offered.push_back((number, list.len(), count));
                     }
                     ring.publish();
@@ -227,6 +236,7 @@ mod tests {
                             list[..some].iter().zip(used.drain(..some))
                         {
                             assert_eq!(*found, Used { number, written });
+                            assert!(in_flight.remove(&number), "{number} came back twice");
                             ring.release(number);
                         }
                     }
@@ -234,7 +244,21 @@ mod tests {
                 }
             }
             assert_eq!(ring.outstanding(), offered.len() + taken.len() + used.len());
+            assert_eq!(ring.outstanding(), in_flight.len());
         }
+        pieces.clear();
+        let taken = taken.front().map(|&(chain, ..)| chain);
+        if let Some(chain) = taken.or_else(|| queue.next(Access::Read, &mut pieces).unwrap()) {
+            // Given back before, part of another buffer, or none there is.
+            let wrong = (0..ring.size() + 2).filter(|number| !in_flight.contains(number));
+            let wrong = wrong.collect::<Vec<u16>>();
+            let id = wrong[steps.len() % wrong.len()];
+            queue.give(Chain { id, ..chain }, 0);
+            queue.publish();
+            assert_eq!(ring.take(&mut [Used::default(); 3]), Err(Fault::Descriptor), "{id}");
+            assert_eq!(ring.outstanding(), in_flight.len());
+        }
+        queue.position()
     }
 
     proptest! {
@@ -251,10 +275,21 @@ mod tests {
             let ring = SplitRing::new(areas_of.clone(), true);
             exchange(ring, Split::new(&memory, areas_of, true), &steps);
             let size = size + odd;
-            let [a, b, c] = areas([0, 0x4000, 0x8000]);
-            let areas_of = PackedAreas::new(size, a, b, c).unwrap();
-            let ring = PackedRing::new(areas_of.clone(), true);
-            exchange(ring, Packed::new(&memory, areas_of, true, 0x8000, None).unwrap(), &steps);
+            let asked = InflightSpec { size: 0, offset: 0, queues: 1, queue_size: size };
+            let (spec, file) = Inflight::make(&asked, true).unwrap();
+            let kept = Inflight::map(&spec, &file).unwrap();
+            for record in [None, kept.record(0)] {
+                let is_kept = record.is_some();
+                let [a, b, c] = areas([0, 0x4000, 0x8000]);
+                let areas_of = PackedAreas::new(size, a, b, c).unwrap();
+                let ring = PackedRing::new(areas_of.clone(), true);
+                let device = |record| Packed::new(&memory, areas_of.clone(), true, 0x8000, record);
+                let position = exchange(ring, device(record).unwrap(), &steps);
+                if is_kept {
+                    let next = device(kept.record(0)).unwrap();
+                    assert_eq!(next.position(), position, "the next device goes on there");
+                }
+            }
         }
     }
 
