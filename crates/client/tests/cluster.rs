@@ -302,6 +302,56 @@ fn packets_are_kept_in_frames_of_the_callers() {
     server.finish();
 }
 
+/// Who follows forgets what it knows of a program when that goes, and must not know it again by packets
+/// that come behind that.
+#[test]
+fn a_program_is_gone_when_its_last_packets_have_arrived() {
+    let mut server = Server::new();
+    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
+    let attachment = from.attachment();
+    let mut frame = Frame::new(32);
+    let mut receive = |server: &mut Server| {
+        let received = server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+        server.pool.give(&mut frame);
+        received
+    };
+    let is_gone = |server: &Server| !server.broker.exchange().is_attached("one");
+    // How often there was somebody, and nobody, before and after each.
+    let attach = |server: &Server| {
+        let mut consumer = Consumer::attach(&server.address, "one").unwrap();
+        assert!(consumer.transmit(&[7; 60]).unwrap());
+        consumer
+    };
+    let consumer = attach(&server);
+    assert_eq!(receive(&mut server), 1);
+    drop(consumer);
+    server.wait_for("it goes", is_gone);
+    assert_eq!(attachment.changes(), 1, "a packet of it is on its way");
+    assert_eq!(receive(&mut server), 0);
+    assert_eq!(attachment.changes(), 2);
+    // One that comes meanwhile is another.
+    let consumer = attach(&server);
+    assert_eq!(receive(&mut server), 1);
+    drop(consumer);
+    server.wait_for("it goes", is_gone);
+    let consumer = attach(&server);
+    assert_eq!(attachment.changes(), 5);
+    assert_eq!((receive(&mut server), receive(&mut server)), (1, 0));
+    // Nothing is on its way: it is told at once.
+    drop(consumer);
+    server.wait_for("it goes", is_gone);
+    assert_eq!(attachment.changes(), 6);
+    // Nobody is going to come for more.
+    let consumer = attach(&server);
+    assert_eq!(receive(&mut server), 1);
+    drop(consumer);
+    server.wait_for("it goes", is_gone);
+    assert_eq!(attachment.changes(), 7);
+    drop(from);
+    assert_eq!(attachment.changes(), 8);
+    server.finish();
+}
+
 #[test]
 fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
     let mut server = Server::new();

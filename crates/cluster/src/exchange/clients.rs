@@ -1,6 +1,6 @@
 //! Programs that come, and go.
 
-use std::{os::fd::BorrowedFd, sync::Arc};
+use std::os::fd::BorrowedFd;
 
 use linerate_memory::{
     Arena, MemoryError,
@@ -169,6 +169,8 @@ impl Exchange {
             }
             return Err((Reason::System, error.to_string()));
         }
+        // Whoever was there before is not taken for this one.
+        place.attachment.set(false, "");
         place.seen = Tally::default();
         place.owed = if access == Access::Read { 0 } else { place.spare };
         let figures = &mut place.figures;
@@ -188,7 +190,7 @@ impl Exchange {
         }
         let (spare, asked) = (place.owed, place.inline.is_some());
         self.sit(at, Seat::Taken(link));
-        self.tell(at);
+        self.place(at).tell();
         let place = self.places[at].as_mut().expect("found above");
         if let Some(link) = place.seat.taken() {
             place.owed -= link.supply(&mut self.server, &mut self.pool, spare);
@@ -227,19 +229,11 @@ impl Exchange {
         before
     }
 
-    /// Tells those who follow whether somebody is there: one who was told to go is, as long as packets of its
-    /// own may come.
-    fn tell(&mut self, at: usize) {
-        let place = self.place(at);
-        let (is_there, attachment) = (!place.seat.is_empty(), Arc::clone(&place.attachment));
-        attachment.set(is_there, "");
-    }
-
     /// The process of a consumer has ended, or can do no harm: all it held is taken back.
     pub(crate) fn remove(&mut self, at: usize) {
         self.publish(at);
         let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else { return };
-        self.tell(at);
+        self.place(at).tell();
         let held = link.held(&self.server);
         let place = self.places[at].as_mut().expect("somebody is there");
         if let Link::Sharing(id) = link {

@@ -164,6 +164,7 @@ impl Exchange {
             listeners: 0,
             seat: Seat::Empty,
             attachment: Arc::new(Attachment::new("")),
+            on_the_way: false,
             access: Access::Isolated,
             cells: 0,
             inline: None,
@@ -186,6 +187,9 @@ impl Exchange {
         let grant = how.grant();
         let found = place.grants.iter().position(|other| *other == grant);
         place.grants.remove(found.expect("it came with this use"));
+        if how.listens() {
+            place.has_arrived();
+        }
         if place.users == 0 {
             // Its queues have ended before.
             place.inline = None;

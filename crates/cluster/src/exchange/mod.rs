@@ -405,15 +405,17 @@ impl Exchange {
     // Packets that consumers send
 
     /// Packets that the consumer of a place has sent go to the end of `frame`, as many as there is room
-    /// for; returns how many. It gets buffers for more.
+    /// for; returns how many. It gets buffers for more. Those of the last time have been taken on by now.
     pub fn receive(&mut self, at: usize, pool: &mut PoolCache, frame: &mut Frame) -> usize {
         let server = &mut self.server;
         let place = self.places[at].as_mut().expect("a place somebody uses");
+        place.has_arrived();
         let cells = place.cells;
         let Some(link) = place.seat.link() else { return 0 };
         let before = frame.bytes();
         let (received, lost) = link.receive(server, pool, frame, cells);
         let is_broken = link.is_broken(server);
+        place.on_the_way = received > 0;
         place.figures.sent += (received + lost) as u64;
         place.figures.unheard += lost as u64;
         place.figures.sent_bytes += frame.bytes() - before;

@@ -69,6 +69,8 @@ pub(super) struct Place {
     pub(super) seat: Seat,
     /// Whether somebody is there, for those who want to be told.
     pub(super) attachment: Arc<Attachment>,
+    /// Whether packets of it are on their way: who receives takes them on before it comes for more.
+    pub(super) on_the_way: bool,
     /// What who is there may do with packets, and the cells of its rings.
     pub(super) access: Access,
     pub(super) cells: usize,
@@ -97,6 +99,25 @@ impl Place {
     /// Whether who is there has more access than it would get now.
     pub(super) fn has_too_much(&mut self) -> bool {
         self.seat.taken().is_some() && !self.granted().access.includes(self.access)
+    }
+
+    /// Tells those who follow whether somebody is there: one who was told to go is, as long as packets of
+    /// its own may come, and so is one who has gone, as long as some are on their way. Who follows may
+    /// forget what it knows of who goes, and would know it again by those.
+    pub(super) fn tell(&self) {
+        if !self.seat.is_empty() {
+            self.attachment.set(true, "");
+        } else if !self.on_the_way {
+            self.attachment.set(false, "");
+        }
+    }
+
+    /// What was received before has been taken on.
+    #[inline]
+    pub(super) fn has_arrived(&mut self) {
+        if std::mem::take(&mut self.on_the_way) {
+            self.tell();
+        }
     }
 
     /// Adds what its link has counted since.
