@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use super::companion;
 use crate::{
     abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
-    bpf::Program,
+    bpf::{Invalid, Program},
     exports::system,
     handle::Handle,
 };
@@ -63,6 +63,11 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
             // SAFETY: no reference into it is used meanwhile.
             unsafe { (*capture).set_filter(checked) };
             0
+        }
+        // For the kernel it is one, so libpcap has no words for it.
+        Err(error @ Invalid::Ancillary { .. }) => {
+            handle.error.set(&error.to_string());
+            ERROR
         }
         Err(_) => {
             handle.error.set("BPF program is not valid");

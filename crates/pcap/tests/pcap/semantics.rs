@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_pcap::{abi::*, exports::*};
+use linerate_pcap::{abi::*, bpf::Instruction, exports::*};
 
 use crate::support::{Handle, frame, numbers, pair, ring, text};
 
@@ -361,6 +361,15 @@ fn a_filter_of_another_handle_can_be_set_and_a_wrong_one_cannot() {
     // SAFETY: there are no instructions.
     assert_eq!(unsafe { pcap_setfilter(b.0, &raw mut wrong) }, ERROR);
     assert_eq!(b.error(), "BPF program is not valid");
+    // What only the kernel knows of a packet: `ldh [SKF_AD_OFF + SKF_AD_PKTTYPE]`, as `inbound` is compiled.
+    let mut direction = [
+        Instruction { code: 0x28, jt: 0, jf: 0, k: 0xffff_f004 },
+        Instruction { code: 0x16, jt: 0, jf: 0, k: 0 },
+    ];
+    let mut wrong = BpfProgram { length: 2, instructions: direction.as_mut_ptr() };
+    // SAFETY: the instructions are there.
+    assert_eq!(unsafe { pcap_setfilter(b.0, &raw mut wrong) }, ERROR);
+    assert!(b.error().contains("asks the kernel"), "{}", b.error());
     // The one before is still there.
     a.send(0, 8);
     assert_eq!(numbers(&b.dispatch(-1).1), [3]);
