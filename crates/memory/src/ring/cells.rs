@@ -6,14 +6,23 @@ use loom::cell::UnsafeCell;
 #[cfg(not(loom))]
 use std::cell::UnsafeCell;
 use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
     mem::{ManuallyDrop, MaybeUninit},
-    ptr,
+    ptr::{self, NonNull},
+    slice,
 };
+
+use crossbeam_utils::CachePadded;
+
+type Cell<T> = UnsafeCell<MaybeUninit<T>>;
 
 /// A power of two of cells, addressed by free-running positions, of which
 /// the lower bits count.
+///
+/// They begin where a cache line does: a burst that fills a line would otherwise be in two, and both
+/// would go from core to core for it.
 pub(crate) struct Cells<T> {
-    cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    first: NonNull<Cell<T>>,
     /// One less than the number of cells.
     mask: usize,
 }
@@ -22,12 +31,48 @@ pub(crate) struct Cells<T> {
 // of positions to one thread at a time, and elements cross threads, hence
 // `T: Send`.
 unsafe impl<T: Send> Sync for Cells<T> {}
+// SAFETY: the memory is the cells' own; the elements as above.
+unsafe impl<T: Send> Send for Cells<T> {}
+
+impl<T> Drop for Cells<T> {
+    fn drop(&mut self) {
+        let count = self.capacity();
+        // SAFETY: `new` has made so many cells there, in memory of that layout, and nobody has a
+        // reference to them any more. What elements they hold is the ring's to drop.
+        unsafe {
+            ptr::slice_from_raw_parts_mut(self.first.as_ptr(), count).drop_in_place();
+            dealloc(self.first.as_ptr().cast(), Cells::<T>::layout(count));
+        }
+    }
+}
 
 impl<T> Cells<T> {
     pub(crate) fn new(capacity: usize) -> Cells<T> {
         debug_assert!(capacity.is_power_of_two());
-        let cells = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-        Cells { cells, mask: capacity - 1 }
+        let layout = Cells::<T>::layout(capacity);
+        // SAFETY: the layout has a size; the memory is checked, and is large enough and aligned for so
+        // many cells, which are made here.
+        unsafe {
+            let Some(first) = NonNull::new(alloc(layout).cast::<Cell<T>>()) else {
+                handle_alloc_error(layout)
+            };
+            (0..capacity)
+                .for_each(|at| first.add(at).write(UnsafeCell::new(MaybeUninit::uninit())));
+            Cells { first, mask: capacity - 1 }
+        }
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        let size = size_of::<Cell<T>>().checked_mul(capacity).map(|size| size.max(1));
+        let align = align_of::<CachePadded<Cell<T>>>();
+        size.and_then(|size| Layout::from_size_align(size, align).ok()).expect("fits in memory")
+    }
+
+    #[inline(always)]
+    fn all(&self) -> &[Cell<T>] {
+        // SAFETY: `new` has made so many, which live as long as `self`; they may be changed only
+        // through their `UnsafeCell`.
+        unsafe { slice::from_raw_parts(self.first.as_ptr(), self.mask + 1) }
     }
 
     #[inline]
@@ -50,7 +95,7 @@ impl<T> Cells<T> {
         // the cells; ownership by the contract.
         unsafe {
             if count <= first {
-                copy_in(self.cells.get_unchecked(start..start + count), from, count);
+                copy_in(self.all().get_unchecked(start..start + count), from, count);
             } else {
                 self.write_wrapped(start, from, count);
             }
@@ -69,8 +114,8 @@ impl<T> Cells<T> {
         let first = self.mask + 1 - start;
         // SAFETY: as in `write`.
         unsafe {
-            copy_in(&self.cells[start..], from, first);
-            copy_in(&self.cells[..count - first], from.add(first), count - first);
+            copy_in(&self.all()[start..], from, first);
+            copy_in(&self.all()[..count - first], from.add(first), count - first);
         }
     }
 
@@ -87,7 +132,7 @@ impl<T> Cells<T> {
         // SAFETY: as in `write`.
         unsafe {
             if count <= first {
-                copy_out(self.cells.get_unchecked(start..start + count), to, count);
+                copy_out(self.all().get_unchecked(start..start + count), to, count);
             } else {
                 self.read_wrapped(start, to, count);
             }
@@ -103,8 +148,8 @@ impl<T> Cells<T> {
         let first = self.mask + 1 - start;
         // SAFETY: as in `read`.
         unsafe {
-            copy_out(&self.cells[start..], to, first);
-            copy_out(&self.cells[..count - first], to.add(first), count - first);
+            copy_out(&self.all()[start..], to, first);
+            copy_out(&self.all()[..count - first], to.add(first), count - first);
         }
     }
 
@@ -118,7 +163,7 @@ impl<T> Cells<T> {
         // SAFETY: masked, so inside the cells; ownership by the contract, and the element is
         // forgotten here.
         unsafe {
-            let cell = self.cells.get_unchecked(position & self.mask);
+            let cell = self.all().get_unchecked(position & self.mask);
             copy_in(std::slice::from_ref(cell), &raw const *ManuallyDrop::new(element), 1);
         }
     }
@@ -134,7 +179,7 @@ impl<T> Cells<T> {
         // SAFETY: masked, so inside the cells; ownership by the contract, and the cell holds an
         // element, which is initialised here then.
         unsafe {
-            let cell = self.cells.get_unchecked(position & self.mask);
+            let cell = self.all().get_unchecked(position & self.mask);
             copy_out(std::slice::from_ref(cell), element.as_mut_ptr(), 1);
             element.assume_init()
         }
@@ -146,7 +191,7 @@ impl<T> Cells<T> {
 /// The cells are owned, `from` is valid for as many reads.
 #[cfg(not(loom))]
 #[inline(always)]
-unsafe fn copy_in<T>(cells: &[UnsafeCell<MaybeUninit<T>>], from: *const T, count: usize) {
+unsafe fn copy_in<T>(cells: &[Cell<T>], from: *const T, count: usize) {
     // SAFETY: an `UnsafeCell<MaybeUninit<T>>` has the layout of a `T`, and the
     // owned range is contiguous.
     unsafe { copy(from, cells.as_ptr() as *mut T, count) }
@@ -157,7 +202,7 @@ unsafe fn copy_in<T>(cells: &[UnsafeCell<MaybeUninit<T>>], from: *const T, count
 /// The cells are owned and hold elements, `to` is valid for as many writes.
 #[cfg(not(loom))]
 #[inline(always)]
-unsafe fn copy_out<T>(cells: &[UnsafeCell<MaybeUninit<T>>], to: *mut T, count: usize) {
+unsafe fn copy_out<T>(cells: &[Cell<T>], to: *mut T, count: usize) {
     // SAFETY: as in `copy_in`.
     unsafe { copy(cells.as_ptr().cast::<T>(), to, count) }
 }
@@ -205,7 +250,7 @@ unsafe fn copy<T>(mut from: *const T, mut to: *mut T, count: usize) {
 ///
 /// As the other `copy_in`; loom checks the ownership.
 #[cfg(loom)]
-unsafe fn copy_in<T>(cells: &[UnsafeCell<MaybeUninit<T>>], from: *const T, count: usize) {
+unsafe fn copy_in<T>(cells: &[Cell<T>], from: *const T, count: usize) {
     for (index, cell) in cells[..count].iter().enumerate() {
         // SAFETY: by the contract of the caller.
         cell.with_mut(|to| unsafe { ptr::copy_nonoverlapping(from.add(index), to.cast(), 1) });
@@ -216,7 +261,7 @@ unsafe fn copy_in<T>(cells: &[UnsafeCell<MaybeUninit<T>>], from: *const T, count
 ///
 /// As the other `copy_out`; loom checks the ownership.
 #[cfg(loom)]
-unsafe fn copy_out<T>(cells: &[UnsafeCell<MaybeUninit<T>>], to: *mut T, count: usize) {
+unsafe fn copy_out<T>(cells: &[Cell<T>], to: *mut T, count: usize) {
     for (index, cell) in cells[..count].iter().enumerate() {
         // SAFETY: by the contract of the caller.
         cell.with(|from| unsafe { ptr::copy_nonoverlapping(from.cast::<T>(), to.add(index), 1) });
