@@ -1,13 +1,16 @@
 /*
- * A forwarder on libpcap between two interfaces, tuned as well as its interface allows.
+ * A program on libpcap between two interfaces, tuned as well as its interface allows.
  *
- *   pcap_forward --a IF --b IF [--ms 10000] [--burst 64] [--buffer-mb 64] [--immediate 0|1]
- *                [--core N] [--both 0|1]
+ *   pcap_forward --a IF --b IF [--do bridge|capture|inject] [--filter EXPRESSION] [--ms 10000]
+ *                [--burst 64] [--buffer-mb 64] [--immediate 0|1] [--core N] [--both 0|1]
  *
- * When it is ready, on every SIGUSR1 and at the end it prints a JSON line with what it has forwarded
- * since its start, what it could not send, what the kernel dropped before it, and the processor
- * time it used. The caller takes differences. It stops after the time given, or on SIGINT or
- * SIGTERM.
+ * It forwards from the first to the second, or counts what comes from the first, or sends to the
+ * second a frame of 60 bytes. Whatever stands for libpcap is measured: interfaces are named as that
+ * knows them.
+ *
+ * When it is ready, on every SIGUSR1 and at the end it prints a JSON line with what it has done since
+ * its start, what it could not send, what was dropped before it, and the processor time it used. The
+ * caller takes differences. It stops after the time given, or on SIGINT or SIGTERM.
  *
  * Only arriving packets are captured (a forwarder must not see its own), the snap length is that
  * of a full frame, and the handles do not block: the loop spins as the other forwarders do.
@@ -46,11 +49,15 @@ static double now(clockid_t clock)
 	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static pcap_t *open_interface(const char *name, int buffer, int immediate)
+static pcap_t *open_interface(const char *name, int buffer, int immediate, const char *filter)
 {
 	char error[PCAP_ERRBUF_SIZE] = "";
-	pcap_t *handle = pcap_create(name, error);
+	pcap_t *handle;
+	struct bpf_program program;
 
+	if (name == NULL)
+		return NULL;
+	handle = pcap_create(name, error);
 	if (handle == NULL) {
 		fprintf(stderr, "pcap_forward: %s: %s\n", name, error);
 		exit(1);
@@ -63,6 +70,14 @@ static pcap_t *open_interface(const char *name, int buffer, int immediate)
 	if (pcap_activate(handle) < 0 || pcap_setdirection(handle, PCAP_D_IN) != 0) {
 		fprintf(stderr, "pcap_forward: %s: %s\n", name, pcap_geterr(handle));
 		exit(1);
+	}
+	if (filter != NULL) {
+		if (pcap_compile(handle, &program, filter, 1, PCAP_NETMASK_UNKNOWN) != 0 ||
+		    pcap_setfilter(handle, &program) != 0) {
+			fprintf(stderr, "pcap_forward: %s: %s\n", filter, pcap_geterr(handle));
+			exit(1);
+		}
+		pcap_freecode(&program);
 	}
 	if (pcap_setnonblock(handle, 1, error) != 0) {
 		fprintf(stderr, "pcap_forward: %s: %s\n", name, error);
@@ -84,6 +99,34 @@ static void forward(unsigned char *user, const struct pcap_pkthdr *header,
 	}
 }
 
+static void count_one(unsigned char *user, const struct pcap_pkthdr *header,
+		      const unsigned char *packet)
+{
+	struct direction *direction = (struct direction *)user;
+
+	(void)packet;
+	direction->forwarded++;
+	direction->bytes += header->caplen;
+}
+
+static void send_burst(struct direction *direction, long burst)
+{
+	/* UDP from 10.0.0.1 to 10.0.0.2. */
+	static const unsigned char frame[60] = {
+		2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0,
+		0, 0, 64, 17, 0x66, 0xcb, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 7, 0, 26,
+	};
+
+	for (long i = 0; i < burst; i++) {
+		if (pcap_inject(direction->to, frame, sizeof(frame)) == sizeof(frame)) {
+			direction->forwarded++;
+			direction->bytes += sizeof(frame);
+		} else {
+			direction->unsent++;
+		}
+	}
+}
+
 static void report(const struct direction *directions, unsigned count, double start)
 {
 	uint64_t forwarded = 0, unsent = 0, dropped = 0, bytes = 0;
@@ -91,7 +134,8 @@ static void report(const struct direction *directions, unsigned count, double st
 	for (unsigned i = 0; i < count; i++) {
 		struct pcap_stat statistics = {0};
 
-		pcap_stats(directions[i].from, &statistics);
+		if (directions[i].from != NULL)
+			pcap_stats(directions[i].from, &statistics);
 		forwarded += directions[i].forwarded;
 		bytes += directions[i].bytes;
 		unsent += directions[i].unsent;
@@ -108,6 +152,8 @@ static void report(const struct direction *directions, unsigned count, double st
 int main(int argc, char **argv)
 {
 	const char *a = option(argc, argv, "a", NULL), *b = option(argc, argv, "b", NULL);
+	const char *task = option(argc, argv, "do", "bridge");
+	const char *filter = option(argc, argv, "filter", NULL);
 	long ms = number(argc, argv, "ms", 10000, 1, 3600000);
 	long burst = number(argc, argv, "burst", 64, 1, 65536);
 	long buffer = number(argc, argv, "buffer-mb", 64, 1, 1024) << 20;
@@ -116,8 +162,10 @@ int main(int argc, char **argv)
 	long both = number(argc, argv, "both", 0, 0, 1);
 	struct sigaction action = {.sa_handler = on_signal};
 
-	if (a == NULL || b == NULL) {
-		fprintf(stderr, "usage: pcap_forward --a IF --b IF [--ms N] [--burst N]\n");
+	int captures = strcmp(task, "capture") == 0, injects = strcmp(task, "inject") == 0;
+
+	if ((a == NULL && !injects) || (b == NULL && !captures)) {
+		fprintf(stderr, "usage: pcap_forward --a IF --b IF [--do TASK] [--ms N] [--burst N]\n");
 		return 2;
 	}
 	if (core >= 0) {
@@ -134,21 +182,29 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGUSR1, &action, NULL);
 
-	pcap_t *first = open_interface(a, buffer, immediate);
-	pcap_t *second = open_interface(b, buffer, immediate);
+	pcap_t *first = open_interface(injects ? NULL : a, buffer, immediate, filter);
+	pcap_t *second = open_interface(captures ? NULL : b, buffer, immediate, filter);
 	struct direction directions[2] = {{.from = first, .to = second},
 					  {.from = second, .to = first}};
 	unsigned count = both ? 2 : 1;
+	pcap_handler handler = captures ? count_one : forward;
 	double start = now(CLOCK_MONOTONIC), end = start + ms / 1e3;
 
 	report(directions, count, start);
-	while (!stopped && now(CLOCK_MONOTONIC) < end) {
+	for (unsigned round = 0; !stopped; round++) {
+		/* The clock costs more than a packet. */
+		if (round % 64 == 0 && now(CLOCK_MONOTONIC) >= end)
+			break;
 		if (asked) {
 			asked = 0;
 			report(directions, count, start);
 		}
+		if (injects) {
+			send_burst(&directions[0], burst);
+			continue;
+		}
 		for (unsigned i = 0; i < count; i++) {
-			if (pcap_dispatch(directions[i].from, burst, forward,
+			if (pcap_dispatch(directions[i].from, burst, handler,
 					  (unsigned char *)&directions[i]) < 0) {
 				pcap_perror(directions[i].from, "pcap_forward");
 				return 1;
@@ -156,7 +212,9 @@ int main(int argc, char **argv)
 		}
 	}
 	report(directions, count, start);
-	pcap_close(first);
-	pcap_close(second);
+	if (first != NULL)
+		pcap_close(first);
+	if (second != NULL)
+		pcap_close(second);
 	return 0;
 }

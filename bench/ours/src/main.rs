@@ -8,6 +8,7 @@
 mod client;
 mod consume;
 mod exact;
+mod filter;
 mod forward;
 mod graph;
 mod lookup;
@@ -33,6 +34,8 @@ enum Case {
     Consume(consume::Args),
     /// Looks up keys in a table of exact matches.
     Exact(exact::Args),
+    /// Runs a filter's program on packets.
+    Filter(filter::Args),
     /// Forwards between ports.
     Forward(forward::Args),
     /// Runs a configuration.
@@ -54,6 +57,7 @@ fn main() -> Result<()> {
         Case::Client(args) => client::run(&args)?,
         Case::Consume(args) => consume::run(&args)?,
         Case::Exact(args) => exact::run(&args)?,
+        Case::Filter(args) => filter::run(&args)?,
         Case::Forward(args) => forward::run(&args)?,
         Case::Graph(args) => graph::run(&args)?,
         Case::Lookup(args) => lookup::run(&args)?,

@@ -272,6 +272,7 @@ impl Bench<'_> {
                 burst: 32,
                 immediate: true,
                 limit: self.window * 10 + Duration::from_secs(10),
+                ..PcapOptions::default()
             })?;
             let window = self.window;
             let theirs = over(&network, || forwarder.measure(window))?;

@@ -48,7 +48,16 @@ impl Capture {
         self.record(&udp(from, port, to, to_port));
     }
 
-    /// The same with a time to live that ends at the next router.
+    /// A TCP segment with these flags and no checksum of its own.
+    pub(super) fn tcp(&mut self, from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16, flags: u8) {
+        let mut frame = ipv4(from, to, 64, 6);
+        frame[34..36].copy_from_slice(&port.to_be_bytes());
+        frame[36..38].copy_from_slice(&to_port.to_be_bytes());
+        (frame[46], frame[47]) = (5 << 4, flags);
+        self.record(&frame);
+    }
+
+    /// A datagram with a time to live that ends at the next router.
     pub(super) fn expiring(&mut self, from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) {
         self.record(&datagram(from, port, to, to_port, 1));
     }
@@ -76,20 +85,26 @@ pub(super) fn udp(from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16) -> [u8;
 }
 
 fn datagram(from: Ipv4Addr, port: u16, to: Ipv4Addr, to_port: u16, ttl: u8) -> [u8; LENGTH] {
+    let mut frame = ipv4(from, to, ttl, 17);
+    frame[34..36].copy_from_slice(&port.to_be_bytes());
+    frame[36..38].copy_from_slice(&to_port.to_be_bytes());
+    frame[39] = (LENGTH - 14 - 20) as u8;
+    frame
+}
+
+/// An IPv4 header with nothing behind it.
+fn ipv4(from: Ipv4Addr, to: Ipv4Addr, ttl: u8, protocol: u8) -> [u8; LENGTH] {
     let mut frame = [0; LENGTH];
     frame[..12].copy_from_slice(&ROUTERS);
     let length = (LENGTH - 14) as u8;
     frame[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, length]);
-    (frame[22], frame[23]) = (ttl, 17);
+    (frame[22], frame[23]) = (ttl, protocol);
     frame[26..30].copy_from_slice(&from.octets());
     frame[30..34].copy_from_slice(&to.octets());
     let words = frame[14..34].chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
     let sum: u32 = words.sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     frame[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
-    frame[34..36].copy_from_slice(&port.to_be_bytes());
-    frame[36..38].copy_from_slice(&to_port.to_be_bytes());
-    frame[39] = length - 20;
     frame
 }
 

@@ -4,7 +4,7 @@
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
 //! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
-//!   [`plan`], [`mod@reference`], [`shared`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//!   [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
@@ -25,6 +25,7 @@ mod live_frames;
 mod lookup;
 mod network;
 mod ours;
+mod pcap;
 mod peers;
 mod plan;
 mod priority;
@@ -58,6 +59,7 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
   cargo xtask bench graph      what elements and frames cost, beside testpmd
   cargo xtask bench network    tables and network elements, beside DPDK
   cargo xtask bench instructions   instructions per packet, against the recorded ones
+  cargo xtask bench pcap       programs on libpcap with our library in its place, and filters
   cargo xtask bench plan       what `linerate plan` says of configurations, and what they reach
   cargo xtask bench plan --public examples
                                of those in a folder or a list, on captures
@@ -86,6 +88,8 @@ enum Command {
     Instructions(instructions::Args),
     /// Measure tables and network elements beside DPDK, in turns.
     Network(network::Args),
+    /// Measure programs on libpcap with our library beside the system's, and filters, in turns.
+    Pcap(pcap::Args),
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
     Peers,
     /// Plan configurations that were never measured, and measure them then.
@@ -107,6 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Graph(args) => graph::run(args),
         Command::Instructions(args) => instructions::run(args),
         Command::Network(args) => network::run(args),
+        Command::Pcap(args) => pcap::run(args),
         Command::Peers => crate::peers::install(&PACKAGES),
         Command::Plan(args) => plan::run(args),
         Command::Reference(args) => reference::run(args),

@@ -1,7 +1,9 @@
 //! Our side of a measurement: the program `linerate-bench`, built and run.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,8 +12,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::peers::{
-    Cycles, FORWARDING_CORE, LookupCycles, MAIN_CORE, OpCase, Sample, TableCycles, command_in,
+    Cycles, FORWARDING_CORE, FilterCycles, LookupCycles, MAIN_CORE, OpCase, Sample, TableCycles,
+    command_in,
 };
+use crate::shell;
 
 /// The built program.
 #[derive(Debug)]
@@ -24,18 +28,37 @@ pub(crate) fn linerate() -> Result<PathBuf> {
     build("linerate")
 }
 
+/// The library that stands for libpcap, built, in a folder of its own under the name that programs look
+/// for: that folder.
+pub(crate) fn pcap_library() -> Result<PathBuf> {
+    let library = build_with("linerate-pcap", &["--lib"], "liblinerate_pcap.so")?;
+    let folder = shell::root().join("target/peers/libpcap");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let link = folder.join("libpcap.so.0.8");
+    // There from an earlier run, mostly.
+    let _ = fs::remove_file(&link);
+    symlink(&library, &link).with_context(|| format!("cannot make {}", link.display()))?;
+    Ok(folder)
+}
+
 /// Builds a program of the package of its name, optimised.
 fn build(program: &str) -> Result<PathBuf> {
+    build_with(program, &["--bin", program], program)
+}
+
+/// Builds a part of a package, optimised: where the file with that name is.
+fn build_with(package: &str, part: &[&str], file: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", program, "--bin", program])
+        .args(["build", "--quiet", "--release", "--package", package])
+        .args(part)
         .status()
         .context("cannot run cargo")?;
     if !status.success() {
-        bail!("cannot build {program}");
+        bail!("cannot build {package}");
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(PathBuf::from(target).join("release").join(program).canonicalize()?)
+    Ok(PathBuf::from(target).join("release").join(file).canonicalize()?)
 }
 
 /// Forwarding that goes on until it has been measured.
@@ -381,6 +404,22 @@ impl Ours {
         arguments.extend(["--core", &core]);
         arguments.extend(ipv6.then_some("--ipv6"));
         arguments.extend(one_by_one.then_some("--one-by-one"));
+        serde_json::from_value(self.run(None, &arguments)?)
+            .context("linerate-bench printed something else")
+    }
+
+    /// Runs a program of a filter on the packets of a capture for about `time`.
+    pub(crate) fn filter(
+        &self,
+        program: &Path,
+        packets: &Path,
+        portable: bool,
+        time: Duration,
+    ) -> Result<FilterCycles> {
+        let [program, packets] = [program, packets].map(Path::to_string_lossy);
+        let (ms, core) = (time.as_millis().to_string(), FORWARDING_CORE.to_string());
+        let mut arguments = vec!["filter", &program, &packets, "--ms", &ms, "--core", &core];
+        arguments.extend(portable.then_some("--portable"));
         serde_json::from_value(self.run(None, &arguments)?)
             .context("linerate-bench printed something else")
     }

@@ -240,6 +240,7 @@ impl Reference<'_> {
                         burst,
                         immediate,
                         limit: self.window * 10 + Duration::from_secs(10),
+                        ..PcapOptions::default()
                     })?;
                     let window = self.window;
                     self.over_network(&network, &case, burst, || forwarder.measure(window))?;

@@ -2,7 +2,7 @@
 //! times in turn with ours.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::packages::Peer;
 use super::process::{Process, command_in};
 use super::testpmd::Mode;
-use super::{Cycles, FORWARDING_CORE, LookupCycles, MAIN_CORE, Sample, TableCycles};
+use super::{Cycles, FORWARDING_CORE, FilterCycles, LookupCycles, MAIN_CORE, Sample, TableCycles};
 use crate::bench::undo::unique_name;
 use crate::shell;
 
@@ -83,7 +83,9 @@ impl Programs {
                 pkg_config("--cflags")?,
                 pkg_config("--libs")?,
             ),
-            Peer::Libpcap => (&["pcap_forward"], Vec::new(), vec!["-lpcap".to_owned()]),
+            Peer::Libpcap => {
+                (&["pcap_forward", "pcap_filter"], Vec::new(), vec!["-lpcap".to_owned()])
+            }
         };
         for name in names {
             let output = Command::new("gcc")
@@ -243,10 +245,42 @@ impl Programs {
         Ok(Sample { packets, dropped: 0, seconds, cpu_seconds, busy_cycles: None })
     }
 
-    /// Starts a forwarder on libpcap from one interface to another.
+    /// Compiles a filter, writes its program, and runs it on the packets of a capture for about `time`.
+    pub(crate) fn pcap_filter(
+        &self,
+        filter: &str,
+        packets: &Path,
+        program: &Path,
+        time: Duration,
+    ) -> Result<FilterCycles> {
+        let mut command = Command::new(self.folder.join("pcap_filter"));
+        command
+            .args(["--filter", filter, "--core", &FORWARDING_CORE.to_string()])
+            .arg("--packets")
+            .arg(packets)
+            .arg("--program")
+            .arg(program)
+            .args(["--ms", &time.as_millis().to_string()]);
+        let line = shell::output(&mut command)?;
+        serde_json::from_str(&line).with_context(|| format!("pcap_filter printed `{line}`"))
+    }
+
+    /// Starts a program on libpcap, or on what stands for it.
     pub(crate) fn pcap_forward(&self, options: &PcapOptions) -> Result<PcapForward> {
         let program = self.folder.join("pcap_forward");
         let mut command = command_in(options.namespace.as_deref(), program);
+        if let Some(folder) = &options.library {
+            command.env("LD_LIBRARY_PATH", folder);
+        }
+        match options.task {
+            PcapTask::Bridge => command.args(["--do", "bridge"]),
+            PcapTask::Circle => command.args(["--do", "bridge", "--both", "1"]),
+            PcapTask::Capture => command.args(["--do", "capture"]),
+            PcapTask::Inject => command.args(["--do", "inject"]),
+        };
+        if let Some(filter) = &options.filter {
+            command.args(["--filter", filter]);
+        }
         command
             .args(["--a", &options.interfaces[0], "--b", &options.interfaces[1]])
             .args(["--ms", &options.limit.as_millis().to_string()])
@@ -269,9 +303,28 @@ fn pkg_config(kind: &str) -> Result<Vec<String>> {
     Ok(flags.split_whitespace().map(str::to_owned).collect())
 }
 
-/// How libpcap forwards.
-#[derive(Debug, Clone)]
+/// What a program on libpcap does with two interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum PcapTask {
+    /// From the first to the second.
+    #[default]
+    Bridge,
+    /// In both directions.
+    Circle,
+    /// Counts what comes from the first.
+    Capture,
+    /// Sends to the second.
+    Inject,
+}
+
+/// How a program on libpcap runs.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PcapOptions {
+    pub(crate) task: PcapTask,
+    /// What is captured; everything without.
+    pub(crate) filter: Option<String>,
+    /// The folder of the library that stands for the system's libpcap.
+    pub(crate) library: Option<PathBuf>,
     /// Namespace of the interfaces, or the caller's.
     pub(crate) namespace: Option<String>,
     /// Where packets come from and where they go.

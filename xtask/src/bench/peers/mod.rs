@@ -15,7 +15,7 @@ mod process;
 mod terminal;
 mod testpmd;
 
-pub(crate) use c_programs::{OpCase, PcapOptions, Programs};
+pub(crate) use c_programs::{OpCase, PcapOptions, PcapTask, Programs};
 pub(crate) use memory::Memory;
 pub(crate) use open_vswitch::OpenVswitch;
 pub(crate) use packages::{Peer, ensure};
@@ -103,6 +103,15 @@ pub(crate) struct LookupCycles {
     pub(crate) sum: u64,
     /// Time all routes took to be inserted.
     pub(crate) insert_seconds: f64,
+}
+
+/// What running a filter took.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+pub(crate) struct FilterCycles {
+    #[serde(flatten)]
+    pub(crate) cycles: Cycles,
+    /// How many packets it wants.
+    pub(crate) sum: u64,
 }
 
 #[cfg(test)]
