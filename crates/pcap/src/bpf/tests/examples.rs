@@ -165,6 +165,40 @@ fn loops_are_run_and_end() {
     assert_eq!(both(&forever).accepts(&[], 0), 0);
 }
 
+/// As systemd's `MemoryDenyWriteExecute=` has it, for one thread.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn where_code_cannot_be_executed_there_are_steps() {
+    let forbidden = std::thread::spawn(|| {
+        let native = |instruction: Instruction| {
+            let Instruction { code, jt, jf, k } = instruction;
+            libc::sock_filter { code, jt, jf, k }
+        };
+        // Of `struct seccomp_data`: the number of the call, and the lower half of its third argument.
+        let mut program = [
+            plain(code::LOAD | code::ABSOLUTE, 0),
+            branch(code::EQUAL, libc::SYS_mprotect as u32, 0, 3),
+            plain(code::LOAD | code::ABSOLUTE, 32),
+            branch(code::ANY_BITS, libc::PROT_EXEC as u32, 0, 1),
+            plain(code::RETURN, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            plain(code::RETURN, libc::SECCOMP_RET_ALLOW),
+        ]
+        .map(native);
+        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        // SAFETY: the program is there while the kernel copies it, and holds for this thread alone.
+        let set = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+                | libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+        };
+        assert_eq!(set, 0);
+        let forms = both(&[plain(BYTE, 3), RETURN_A]);
+        assert_eq!(forms.program.machine_code(), None);
+        assert_eq!(forms.accepts(&[0, 0, 0, 9], 4), 9);
+    });
+    forbidden.join().expect("steps");
+    assert!(both(&[RETURN_A]).program.machine_code().is_some());
+}
+
 #[test]
 fn long_programs_are_run() {
     let mut program = Vec::new();
