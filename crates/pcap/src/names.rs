@@ -2,11 +2,15 @@
 
 use std::{env, ffi::CStr, fmt};
 
+use linerate_host::interface;
 use linerate_port::{DRIVERS, PortUri, parse_device};
 
 /// A variable with names of devices and the ports they stand for: `eth0=xdp:eth0,eth1=ring:x`.
 pub const MAP: &str = "LINERATE_PCAP_MAP";
-/// A variable that has what is opened be said on standard error.
+/// A variable with the port that every other Ethernet interface of the kernel stands for, without its
+/// name: `packet:`, or `xdp:?queues=1`.
+pub const PLAIN: &str = "LINERATE_PCAP_PLAIN";
+/// A variable that has what is opened be said on standard error, where that is a terminal.
 pub const SAY: &str = "LINERATE_PCAP_SAY";
 /// What may stand in front of a port's name, or of an interface's that is to be opened as
 /// `packet:` does.
@@ -77,8 +81,27 @@ pub(crate) fn target(device: &str) -> Result<Option<Target>, String> {
         Some(driver) if driver == "cluster" || DRIVERS.iter().any(|one| one.name == driver) => {
             port_named(device).map(Some)
         }
-        _ => Ok(None),
+        _ => plain(device),
     }
+}
+
+/// What an interface's name stands for of which nothing else is said.
+fn plain(device: &str) -> Result<Option<Target>, String> {
+    let Some(port) = variable(PLAIN) else { return Ok(None) };
+    if !is_ethernet(device) {
+        return Ok(None);
+    }
+    let wrong = || format!("{PLAIN}: {port:?} is no port without its name, as packet: or xdp:");
+    let (driver, options) = port.split_once(':').ok_or_else(wrong)?;
+    let named = PortUri::new(driver, device).to_string();
+    port_named(&format!("{named}{options}")).map(Some)
+}
+
+/// Whether there is an interface of that name that carries Ethernet frames. The loopback interface's are
+/// longer than a buffer.
+fn is_ethernet(device: &str) -> bool {
+    let link = interface::find(device);
+    link.is_ok_and(|link| link.name == device && link.ethernet && link.kind != "loopback")
 }
 
 /// The names of the map with their ports, in its order.

@@ -9,6 +9,7 @@ mod graph;
 #[cfg(test)]
 mod guide;
 mod lab;
+mod pcap;
 mod plan;
 mod switch;
 mod traffic;
@@ -37,6 +38,7 @@ pub(crate) use lab::{
     BackToBack, Bench, Calibrate, Compare, Form, Format, Known, Lab, LabCommand, LabList, LabPoint,
     LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs, WORK,
 };
+pub(crate) use pcap::Pcap;
 pub(crate) use plan::Plan;
 pub(crate) use switch::{
     Switch, SwitchAdd, SwitchAt, SwitchCommand, SwitchList, SwitchRemove, SwitchServe, SwitchShow,
@@ -69,6 +71,7 @@ pub(crate) enum Command {
     Plan(Plan),
     Capture(Capture),
     Replay(Replay),
+    Pcap(Pcap),
     Completions(Completions),
     Man(Man),
 }

@@ -12,6 +12,7 @@ mod elements;
 mod forward;
 mod generate;
 mod lab;
+mod pcap;
 mod plan;
 mod ports;
 mod replay;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
         Command::Plan(args) => plan::run(&args, library),
         Command::Capture(args) => capture::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Pcap(args) => pcap::run(&args),
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
     }

@@ -26,6 +26,7 @@ mod links;
 mod memif;
 mod nat;
 mod nat64;
+mod pcap;
 mod router;
 mod router6;
 mod services;

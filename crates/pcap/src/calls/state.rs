@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CStr, c_char, c_int},
-    io::Write,
+    io::{IsTerminal, Write},
     sync::atomic::Ordering,
 };
 
@@ -39,9 +39,10 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     0
 }
 
-/// Says on standard error what is opened, for who wants to know.
+/// Says on standard error what is opened, for who wants to know. Only to people: programs read what
+/// others write there, as tshark reads what dumpcap does.
 fn say(handle: &Handle, mode: &str) {
-    if names::variable(names::SAY).is_none() {
+    if names::variable(names::SAY).is_none() || !std::io::stderr().is_terminal() {
         return;
     }
     let Handle { device, target, .. } = handle;

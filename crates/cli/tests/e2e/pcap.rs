@@ -1,0 +1,141 @@
+//! `linerate pcap`: a program of somebody else's with our library.
+
+use std::{
+    process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use linerate_testlab::{Lab, wait_until};
+
+use crate::{
+    support::{LINERATE, PATIENCE, Scratch},
+    wire::{frames, send},
+};
+
+fn launch(words: &[&str]) -> Output {
+    Command::new(LINERATE).arg("pcap").args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    let ended = launch(&["--", "sh", "-c", "exit 7"]);
+    assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("copied from"), "{ended:?}");
+    let quiet = launch(&["--quiet", "--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!((quiet.status.code(), quiet.stderr), (None, Vec::new()));
+    let missing = launch(&["-q", "--", "/nonesuch/program"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot run /nonesuch/program"));
+    assert!(!missing.status.success());
+}
+
+#[test]
+fn a_program_gets_the_variables_that_are_printed() {
+    let options = ["--quiet", "--take", "--map", "wan=ring:x?slots=8"];
+    let printed = launch(&[&options[..], &["--print"]].concat());
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert!(printed.contains("export LINERATE_PCAP_MAP='wan=ring:x?slots=8'\n"), "{printed}");
+    assert!(printed.contains("export LINERATE_PCAP_PLAIN='xdp:'\n"), "{printed}");
+    let script = format!("{printed} env");
+    let by_shell = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let by_us = launch(&[&options[..], &["--", "env"]].concat());
+    let ours = |output: Output| {
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines: Vec<String> = text
+            .lines()
+            .filter(|line| line.starts_with("LINERATE_PCAP") || line.starts_with("LD_LIBRARY_PATH"))
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let variables = ours(by_us);
+    assert_eq!(variables.len(), 3, "{variables:?}");
+    assert_eq!(variables, ours(by_shell));
+    let wrong = launch(&["--map", "wan", "--print"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("NAME=PORT"), "{wrong:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn tcpdump_captures_by_xdp_and_ends_by_a_signal() {
+    let lab = Lab::new();
+    let (a, b) = (lab.namespace("a"), lab.namespace("b"));
+    lab.veth(&a, "a0", &b, "b0");
+    let scratch = Scratch::new();
+    let file = scratch.file("taken.pcap");
+    let words = [LINERATE, "pcap", "--take", "--", "tcpdump", "-U", "-i", "b0", "-w", &file];
+    let mut command = b.command(words);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut running = b.spawn_command(command);
+    let taken = || b.expect(["ip", "link", "show", "b0"]).contains("xdp");
+    assert!(wait_until(taken, PATIENCE), "nobody takes it");
+    thread::sleep(Duration::from_millis(300));
+    send(&a, "a0", &frames());
+    thread::sleep(Duration::from_millis(300));
+    running.signal(rustix::process::Signal::INT);
+    let ended = running.output(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let captured = format!("{} packets captured", frames().len());
+    assert!(said.contains(&captured) && said.contains("taken by AF_XDP"), "{said}");
+    assert!(wait_until(|| !taken(), PATIENCE), "it is left taken");
+}
+
+/// Two programs capture what one interface receives, and a third sends there, through a cluster.
+#[test]
+#[ignore = "needs root"]
+fn captures_and_a_sender_share_a_port_through_a_cluster() {
+    let lab = Lab::new();
+    let (a, b) = (lab.namespace("a"), lab.namespace("b"));
+    lab.veth(&a, "a0", &b, "b0");
+    let configuration = "FromPort(xdp:b0) -> ConsumerFanOut(first, second); \
+                         FromConsumer(sender, SPARE 64) -> ToPort(xdp:b0)";
+    let serve = [LINERATE, "cluster", "serve", "--quiet", "--socket", "@pcap", "-e", configuration];
+    let mut command = b.command(serve);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = b.spawn_command(command);
+    let taken = || b.expect(["ip", "link", "show", "b0"]).contains("xdp");
+    assert!(wait_until(taken, PATIENCE), "nobody takes it");
+
+    let count = frames().len().to_string();
+    let capture = |name: &str| {
+        let map = format!("x=cluster:@pcap?name={name}");
+        let tcpdump = ["tcpdump", "-n", "-t", "-XX", "-i", "x", "-c", &count];
+        let mut command =
+            b.command([&[LINERATE, "pcap", "-q", "-m", &map, "--"], &tcpdump[..]].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+        b.spawn_command(command)
+    };
+    let captures = ["first", "second"].map(capture);
+    let status = || b.expect([LINERATE, "cluster", "status", "@pcap", "--json"]);
+    let attached = || status().matches("\"attached\"").count() >= 2;
+    let _ = wait_until(attached, Duration::from_secs(5));
+    thread::sleep(Duration::from_millis(500));
+    send(&a, "a0", &frames());
+    let [first, second] = captures.map(|running| running.output(PATIENCE));
+    assert!(first.stdout.len() > 1000, "{first:?}");
+    assert_eq!(String::from_utf8(first.stdout), String::from_utf8(second.stdout));
+    let said = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(said.contains("0 packets dropped by kernel"), "{said}");
+
+    let script = "\
+import ctypes
+pcap = ctypes.CDLL('libpcap.so.0.8')
+pcap.pcap_open_live.restype = pcap.pcap_geterr.restype = ctypes.c_void_p
+error = ctypes.create_string_buffer(256)
+handle = ctypes.c_void_p(pcap.pcap_open_live(b'x', 65535, 1, 100, error))
+assert handle.value, error.value
+for number in range(100):
+    frame = bytes([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0x99, number]) + bytes(45)
+    assert pcap.pcap_sendpacket(handle, frame, 60) == 0
+pcap.pcap_close(handle)
+";
+    let before = a.counters("a0").rx_packets;
+    let words = [LINERATE, "pcap", "-q", "-m", "x=cluster:@pcap?name=sender", "--"];
+    b.expect([&words[..], &["/usr/bin/python3", "-c", script]].concat());
+    let arrived = || a.counters("a0").rx_packets >= before + 100;
+    assert!(wait_until(arrived, PATIENCE), "{}", a.counters("a0").rx_packets - before);
+    server.signal(rustix::process::Signal::INT);
+    server.wait(PATIENCE);
+}
