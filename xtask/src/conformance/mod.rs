@@ -1,5 +1,6 @@
 //! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click, and our
-//! filters beside tcpdump's, on what others captured.
+//! filters beside tcpdump's, on what others captured; and tcpdump's own suite with our library in the place
+//! of libpcap.
 //!
 //! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
 //! Expected differences are checked in as data beside the code, each with its reason.
@@ -8,13 +9,15 @@
 //! the path, so what counts as passing is Click's decision; cases that call none of our programs do
 //! not count. Public configurations are compared in simulated time with captures for devices:
 //! timing is then no excuse. Click's own `click-flatten` reads them and a small scanner replaces
-//! the devices, so that our parser is not its own judge. Filters are judged by tcpdump itself.
+//! the devices, so that our parser is not its own judge. Filters are judged by tcpdump itself, and
+//! the library by its suite.
 
 mod cases;
 mod click;
 mod filter;
 mod leftovers;
 mod public;
+mod tcpdump;
 
 use anyhow::Result;
 
@@ -33,7 +36,8 @@ pub(crate) use public::{captures, devices, text, traffic};
                                                               and on the same packets
   cargo xtask conformance filter --captures ~/captures        filters on captures of others
   cargo xtask conformance filter --captures ~/captures --all
-                                                              whatever captures there are")]
+                                                              whatever captures there are
+  cargo xtask conformance tcpdump --source ~/tcpdump-4.99.3   tcpdump's suite on our libpcap")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -45,6 +49,8 @@ enum Command {
     Click(click::Args),
     /// Try configurations of public repositories with Click and with us.
     Public(public::Args),
+    /// Run tcpdump's own suite with our library in the place of libpcap, beside the system's.
+    Tcpdump(tcpdump::Args),
     /// Choose packets of public captures by many expressions, with tcpdump and with us.
     Filter(filter::Args),
 }
@@ -54,5 +60,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Click(args) => click::run(args),
         Command::Public(args) => public::run(args),
         Command::Filter(args) => filter::run(args),
+        Command::Tcpdump(args) => tcpdump::run(args),
     }
 }

@@ -47,6 +47,11 @@ for service in linerate linerate-cluster linerate-consumer linerate-switch; do
 done
 inside getent passwd linerate-cluster
 
+# A program that is written for libpcap runs on a port.
+inside sh -euc 'linerate generate pcap:/tmp/all.pcap --quiet --count 7
+    linerate pcap --quiet -- tcpdump -n -i pcap:/tmp/all.pcap -w /tmp/some.pcap 2>/tmp/said.txt
+    grep -q "^7 packets captured" /tmp/said.txt' || fail "tcpdump does not capture from a port"
+
 # A program in C gets packets by the library, as a server of the package shares them out.
 inside sh -euc 'cd /usr/share/doc/linerate/examples/client
     cc flows.c $(pkg-config --cflags --libs linerate-client) -o /tmp/flows

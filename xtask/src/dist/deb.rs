@@ -21,6 +21,9 @@ use crate::shell;
 /// Scripts that dpkg runs.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
+/// Where our libpcap is.
+const PCAP: &str = "usr/lib/linerate/pcap";
+
 /// Where libraries belong, below the root.
 fn library_folder() -> String {
     format!("usr/lib/{}-linux-gnu", env::consts::ARCH)
@@ -35,6 +38,7 @@ pub(super) fn make(release: &Release, tree: &Tree, built: &Path) -> Result<PathB
     let root = scratch.path().join("root");
     stage(&root, tree)?;
     stage_client(&root, built)?;
+    stage_pcap(&root, built)?;
     let control = root.join("DEBIAN");
     let depends = libraries(scratch.path(), &root)?;
     write(&control.join("control"), 0o644, text(release, &root, &depends)?.as_bytes())?;
@@ -120,6 +124,17 @@ fn stage_client(root: &Path, built: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What `linerate pcap` puts in the place of libpcap, in a folder that the loader does not look into.
+fn stage_pcap(root: &Path, built: &Path) -> Result<()> {
+    let folder = root.join(PCAP);
+    write(&folder.join("libpcap.so.0.8"), 0o644, &read(&built.join("liblinerate_pcap.so"))?)?;
+    shell::run(Command::new("strip").arg("--strip-unneeded").arg(folder.join("libpcap.so.0.8")))?;
+    for name in ["libpcap.so.1", "libpcap.so"] {
+        symlink("libpcap.so.0.8", folder.join(name))?;
+    }
+    Ok(())
+}
+
 fn write(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let fail = || format!("cannot write {}", path.display());
     path.parent().map_or(Ok(()), fs::create_dir_all).with_context(fail)?;
@@ -139,6 +154,7 @@ fn libraries(scratch: &Path, root: &Path) -> Result<String> {
     command.current_dir(scratch).arg("-O");
     command.args(PROGRAMS.map(|program| root.join("usr/lib/linerate").join(program)));
     command.arg(root.join(library_folder()).join("liblinerate_client.so.0"));
+    command.arg(root.join(PCAP).join("libpcap.so.0.8"));
     let found = shell::output(&mut command)?;
     let found = found.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
     found.map(str::to_owned).context("dpkg-shlibdeps named no libraries")

@@ -152,7 +152,7 @@ fn build(triple: Option<&str>) -> Result<PathBuf> {
     match triple {
         Some(triple) => command.args(["--target", triple]),
         // Only with the C library of the machine there are shared ones.
-        None => command.args(["--package", "linerate-client-c"]),
+        None => command.args(["--package", "linerate-client-c", "--package", "linerate-pcap"]),
     };
     shell::run(&mut command)?;
     Ok(triple.map_or(target(), |triple| target().join(triple)).join("release"))

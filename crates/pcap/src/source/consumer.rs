@@ -3,11 +3,13 @@
 use std::{
     os::fd::AsFd,
     sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 use linerate_client as client;
 use linerate_memory::Frame;
-use linerate_port::{Counts, DropReason, Interest, Wake};
+use linerate_port::{Counts, DRAIN_LIMIT, DropReason, Interest, Wake};
 use smallvec::smallvec;
 
 use super::{OpenFailure, Opened, Source, Tally, Wakes};
@@ -37,10 +39,11 @@ impl Consumer {
         let events = events.map_err(|error| OpenFailure::other(error.to_string()))?;
         let arena = consumer.arena().clone();
         let mode = format!("consumer {name} of the cluster at {socket}");
+        let sent = consumer.figures().sent;
         let consumer: Shared = Arc::new(Mutex::new(consumer));
         Ok(Opened {
             source: Box::new(Consumer { consumer: Arc::clone(&consumer), events }),
-            outlet: Some(Box::new(ConsumerOutlet(consumer))),
+            outlet: Some(Box::new(ConsumerOutlet { consumer, sent })),
             arena,
             raw: false,
             stamps: true,
@@ -95,18 +98,36 @@ impl Tally for Line {
     }
 }
 
-struct ConsumerOutlet(Shared);
+struct ConsumerOutlet {
+    consumer: Shared,
+    /// What the server will have had from this place when it has all.
+    sent: u64,
+}
+
+/// How soon it is looked again whether the server has what was sent.
+const LOOK: Duration = Duration::from_micros(50);
 
 impl Outlet for ConsumerOutlet {
     fn send(&mut self, packet: &[u8], _: bool) -> Result<(), SendFailure> {
-        let mut consumer = lock(&self.0);
+        let mut consumer = lock(&self.consumer);
         if packet.len() > consumer.arena().room() {
             return Err(SendFailure::Errno(libc::EMSGSIZE));
         }
         match consumer.transmit(packet) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                self.sent += 1;
+                Ok(())
+            }
             Ok(false) => Err(SendFailure::Full),
             Err(error) => Err(SendFailure::Words(error.to_string())),
+        }
+    }
+
+    /// The server drops what it has not taken on of a program that has gone.
+    fn close(&mut self) {
+        let until = Instant::now() + DRAIN_LIMIT;
+        while lock(&self.consumer).figures().sent < self.sent && Instant::now() < until {
+            thread::sleep(LOOK);
         }
     }
 }
