@@ -65,7 +65,10 @@ fuzz_target!(|data: &[u8]| {
         // What goes on for too long is ended somewhere.
         if let Some(expected) = reference(&program, packet, length) {
             let ended = forms.program.machine_code().is_none() && given == 0;
-            assert!(given == expected || ended, "{given} and {expected}: {program:x?} on {packet:02x?}");
+            assert!(
+                given == expected || ended,
+                "{given} and {expected}: {program:x?} on {packet:02x?}"
+            );
         }
     }
 });

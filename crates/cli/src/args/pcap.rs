@@ -32,7 +32,7 @@ pub(crate) struct Pcap {
     #[arg(long, short = 'm', value_name = "NAME=PORT", value_parser = mapping)]
     pub(crate) map: Vec<String>,
 
-    /// Have other Ethernet interfaces be taken by AF_XDP (xdp:), not copied from (packet:). Refused
+    /// Have other Ethernet interfaces be taken (xdp:), not copied from (packet:). Refused
     /// where the host has addresses
     #[arg(long)]
     pub(crate) take: bool,
