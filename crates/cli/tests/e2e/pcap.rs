@@ -10,7 +10,7 @@ use linerate_testlab::{Lab, wait_until};
 
 use crate::{
     support::{LINERATE, PATIENCE, Scratch},
-    wire::{frames, send},
+    wire::{Listener, frames, send},
 };
 
 fn launch(words: &[&str]) -> Output {
@@ -82,14 +82,29 @@ fn tcpdump_captures_by_xdp_and_ends_by_a_signal() {
     assert!(wait_until(|| !taken(), PATIENCE), "it is left taken");
 }
 
-/// Two programs capture what one interface receives, through a cluster.
+/// Sends a hundred frames to everybody by libpcap, which is whatever the loader finds.
+const INJECTOR: &str = "\
+import ctypes, sys
+pcap = ctypes.CDLL('libpcap.so.0.8')
+pcap.pcap_open_live.restype = ctypes.c_void_p
+words = ctypes.create_string_buffer(256)
+device = ctypes.c_void_p(pcap.pcap_open_live(sys.argv[1].encode(), 65535, 0, 0, words))
+assert device, words.value
+for number in range(100):
+    frame = b'\\xff' * 6 + b'\\x02' + b'\\0' * 5 + b'\\x88\\xb5' + bytes([number]) * 50
+    assert pcap.pcap_sendpacket(device, frame, len(frame)) == 0
+pcap.pcap_close(device)
+";
+
+/// Two programs capture what one interface receives, through a cluster, and one sends there.
 #[test]
 #[ignore = "needs root"]
-fn two_captures_share_a_port_through_a_cluster() {
+fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     let lab = Lab::new();
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");
-    let configuration = "FromPort(xdp:b0) -> ConsumerFanOut(first, second)";
+    let configuration = "FromPort(xdp:b0) -> ConsumerFanOut(first, second);
+                         FromConsumer(sender, SPARE 64) -> ToPort(xdp:b0)";
     let serve = [LINERATE, "cluster", "serve", "--quiet", "--socket", "@pcap", "-e", configuration];
     let mut command = b.command(serve);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -111,7 +126,17 @@ fn two_captures_share_a_port_through_a_cluster() {
     let sockets = || b.expect(["cat", "/proc/net/unix"]).matches("@pcap").count();
     assert!(wait_until(|| sockets() >= 3, PATIENCE), "they do not attach");
     thread::sleep(Duration::from_millis(500));
+    let listener = Listener::start(&a, "a0");
+    let map = "x=cluster:@pcap?name=sender";
+    let injector = [LINERATE, "pcap", "-q", "-m", map, "--", "python3", "-c", INJECTOR, "x"];
+    let injector = b.spawn_command(b.command(injector));
     send(&a, "a0", &frames());
+    let ended = injector.output(PATIENCE);
+    assert!(ended.status.success(), "{ended:?}");
+    let injected = |frame: &&Vec<u8>| frame[12..14] == [0x88, 0xb5];
+    let arrived = listener.frames_until(|all| all.iter().filter(injected).count() >= 100);
+    let numbers = arrived.iter().filter(injected).map(|frame| usize::from(frame[14]));
+    assert!(numbers.eq(0..100), "{arrived:02x?}");
     let [first, second] = captures.map(|running| running.output(PATIENCE));
     assert!(first.stdout.len() > 1000, "{first:?}");
     assert_eq!(String::from_utf8(first.stdout), String::from_utf8(second.stdout));
