@@ -2,7 +2,9 @@
 //!
 //! A packet that is sent outside of a callback is on its way when the call returns. What a callback of
 //! `pcap_dispatch` or `pcap_loop` sends, by whatever handle, goes in bursts: when there are
-//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns.
+//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns. Where there is no
+//! place, that call waits for some, unless its handle does not wait or its loop is broken: the rest goes
+//! with the next call, or when the handle that sends is closed.
 
 mod boundary;
 mod port;
@@ -60,17 +62,24 @@ impl Sender {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a packet. Where there is no place it waits for some, unless it is not to.
-    pub(crate) fn send(&self, packet: &[u8], nonblocking: bool) -> Result<(), SendFailure> {
+    /// Sends a packet. Where there is no place it waits for some, as long as it may: by `ends` it is told
+    /// what to say when it may not.
+    pub(crate) fn send(
+        &self,
+        packet: &[u8],
+        ends: impl Fn() -> Option<i32>,
+    ) -> Result<(), SendFailure> {
         let hold = boundary::is_inside();
         let mut outlet = self.lock();
         loop {
             match outlet.send(packet, hold) {
-                Err(SendFailure::Full) if !nonblocking => {
-                    outlet.flush();
-                    outlet.wait();
-                }
-                Err(SendFailure::Full) => return Err(SendFailure::Errno(libc::EAGAIN)),
+                Err(SendFailure::Full) => match ends() {
+                    Some(number) => return Err(SendFailure::Errno(number)),
+                    None => {
+                        outlet.flush();
+                        outlet.wait();
+                    }
+                },
                 Err(failure) => return Err(failure),
                 Ok(()) => break,
             }
@@ -82,11 +91,23 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends what is held back; waits for place, for whoever gave it was told that it was sent.
-    fn flush(&self) {
+    /// Sends what is held back; waits for place, for whoever gave it was told that it was sent, but not
+    /// when it `ends`: whether all is on its way.
+    fn flush(&self, ends: impl Fn() -> bool) -> bool {
         let mut outlet = self.lock();
         while outlet.flush() > 0 {
+            if ends() {
+                return false;
+            }
             outlet.wait();
+        }
+        true
+    }
+
+    /// Sends what there is place for now, if nobody is sending.
+    fn flush_some(&self) {
+        if let Ok(mut outlet) = self.0.try_lock() {
+            outlet.flush();
         }
     }
 

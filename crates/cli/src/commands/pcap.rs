@@ -32,12 +32,15 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
         Some(library) => folder_of(library)?,
         None => folder()?,
     };
-    let variables = variables(args, &folder);
+    let variables = variables(args, &folder)?;
     if args.print {
-        let lines = variables.iter().map(|(name, value)| {
+        let lines = variables.iter().map(|(name, value)| match value {
             // In quotes, as a shell reads them.
-            let value = value.to_string_lossy().replace('\'', "'\\''");
-            format!("export {name}='{value}'\n")
+            Some(value) => {
+                let value = value.to_string_lossy().replace('\'', "'\\''");
+                format!("export {name}='{value}'\n")
+            }
+            None => format!("unset {name}\n"),
         });
         return Ok(output::data(&lines.collect::<String>())?);
     }
@@ -57,36 +60,42 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
     if !args.quiet {
         Output::new(false).line(effect(args));
     }
-    let error = Command::new(program).args(rest).envs(variables).exec();
+    let mut command = Command::new(program);
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let error = command.args(rest).exec();
     Err(error).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// What the program is started with.
-fn variables(args: &Pcap, folder: &Path) -> Vec<(&'static str, OsString)> {
+/// What the program is started with, and without: what somebody has set before is not meant for it.
+fn variables(args: &Pcap, folder: &Path) -> Result<Vec<(&'static str, Option<OsString>)>> {
     let mut path = OsString::from(folder);
     if let Some(before) = env::var_os(PATH).filter(|before| !before.is_empty()) {
         path.push(":");
         path.push(before);
     }
-    let mut variables = vec![(PATH, path)];
-    if !args.map.is_empty() {
-        variables.push((names::MAP, args.map.join(",").into()));
-    }
+    let map = Some(args.map.join(",")).filter(|map| !map.is_empty());
     let plain = match (args.take, args.disconnect) {
         (true, true) => Some("xdp:?disconnect=on"),
         (true, false) => Some("xdp:"),
         (false, _) => Some("packet:").filter(|_| !args.only_mapped),
     };
-    if let Some(plain) = plain {
-        variables.push((names::PLAIN, plain.into()));
-    }
+    let mut variables = vec![
+        (PATH, Some(path)),
+        (names::MAP, map.map(OsString::from)),
+        (names::PLAIN, plain.map(OsString::from)),
+        (names::SAY, (!args.quiet).then(|| "1".into())),
+    ];
     if let Some(library) = &args.system {
-        variables.push((system::VARIABLE, library.into()));
+        let file = fs::canonicalize(library)
+            .with_context(|| format!("there is no {}", library.display()))?;
+        variables.push((system::VARIABLE, Some(file.into())));
     }
-    if !args.quiet {
-        variables.push((names::SAY, "1".into()));
-    }
-    variables
+    Ok(variables)
 }
 
 /// What becomes of the packets of interfaces that are named as they are.

@@ -36,9 +36,12 @@ fn a_program_gets_the_variables_that_are_printed() {
     let printed = String::from_utf8(printed.stdout).unwrap();
     assert!(printed.contains("export LINERATE_PCAP_MAP='wan=ring:x?slots=8'\n"), "{printed}");
     assert!(printed.contains("export LINERATE_PCAP_PLAIN='xdp:'\n"), "{printed}");
+    // What is there of before is not meant for the program.
+    let before = [("LINERATE_PCAP_SAY", "1"), ("LINERATE_PCAP_MAP", "lan=null:")];
     let script = format!("{printed} env");
-    let by_shell = Command::new("sh").args(["-c", &script]).output().unwrap();
-    let by_us = launch(&[&options[..], &["--", "env"]].concat());
+    let by_shell = Command::new("sh").args(["-c", &script]).envs(before).output().unwrap();
+    let words = [&["pcap"], &options[..], &["--", "env"]].concat();
+    let by_us = Command::new(LINERATE).args(words).envs(before).output().unwrap();
     let ours = |output: Output| {
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines: Vec<String> = text
@@ -52,6 +55,9 @@ fn a_program_gets_the_variables_that_are_printed() {
     let variables = ours(by_us);
     assert_eq!(variables.len(), 3, "{variables:?}");
     assert_eq!(variables, ours(by_shell));
+    let missing = launch(&["--system", "/nonesuch.so", "--print"]);
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(!missing.status.success() && said.contains("there is no /nonesuch.so"), "{said}");
     let wrong = launch(&["--map", "wan", "--print"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("NAME=PORT"), "{wrong:?}");
 }

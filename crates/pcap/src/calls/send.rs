@@ -16,7 +16,11 @@ fn send(handle: &Handle, packet: &[u8]) -> Result<c_int, c_int> {
         handle.error.set("Writing packets is not supported on this device");
         return Err(ERROR);
     };
-    match sender.send(packet, handle.is_nonblocking()) {
+    let ends = || {
+        let broken = handle.interrupt.is_wanted().then_some(libc::EINTR);
+        handle.is_nonblocking().then_some(libc::EAGAIN).or(broken)
+    };
+    match sender.send(packet, ends) {
         Ok(()) => Ok(packet.len() as c_int),
         Err(SendFailure::Words(words)) => {
             handle.error.set(&format!("send: {words}"));

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     abi::{DLT_EN10MB, DLT_RAW, ERROR, ERROR_NOT_ACTIVATED, ERROR_RFMON_NOTSUP, Pcap, Statistics},
+    alone,
     handle::{Capture, Handle},
     names, source, system,
 };
@@ -19,7 +20,9 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     // SAFETY: one thread calls, and the reference ends here.
     let settings = unsafe { handle.settings() }.clone();
     if settings.monitor {
-        handle.error.set("");
+        // SAFETY: a constant, which ends.
+        let words = unsafe { CStr::from_ptr(alone::status_text(ERROR_RFMON_NOTSUP)) };
+        handle.error.set(&words.to_string_lossy());
         return ERROR_RFMON_NOTSUP;
     }
     let opened = match source::open(&handle.target, settings.wishes()) {

@@ -14,7 +14,7 @@ use std::{
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 
-use super::{Handle, Settings, selectable::Selectable};
+use super::{Handle, Interrupt, Settings, selectable::Selectable};
 use crate::{
     abi::{DIRECTION_BOTH, DIRECTION_OUT, PacketHeader, Statistics, TSTAMP_NANO},
     bpf::Program,
@@ -131,14 +131,15 @@ impl Capture {
         }
         let selectable = self.selectable.insert(Selectable::new(handle.interrupt.event())?);
         let fd = selectable.fd();
-        self.arm();
+        self.arm(&handle.interrupt);
         Ok(fd)
     }
 
     /// How soon a program that waits by itself has to look all the same: `None` when the descriptor
     /// tells.
-    fn arm(&mut self) {
+    fn arm(&mut self, interrupt: &Interrupt) {
         let Some(selectable) = &mut self.selectable else { return };
+        interrupt.settle();
         if self.next < self.frame.len() {
             return selectable.set();
         }
@@ -169,12 +170,12 @@ impl Capture {
         limit: Option<usize>,
         mut each: impl FnMut(&PacketHeader, *const u8),
     ) -> Outcome {
-        let boundary = Boundary::begin((&raw const limit).addr());
+        let boundary = Boundary::begin((&raw const limit).addr(), handle);
         // SAFETY: as the caller says.
         let outcome = unsafe { Capture::read_within(this, handle, limit, &mut each) };
         drop(boundary);
         // SAFETY: no callback is running any more.
-        unsafe { (*this).arm() };
+        unsafe { (*this).arm(&handle.interrupt) };
         outcome
     }
 
@@ -207,22 +208,16 @@ impl Capture {
             }
             // SAFETY: no callback is running.
             let capture = unsafe { &mut *this };
-            flush_held();
+            flush_held(handle);
             match capture.fill() {
                 Ok(0) => {}
-                Ok(_) if given > 0 || bursts == 0 => {
-                    bursts += 1;
-                    continue;
-                }
-                // Nothing of the last burst was wanted.
                 Ok(_) => {
                     bursts += 1;
-                    if handle.is_nonblocking() {
-                        if bursts > ALL / BURST {
-                            return Outcome::Packets(0);
-                        }
-                    } else if capture.is_late(&mut until) {
-                        return Outcome::Packets(0);
+                    // Packets that are not wanted do not end a call, nor do they keep one from its end.
+                    let waits = !handle.is_nonblocking();
+                    let is_enough = bursts > ALL / BURST && (given > 0 || !waits);
+                    if is_enough || waits && bursts > 1 && capture.is_late(&mut until) {
+                        return Outcome::Packets(given);
                     }
                     continue;
                 }
@@ -237,7 +232,8 @@ impl Capture {
             if capture.source.ended() {
                 return Outcome::Ended;
             }
-            if handle.is_nonblocking() {
+            // A time-out below zero is none, as libpcap hands it to poll(2).
+            if handle.is_nonblocking() || capture.settings.timeout < 0 {
                 return Outcome::Packets(0);
             }
             match capture.wait(handle, &mut until) {
@@ -328,6 +324,7 @@ impl Capture {
         if left.is_zero() {
             return Ok(false);
         }
+        handle.interrupt.settle();
         self.busy.store(true, Ordering::Relaxed);
         if now.saturating_duration_since(self.refreshed) >= REFRESH {
             self.source.refresh();

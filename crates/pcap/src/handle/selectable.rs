@@ -63,6 +63,9 @@ impl Selectable {
         let mut at_once = false;
         let mut due: Option<Instant> = None;
         for (queue, wake) in wakes.iter().enumerate() {
+            if !matches!(wake, Wake::Fd(..)) {
+                self.leave(queue);
+            }
             match wake {
                 Wake::Now | Wake::Never => at_once = true,
                 Wake::At(time) => due = Some(due.map_or(*time, |due| due.min(*time))),
@@ -85,14 +88,26 @@ impl Selectable {
         if self.watched[queue] == Some(fd.as_raw_fd()) {
             return Ok(());
         }
-        // One that a port has given up it has closed, or will not set any more.
-        self.watched[queue] = None;
+        self.leave(queue);
         self.add(fd).or_else(|error| match error.raw_os_error() {
             Some(libc::EEXIST) => Ok(()),
             _ => Err(error),
         })?;
         self.watched[queue] = Some(fd.as_raw_fd());
         Ok(())
+    }
+
+    /// Watches no longer what a port was to be waited for by: that may be set all the same.
+    fn leave(&mut self, queue: usize) {
+        let Some(fd) = self.watched[queue].take() else { return };
+        if self.watched.contains(&Some(fd)) {
+            return;
+        }
+        // By its number: the port may have closed it, which the kernel says and does no harm.
+        // SAFETY: of this call the kernel reads three numbers, and no event.
+        unsafe {
+            libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut());
+        }
     }
 
     fn set_timer(&self, due: Option<Instant>) {

@@ -2,7 +2,10 @@
 
 use std::{
     os::fd::AsFd,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -76,7 +79,8 @@ impl Source for Consumer {
     }
 
     fn tally(&self) -> Arc<dyn Tally> {
-        Arc::new(Line(Arc::clone(&self.consumer)))
+        let (packets, lost) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Line { consumer: Arc::clone(&self.consumer), packets, lost })
     }
 
     fn close(&mut self, frame: &mut Frame) {
@@ -84,16 +88,24 @@ impl Source for Consumer {
     }
 }
 
-/// The server's figures of this consumer.
-struct Line(Shared);
+/// The server's figures of this consumer, and the last that were read.
+struct Line {
+    consumer: Shared,
+    packets: AtomicU64,
+    lost: AtomicU64,
+}
 
 impl Tally for Line {
     fn read(&self) -> Counts {
         // Whoever interrupts the one who has the lock, in a signal's handler, must not wait for it.
-        let Ok(consumer) = self.0.try_lock() else { return Counts::default() };
-        let figures = consumer.figures();
-        let mut counts = Counts { packets: figures.packets, ..Counts::default() };
-        counts.drops[DropReason::Overrun as usize] = figures.lost_full;
+        if let Ok(consumer) = self.consumer.try_lock() {
+            let figures = consumer.figures();
+            self.packets.store(figures.packets, Ordering::Relaxed);
+            self.lost.store(figures.lost_full, Ordering::Relaxed);
+        }
+        let packets = self.packets.load(Ordering::Relaxed);
+        let mut counts = Counts { packets, ..Counts::default() };
+        counts.drops[DropReason::Overrun as usize] = self.lost.load(Ordering::Relaxed);
         counts
     }
 }

@@ -139,6 +139,34 @@ fn a_timeout_comes_although_there_are_packets_that_are_not_wanted() {
     });
 }
 
+/// Nor do they when one was wanted, and more are asked for.
+#[test]
+fn a_timeout_comes_behind_the_first_packet_that_is_wanted() {
+    let (a, b) = pair(30);
+    b.set_filter("udp dst port 9");
+    a.send(2, 1);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                a.set_nonblocking(true);
+                a.inject(&frame(1));
+            }
+        });
+        let (status, packets) = b.dispatch(1000);
+        done.store(true, Ordering::Relaxed);
+        assert_eq!((status, numbers(&packets)), (1, vec![2]));
+    });
+}
+
+#[test]
+fn a_negative_timeout_does_not_wait() {
+    let (a, b) = pair(-1);
+    assert_eq!((b.dispatch(-1).0, b.next_ex().0), (0, 0));
+    a.send(4, 1);
+    assert_eq!(numbers(&b.dispatch(-1).1), [4]);
+}
+
 #[test]
 fn without_a_timeout_dispatch_waits_for_a_packet() {
     let (a, b) = pair(0);
@@ -375,14 +403,16 @@ fn a_filter_of_another_handle_can_be_set_and_a_wrong_one_cannot() {
     assert_eq!(numbers(&b.dispatch(-1).1), [3]);
 }
 
+/// Sends a packet by another handle.
+extern "C" fn forward(user: *mut u8, header: *const PacketHeader, bytes: *const u8) {
+    // SAFETY: the other handle is given as `user`.
+    let sent = unsafe { pcap_inject(user.cast(), bytes.cast(), (*header).captured as usize) };
+    assert_eq!(sent, 60);
+}
+
 /// What was sent in callbacks is on its way when the call returns.
 #[test]
 fn a_bridge_of_two_rings_passes_everything_on() {
-    extern "C" fn pass_on(user: *mut u8, header: *const PacketHeader, bytes: *const u8) {
-        // SAFETY: the other handle is given as `user`.
-        let sent = unsafe { pcap_inject(user.cast(), bytes.cast(), (*header).captured as usize) };
-        assert_eq!(sent, 60);
-    }
     for batch in [1, 3, 50, 500] {
         let ((a, b), (c, d)) = (pair(0), pair(0));
         for _ in 0..5 {
@@ -391,7 +421,7 @@ fn a_bridge_of_two_rings_passes_everything_on() {
         let mut passed = 0;
         while passed < 500 {
             // SAFETY: the callback takes a handle.
-            let status = unsafe { pcap_dispatch(b.0, batch, Some(pass_on), c.0.cast()) };
+            let status = unsafe { pcap_dispatch(b.0, batch, Some(forward), c.0.cast()) };
             assert!(status > 0 && status <= batch, "{status}");
             passed += status;
             assert_eq!(d.dispatch(-1).0, status, "all that the call has sent is there");
@@ -576,4 +606,62 @@ fn the_end_of_a_file_ends_the_loop() {
     // SAFETY: a string, and a buffer of that size.
     let theirs = Handle(unsafe { pcap_open_offline(name.as_ptr(), errbuf.as_mut_ptr()) });
     assert_eq!(theirs.dispatch(-1).1, packets);
+}
+
+/// What a callback sends finds no place, and nobody makes some: who does not wait, or is told to break off,
+/// comes back, and nothing is lost or twice.
+#[test]
+fn a_bridge_into_a_full_ring_can_be_left() {
+    for is_broken in [false, true] {
+        let (a, b) = pair(0);
+        let name = format!("{}?slots=64", ring());
+        let (c, d) = (Handle::open(&name, 0), Handle::open(&name, 0));
+        c.set_nonblocking(true);
+        let full = (0..).take_while(|_| c.inject(&frame(1)) == 60).count();
+        c.set_nonblocking(false);
+        d.set_nonblocking(true);
+        a.send(0, 10);
+        b.set_nonblocking(!is_broken);
+        // SAFETY: the callback takes a handle.
+        let dispatch = || unsafe { pcap_dispatch(b.0, -1, Some(forward), c.0.cast()) };
+        thread::scope(|scope| {
+            if is_broken {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(50));
+                    b.break_loop();
+                });
+            }
+            let status = dispatch();
+            assert!(status == 10 || is_broken && status == ERROR_BREAK, "{status}");
+        });
+        // It goes when there is place, with the next call that reads.
+        let arrived = [d.dispatch(-1).1, d.dispatch(-1).1].concat();
+        let expected = std::iter::repeat_n(1, full).chain(0..10);
+        assert_eq!(numbers(&arrived), expected.collect::<Vec<u8>>());
+    }
+}
+
+/// Handlers that exit(3) calls come behind a thread's variables.
+#[test]
+fn a_handle_may_be_used_and_closed_when_a_thread_ends() {
+    struct Late(Handle, Handle);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            self.0.send(3, 2);
+            self.1.set_nonblocking(true);
+            assert_eq!(self.1.dispatch(-1).0, 2);
+        }
+    }
+    thread_local! {
+        static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) };
+    }
+    let ended = thread::spawn(|| {
+        // Before ours has any of its own, which go first therefore.
+        LATE.with_borrow_mut(|late| assert!(late.is_none()));
+        let (a, b) = pair(0);
+        a.send(1, 2);
+        assert_eq!(b.dispatch(2).0, 2);
+        LATE.set(Some(Late(a, b)));
+    });
+    ended.join().unwrap();
 }
