@@ -7,7 +7,8 @@ use crate::handle::Handle;
 
 thread_local! {
     /// Where on the stack the outermost call is that makes callbacks on this thread: 0 when there is
-    /// none. A callback that leaves by longjmp(3) leaves it behind, and then later calls are above it.
+    /// none. A callback that leaves by longjmp(3) leaves it behind: who then sends from further down the
+    /// stack has packets held back until the next call that reads.
     static OUTERMOST: Cell<usize> = const { Cell::new(0) };
     /// Who holds packets back. A program may call us when its thread has no such variables any more, by
     /// handlers that exit(3) calls last: nothing is held back then.

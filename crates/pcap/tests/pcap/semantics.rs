@@ -429,7 +429,7 @@ fn a_bridge_of_two_rings_passes_everything_on() {
     }
 }
 
-/// A callback that jumps out of the call, as some programs do, does not have later packets held back.
+/// Behind a call that made callbacks nothing is held back any more.
 #[test]
 fn sending_outside_of_callbacks_is_at_once() {
     let (a, b) = pair(10);
