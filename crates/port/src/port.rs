@@ -42,6 +42,21 @@ pub trait Receive: Send {
     /// system call or so: call it about once a second.
     fn refresh(&mut self) {}
 
+    /// Has the kernel leave out what a program of classic BPF does not want, from now on and in the
+    /// place of the one before; `None` is for all packets. Returns whether it does so, which costs
+    /// a system call.
+    ///
+    /// It is a help, and not a decision: packets that came before are still received, and so is what
+    /// the kernel has in another form than it is received in (a VLAN tag it took out). Where a
+    /// program could decide otherwise on that form (`packet:` may have merged packets, and
+    /// unfinished checksums) it is not taken, and all packets are received. So whoever asks decides
+    /// on what comes all the same. What is left out is counted nowhere. Ports of other drivers
+    /// than `packet:`, and those that were opened with a filter of their own, take none.
+    fn leave_out(&mut self, unwanted_by: Option<&[linerate_filter::Instruction]>) -> bool {
+        let _ = unwanted_by;
+        false
+    }
+
     /// Gives buffers that wait for packets back, as far as the port can, when
     /// it is closed in order. The kernel gives up the others with the port.
     fn close(&mut self, pool: &mut PoolCache) {

@@ -61,7 +61,7 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
     match Program::new(instructions) {
         Ok(checked) => {
             // SAFETY: no reference into it is used meanwhile.
-            unsafe { (*capture).set_filter(checked) };
+            unsafe { (*capture).set_filter(checked, instructions) };
             0
         }
         // For the kernel it is one, so libpcap has no words for it.

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use linerate_filter::Instruction;
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 
@@ -102,8 +103,12 @@ impl Capture {
         &self.settings
     }
 
-    pub(crate) fn set_filter(&mut self, program: Program) {
+    /// Sets a filter, in both of its forms.
+    pub(crate) fn set_filter(&mut self, program: Program, instructions: &[Instruction]) {
         self.filter = Some(program);
+        self.busy.store(true, Ordering::Relaxed);
+        self.source.leave_out(instructions);
+        self.busy.store(false, Ordering::Relaxed);
     }
 
     /// Bytes of packets there is room for.

@@ -10,6 +10,7 @@ mod port;
 
 use std::{io, sync::Arc, time::Duration};
 
+use linerate_filter::Instruction;
 use linerate_memory::{Arena, Frame};
 use linerate_port::{Counts, Wake};
 use smallvec::SmallVec;
@@ -55,6 +56,12 @@ pub(crate) trait Source: Send {
     /// Whether no packet will ever come again.
     fn ended(&self) -> bool {
         false
+    }
+
+    /// Has left out what a filter does not want, where that can be done before packets come here: what
+    /// comes is filtered all the same.
+    fn leave_out(&mut self, unwanted_by: &[Instruction]) {
+        let _ = unwanted_by;
     }
 
     /// Brings up to date what only the kernel knows. A system call or so.

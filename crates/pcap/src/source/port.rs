@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use linerate_filter::Instruction;
 use linerate_memory::{Frame, PoolCache};
 use linerate_port::{Counters, Counts, PortError, PortFault, PortUri, Receive};
 
@@ -99,6 +100,12 @@ impl Source for PortSource {
 
     fn ended(&self) -> bool {
         self.receives.iter().all(|receive| receive.ended())
+    }
+
+    fn leave_out(&mut self, unwanted_by: &[Instruction]) {
+        for receive in &mut self.receives {
+            receive.leave_out(Some(unwanted_by));
+        }
     }
 
     fn refresh(&mut self) {

@@ -30,6 +30,7 @@
 //! for a ring of version 2 and 2147 for one of version 3, all the way into the
 //! receiver's ring (best of five, 2 virtual cores, Linux 6.18).
 
+mod alike;
 mod program;
 mod receive;
 mod ring;
@@ -148,7 +149,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
 
     let mut opened = Vec::with_capacity(queues);
     let program = program::build(outbound, context.filter.as_deref(), mtu + FRAMING);
-    let outbound = outbound != Outbound::No;
+    let (direction, outbound) = (outbound, outbound != Outbound::No);
     let mut fanout = Fanout::new(queues, outbound);
     let promiscuous = (promiscuous && context.direction.receives())
         .then(|| Promiscuous::enable(&link).map(Arc::new))
@@ -168,6 +169,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
                 ring,
                 promiscuous.clone(),
                 Wanted { time, types: context.types, outbound },
+                (context.filter.is_none()).then_some(direction),
             ))
         };
         let receive = context.direction.receives().then(receive).transpose()?;

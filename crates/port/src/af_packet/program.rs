@@ -5,7 +5,10 @@
 
 use std::str::FromStr;
 
-use linerate_filter::{Filter, Instruction, code::VLAN_TAG_PRESENT};
+use linerate_filter::{
+    Filter, Instruction,
+    code::{self, VLAN_TAG_PRESENT},
+};
 
 use crate::options::truth;
 
@@ -45,25 +48,55 @@ pub(super) fn build(
     filter: Option<&Filter>,
     longest: usize,
 ) -> Vec<libc::sock_filter> {
-    let mut program = Vec::new();
-    if outbound == Outbound::Only {
-        program.push(Instruction::load_ancillary(PACKET_TYPE));
-        program.push(Instruction::skip(libc::PACKET_OUTGOING.into(), 1, 0));
-        program.push(Instruction::give(0));
-    }
+    let mut program = directed(outbound);
     if let Some((filter, wanted)) = filter.and_then(|filter| Some((filter, filter.program()?))) {
         if filter.calculates() {
             program.push(Instruction::load_length());
             program.push(Instruction::skip_above(longest as u32, 0, 1));
             program.push(Instruction::give(u32::MAX));
         }
-        program.push(Instruction::load_ancillary(VLAN_TAG_PRESENT));
-        program.push(Instruction::skip(0, 1, 0));
-        program.push(Instruction::give(u32::MAX));
+        pass_tagged(&mut program);
         program.extend(wanted);
     } else if !program.is_empty() {
         program.push(Instruction::give(u32::MAX));
     }
+    native(program)
+}
+
+/// The same with a program that decides alike here and there (see [`alike`](super::alike)). What it
+/// wants is received as a whole.
+pub(super) fn narrowed(outbound: Outbound, wanted: &[Instruction]) -> Vec<libc::sock_filter> {
+    let mut program = directed(outbound);
+    pass_tagged(&mut program);
+    program.extend(wanted.iter().map(|instruction| match instruction.code {
+        code::RETURN if instruction.k > 0 => Instruction::give(u32::MAX),
+        _ => *instruction,
+    }));
+    native(program)
+}
+
+/// The beginning of a program, which takes packets of only one direction.
+fn directed(outbound: Outbound) -> Vec<Instruction> {
+    if outbound != Outbound::Only {
+        return Vec::new();
+    }
+    vec![
+        Instruction::load_ancillary(PACKET_TYPE),
+        Instruction::skip(libc::PACKET_OUTGOING.into(), 1, 0),
+        Instruction::give(0),
+    ]
+}
+
+/// Packets whose tag was taken out go on without being decided on.
+fn pass_tagged(program: &mut Vec<Instruction>) {
+    program.extend([
+        Instruction::load_ancillary(VLAN_TAG_PRESENT),
+        Instruction::skip(0, 1, 0),
+        Instruction::give(u32::MAX),
+    ]);
+}
+
+fn native(program: Vec<Instruction>) -> Vec<libc::sock_filter> {
     let native = |Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k };
     program.into_iter().map(native).collect()
 }

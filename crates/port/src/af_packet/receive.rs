@@ -5,7 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use linerate_host::{interface::Promiscuous, socket::get_option};
+use linerate_filter::Instruction;
+use linerate_host::{
+    interface::Promiscuous,
+    socket::{get_option, set_filter},
+};
 use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot};
 use rustix::{
     io::{Errno, IoSliceMut},
@@ -13,6 +17,8 @@ use rustix::{
 };
 
 use super::{
+    alike::decides_alike,
+    program::{self, Outbound},
     ring::Ring,
     socket,
     tpacket::{self, Received},
@@ -39,6 +45,9 @@ pub(super) struct PacketReceive {
     bounced: Bounced,
     counters: Arc<Counters>,
     wanted: Wanted,
+    /// What the socket takes besides what a program wants that is set later; `None` when it has a
+    /// filter that stays.
+    narrows: Option<Outbound>,
     /// Someone is going to sleep on the socket, or did. An error at the socket
     /// ends every sleep at once until it is asked for.
     slept: bool,
@@ -125,6 +134,7 @@ impl PacketReceive {
         ring: Ring,
         promiscuous: Option<Arc<Promiscuous>>,
         wanted: Wanted,
+        narrows: Option<Outbound>,
     ) -> PacketReceive {
         PacketReceive {
             uri: uri.clone(),
@@ -139,6 +149,7 @@ impl PacketReceive {
             },
             counters: Counters::shared(),
             wanted,
+            narrows,
             slept: false,
             down: false,
             gone: false,
@@ -346,6 +357,19 @@ impl Receive for PacketReceive {
             return Err(PortFault::Gone { port: self.uri.to_string() }.into());
         }
         Ok(0)
+    }
+
+    fn leave_out(&mut self, unwanted_by: Option<&[Instruction]>) -> bool {
+        let Some(outbound) = self.narrows else { return false };
+        let alike = unwanted_by.filter(|program| decides_alike(program));
+        if alike.is_some_and(|wanted| {
+            set_filter(&self.socket, &program::narrowed(outbound, wanted)).is_ok()
+        }) {
+            return true;
+        }
+        // That there was none is no failure.
+        let _ = set_filter(&self.socket, &program::build(outbound, None, 0));
+        false
     }
 
     fn counters(&self) -> &Arc<Counters> {

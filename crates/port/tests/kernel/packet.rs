@@ -1,10 +1,13 @@
 //! `packet:` ports against the kernel: frames as they were, hosts that talk
 //! through us with their offloads on, and interfaces that go away.
 
+use std::sync::Arc;
+
 use crate::support::{
     Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
     send, sides,
 };
+use linerate_filter::{Filter, Names};
 use linerate_memory::{ArenaOptions, Frame};
 use linerate_port::{DropReason, OpenError, PortFault};
 use linerate_testlab::{Lab, Namespace, wait_until};
@@ -358,4 +361,47 @@ fn what_cannot_be_opened_says_what_to_do() {
     });
     assert!(matches!(error, OpenError::Permission { .. }), "{error}");
     assert!(error.to_string().contains("cap_net_raw"), "{error}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_kernel_leaves_out_what_a_program_does_not_want() {
+    let lab = Lab::new();
+    let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+    lab.veth(&left, "l0", &right, "r0");
+    left.expect(["ethtool", "-K", "l0", "txvlan", "on"]);
+    let arena = arena();
+    let mut pool = arena.cache(64);
+    let (_, mut transmit) = sides(open(&left, &arena, "packet:l0"));
+    let (mut from, _) = sides(open(&right, &arena, "packet:r0"));
+    let udp = |port: u8, seed| {
+        let header = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0];
+        let rest = [10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, port, 0, 26, 0, 0];
+        frame(60, &[&header[..], &rest].concat(), seed)
+    };
+    let tagged = frame(64, &[0x81, 0x00, 0x00, 0x05, 0x88, 0xb5], 2);
+    let frames = [udp(80, 1), tagged.clone(), udp(53, 3), frame(60, &[8, 6], 4), udp(53, 5)];
+    let [http, _, one, _, other] = frames.clone();
+    let program = |text: &str| Filter::new(text, Names::NONE).unwrap().program().unwrap();
+    let mut crosses = |wanted: Option<&str>, expected: &[Vec<u8>]| {
+        let taken = from.leave_out(wanted.map(program).as_deref());
+        send(&mut pool, &mut *transmit, &frames);
+        assert_eq!(receive(&mut pool, &mut *from, expected.len()), expected, "{wanted:?}");
+        taken
+    };
+    // The kernel has the tag beside the packet.
+    assert!(crosses(Some("udp port 53"), &[tagged.clone(), one.clone(), other.clone()]));
+    assert!(crosses(Some("udp port 80"), &[http, tagged.clone()]));
+    // Merged packets have another length.
+    assert!(!crosses(Some("less 60 and udp port 53"), &frames));
+    assert!(crosses(Some("udp port 53"), &[tagged, one, other]));
+    assert!(!crosses(None, &frames));
+    assert_eq!(from.counters().read().packets, 18);
+    // One that has a filter of its own keeps it.
+    let filter = Some(Arc::new(Filter::new("arp", Names::NONE).unwrap()));
+    let context = linerate_port::Context { filter, ..linerate_port::Context::new(arena.clone()) };
+    let port = right.enter(|| linerate_port::open(&"packet:r0".parse().unwrap(), &context));
+    let (mut filtered, _) = sides(port.unwrap());
+    assert!(!filtered.leave_out(Some(&program("udp port 53"))));
+    assert_eq!(arena.accounting().held, 0);
 }
