@@ -119,6 +119,12 @@ impl Consumer {
         self.access
     }
 
+    /// How many empty buffers the server lets it have for packets of its own: none where it may only
+    /// read, or what it sends is for nobody.
+    pub fn spare(&self) -> usize {
+        self.spare
+    }
+
     /// Whether the server asks this program what is to become of packets, see [`Consumer::answer`].
     pub fn is_asked(&self) -> bool {
         self.asked

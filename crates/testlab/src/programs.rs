@@ -60,6 +60,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "arping", package: "arping", purpose: "a program on libpcap" },
     Program { name: "arp-scan", package: "arp-scan", purpose: "a program on libpcap" },
     Program { name: "p0f", package: "p0f", purpose: "a program on libpcap" },
+    Program { name: "libdaq.so.2", package: "libdaq2", purpose: "Snort's library on libpcap" },
     Program { name: "readelf", package: "binutils", purpose: "what a library exports" },
     Program { name: "dask-worker", package: "python3-distributed", purpose: "sweeps on a cluster" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },
@@ -79,9 +80,16 @@ impl Program {
             "python3-scapy" => python(&["scapy"]),
             "python3-numpy" => python(&["numpy"]),
             "python3-venv" => python(PYTHON_WITH_NUMPY),
+            "libdaq2" => library(self.name),
             _ => find(self.name),
         }
     }
+}
+
+/// A library, where Debian has them.
+fn library(name: &str) -> Option<PathBuf> {
+    let folder = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
+    Some(Path::new(&folder).join(name)).filter(|path| path.exists())
 }
 
 /// Modules of a Python that has NumPy and makes environments.

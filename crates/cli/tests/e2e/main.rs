@@ -27,6 +27,7 @@ mod memif;
 mod nat;
 mod nat64;
 mod pcap;
+mod pcap_programs;
 mod router;
 mod router6;
 mod services;

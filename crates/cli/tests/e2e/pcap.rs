@@ -102,6 +102,18 @@ for number in range(100):
 pcap.pcap_close(device)
 ";
 
+/// Tries to send, and says what libpcap says.
+const MUTE: &str = "\
+import ctypes, sys
+pcap = ctypes.CDLL('libpcap.so.0.8')
+pcap.pcap_open_live.restype = ctypes.c_void_p
+pcap.pcap_geterr.restype = ctypes.c_char_p
+words = ctypes.create_string_buffer(256)
+device = ctypes.c_void_p(pcap.pcap_open_live(sys.argv[1].encode(), 65535, 0, 0, words))
+assert device, words.value
+print(pcap.pcap_sendpacket(device, b'x' * 60, 60), pcap.pcap_geterr(device).decode())
+";
+
 /// Two programs capture what one interface receives, through a cluster, and one sends there.
 #[test]
 #[ignore = "needs root"]
@@ -148,6 +160,11 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     assert_eq!(String::from_utf8(first.stdout), String::from_utf8(second.stdout));
     let said = String::from_utf8_lossy(&first.stderr).into_owned();
     assert!(said.contains("0 packets dropped by kernel"), "{said}");
+    // A place without a FromConsumer has no buffer to write to.
+    let map = "x=cluster:@pcap?name=first";
+    let words = [LINERATE, "pcap", "-q", "-m", map, "--", "python3", "-c", MUTE, "x"];
+    let mute = b.expect(words);
+    assert_eq!(mute.trim(), "-1 Writing packets is not supported on this device");
     server.signal(rustix::process::Signal::INT);
     server.wait(PATIENCE);
 }

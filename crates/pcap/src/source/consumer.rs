@@ -43,10 +43,14 @@ impl Consumer {
         let arena = consumer.arena().clone();
         let mode = format!("consumer {name} of the cluster at {socket}");
         let sent = consumer.figures().sent;
+        // Without a buffer to write to, a packet would be waited with for ever.
+        let sends = consumer.spare() > 0;
         let consumer: Shared = Arc::new(Mutex::new(consumer));
+        let source = Box::new(Consumer { consumer: Arc::clone(&consumer), events });
+        let outlet = Box::new(ConsumerOutlet { consumer, sent });
         Ok(Opened {
-            source: Box::new(Consumer { consumer: Arc::clone(&consumer), events }),
-            outlet: Some(Box::new(ConsumerOutlet { consumer, sent })),
+            source,
+            outlet: sends.then_some(outlet as Box<dyn Outlet>),
             arena,
             raw: false,
             stamps: true,

@@ -33,6 +33,10 @@ impl From<OpenError> for OpenFailure {
                 "this takes what {interface} receives away from the host, which has {uses}: \
                  packet:{interface} copies it instead, and ?disconnect=on confirms that it may",
             ),
+            OpenError::Permission { port, action, .. } if port.starts_with("xdp:") => format!(
+                "{port}: not permitted to {action}; programs that give up their rights before they \
+                 open a device capture by packet: or from a cluster",
+            ),
             other => other.to_string(),
         };
         OpenFailure { status, text }

@@ -13,6 +13,8 @@ use crate::inject::{Outlet, PortOutlet};
 const CACHE: usize = 512;
 /// Bytes of a packet in the kernel's ring, about: what a buffer's size in bytes is divided by.
 const RING_SLOT: usize = 2048;
+/// Seconds that a peer which is to be there has to answer: what is sent before it has would be lost.
+const ANSWER: &str = "2";
 
 /// Opens a port for both directions.
 pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure> {
@@ -65,10 +67,24 @@ fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
             asked.push(("slots", slots.to_string()));
         }
     }
+    // Who listens waits for whoever comes, whenever that is.
+    let connects = match uri.driver() {
+        "memif" => !says(uri, "role", "server"),
+        "vhost" => says(uri, "role", "driver"),
+        _ => false,
+    };
+    if connects {
+        asked.push(("wait", ANSWER.to_owned()));
+    }
     asked.into_iter().fold(uri.clone(), |uri, (key, value)| {
         let is_written = uri.written().iter().any(|(written, _)| written == key);
         if is_written { uri } else { uri.with(key, value) }
     })
+}
+
+/// Whether a port's name has this option with this value.
+fn says(uri: &PortUri, key: &str, value: &str) -> bool {
+    uri.written().iter().any(|(written, is)| written == key && is.as_deref() == Some(value))
 }
 
 struct PortSource {

@@ -35,6 +35,8 @@ enum With {
     System,
     Packet,
     Xdp,
+    /// The same where the host has addresses.
+    XdpDisconnect,
 }
 
 impl Bench {
@@ -71,6 +73,7 @@ impl Bench {
             With::System => return command,
             With::Packet => "packet:",
             With::Xdp => "xdp:",
+            With::XdpDisconnect => "xdp:?disconnect=on",
         };
         command.env("LD_LIBRARY_PATH", self.file("library"));
         command.env("LINERATE_PCAP_PLAIN", port);
@@ -127,8 +130,8 @@ impl Bench {
 /// Waits until somebody in the namespace captures.
 fn wait_for_socket(namespace: &Namespace, process: u32, with: With) {
     let captures = || {
-        if with == With::Xdp {
-            return namespace.expect(["ip", "link", "show", "b0"]).contains("xdp");
+        if matches!(with, With::Xdp | With::XdpDisconnect) {
+            return namespace.expect(["ip", "link"]).contains("xdp");
         }
         namespace.expect(["cat", "/proc/net/packet"]).lines().count() > 1
     };
@@ -213,7 +216,8 @@ fn tshark_and_dumpcap_print_and_write_the_same() {
     let words = ["dumpcap", "-i", "b0", "-c", "1", "-w", file.to_str().unwrap()];
     let output = refused.run(&refused.b, With::Xdp, &words);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("not permitted to make an XDP socket map"), "{said}");
+    let refusal = "not permitted to make an XDP socket map; programs that give up their rights";
+    assert!(said.contains(refusal), "{said}");
 
     let mut expected: Option<Vec<String>> = None;
     for with in [With::System, With::Packet] {
@@ -287,7 +291,7 @@ fn tcpreplay_sends_the_same() {
     }
 }
 
-/// Programs that ask and hear the answer.
+/// Programs that ask and hear the answer. Who has its rights still when it opens a device can take it.
 #[test]
 #[ignore = "needs root"]
 fn arping_and_arp_scan_hear_the_same_answers() {
@@ -304,12 +308,15 @@ fn arping_and_arp_scan_hear_the_same_answers() {
         assert!(!heard.is_empty(), "{with:?} {output:?}");
         heard
     };
-    for words in [
-        &["arping", "-c", "2", "-i", "a0", "10.9.0.2"][..],
-        &["arp-scan", "-q", "-x", "-I", "a0", "10.9.0.2"],
-    ] {
-        assert_eq!(answers(With::Packet, words), answers(With::System, words));
-    }
+    let arping = ["arping", "-c", "2", "-i", "a0", "10.9.0.2"];
+    let expected = answers(With::System, &arping);
+    assert_eq!(answers(With::Packet, &arping), expected);
+    assert_eq!(answers(With::XdpDisconnect, &arping), expected);
+    let scan = ["arp-scan", "-q", "-x", "-I", "a0", "10.9.0.2"];
+    assert_eq!(answers(With::Packet, &scan), answers(With::System, &scan));
+    let refused = bench.run(&bench.a, With::XdpDisconnect, &scan);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("give up their rights"), "{said}");
 }
 
 #[test]
@@ -330,6 +337,7 @@ fn nmap_finds_the_same_ports() {
     let found = scan(With::System);
     assert!(found.iter().any(|line| line.starts_with("8080/tcp open")), "{found:?}");
     assert_eq!(scan(With::Packet), found);
+    assert_eq!(scan(With::XdpDisconnect), found);
 }
 
 #[test]
@@ -337,6 +345,9 @@ fn nmap_finds_the_same_ports() {
 fn p0f_recognises_the_same() {
     let seen = |with| {
         let bench = Bench::addressed();
+        // Who takes what comes answers no ARP.
+        let station = bench.a.mac("a0").map(|byte| format!("{byte:02x}")).join(":");
+        bench.b.ip(["neigh", "replace", "10.9.0.1", "lladdr", &station, "dev", "b0"]);
         let log = bench.file("p0f.log");
         let log = log.to_str().unwrap();
         let mut command = bench.command(&bench.a, with, &["p0f", "-i", "a0", "-o", log]);
@@ -344,7 +355,7 @@ fn p0f_recognises_the_same() {
         let mut running = bench.a.spawn_command(command);
         wait_for_socket(&bench.a, running.id(), with);
         thread::sleep(RETRY);
-        let connect = "import socket\ntry: socket.create_connection(('10.9.0.1', 9), 2)\nexcept OSError: pass";
+        let connect = "import socket\ntry: socket.create_connection(('10.9.0.1', 9), 0.1)\nexcept OSError: pass";
         bench.b.expect(["/usr/bin/python3", "-c", connect]);
         let written = || fs::read_to_string(log).unwrap_or_default();
         assert!(wait_until(|| written().contains("mod=syn"), Duration::from_secs(20)), "{with:?}");
@@ -357,7 +368,9 @@ fn p0f_recognises_the_same() {
             line.split('|').filter(|part| part.starts_with("raw_sig") || part.starts_with("os"));
         parts.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(seen(With::Packet), seen(With::System));
+    let expected = seen(With::System);
+    assert_eq!(seen(With::Packet), expected);
+    assert_eq!(seen(With::XdpDisconnect), expected);
 }
 
 /// A program that is killed leaves the interface as it was.
