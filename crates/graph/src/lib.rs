@@ -1,6 +1,6 @@
-//! Configurations in Click's language and the engine that runs them.
+//! The engine that runs configurations in Click's language.
 //!
-//! [`lang`] reads a configuration and makes a flat graph of it; [`Plan`]
+//! [`lang`], a crate of its own, reads a configuration and makes a flat graph of it; [`Plan`]
 //! checks it against the classes of a [`Library`]; [`Router`] makes the
 //! elements and runs them on workers.
 //!
@@ -14,7 +14,7 @@
 //!
 //! # Where things are
 //!
-//! From text to elements: `lang` (text to a flat graph), `plan` (classes, port counts,
+//! From a flat graph to elements: `plan` (classes, port counts,
 //! what is push and what is pull), `arguments`, `make` and `value` (configuration strings
 //! to values), `names` (of addresses and ports), `schedule` (tickets), `build` (elements
 //! made and placed on workers), `router` (the whole, and its threads).
@@ -44,7 +44,6 @@ mod engine;
 mod error;
 mod fields;
 pub mod handler;
-pub mod lang;
 mod library;
 mod make;
 mod names;
@@ -71,6 +70,8 @@ pub use error::{BuildError, HandlerError, HandlerResult};
 pub use fields::{Arguments, Setting, derive};
 pub use library::{DuplicateClass, Library};
 pub use linerate_graph_derive::Arguments;
+/// What configurations are written in.
+pub use linerate_language as lang;
 /// What elements handle, so that a crate of elements needs no other.
 pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;

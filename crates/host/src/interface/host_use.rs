@@ -10,8 +10,8 @@ use std::{fmt, io, net::IpAddr};
 
 use netlink_packet_core::Parseable;
 use netlink_packet_route::{
-    address::{AddressAttribute, AddressMessage},
-    route::{RouteAttribute, RouteMessage, RouteType},
+    address::{AddressAttribute, AddressMessage, AddressMessageBuffer},
+    route::{RouteAttribute, RouteMessage, RouteMessageBuffer, RouteType},
 };
 
 use super::{InterfaceError, Link, list, netlink::Netlink};
@@ -115,7 +115,7 @@ fn standing_on(link: &Link, links: &[Link]) -> Vec<Link> {
 
 /// The interface of an `RTM_NEWADDR` message and the address it has there.
 fn address(body: &[u8]) -> Option<(u32, IpAddr, u8)> {
-    let message = AddressMessage::parse(body).ok()?;
+    let message = AddressMessage::parse(&AddressMessageBuffer::new_checked(&body).ok()?).ok()?;
     let attribute = |local: bool| {
         message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(address) if local => Some(*address),
@@ -130,7 +130,9 @@ fn address(body: &[u8]) -> Option<(u32, IpAddr, u8)> {
 
 /// The interfaces an `RTM_NEWROUTE` message leads to if it is a default route.
 fn default_route(body: &[u8]) -> Vec<u32> {
-    let Ok(message) = RouteMessage::parse(body) else { return Vec::new() };
+    let message = RouteMessageBuffer::new_checked(&body);
+    let message = message.and_then(|message| RouteMessage::parse(&message));
+    let Ok(message) = message else { return Vec::new() };
     let header = &message.header;
     if header.destination_prefix_length != 0 || header.kind != RouteType::Unicast {
         return Vec::new();

@@ -4,11 +4,12 @@
 //! program cannot read (from a newer kernel, say) costs that attribute, not
 //! the interface. Source: `linux/if_link.h`.
 
-use netlink_packet_core::{NlasIterator, ParseableParametrized};
+use netlink_packet_core::{NlasIterator, Parseable, ParseableParametrized};
 use netlink_packet_route::{
     AddressFamily,
     link::{
-        LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkLayerType, LinkXdp, Prop, XdpAttached,
+        LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkLayerType, LinkMessageBuffer, LinkXdp,
+        Prop, XdpAttached,
     },
 };
 use serde::{Serialize, Serializer};
@@ -94,7 +95,7 @@ impl Link {
     /// it is not about an interface as such: a bridge speaks of its ports in
     /// the same messages, under its own address family.
     pub(super) fn parse(body: &[u8]) -> Option<Link> {
-        let header = LinkHeader::parse(body).ok()?;
+        let header = LinkHeader::parse(&LinkMessageBuffer::new_checked(&body).ok()?).ok()?;
         if header.interface_family != AddressFamily::Unspec {
             return None;
         }

@@ -20,10 +20,13 @@ use std::{
 
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_REPLACE, Parseable};
 use netlink_packet_route::{
-    neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
+    neighbour::{
+        NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourMessageBuffer,
+        NeighbourState,
+    },
     route::{
-        RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHopFlags, RouteType,
-        RouteVia,
+        RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMessageBuffer,
+        RouteNextHopFlags, RouteType, RouteVia,
     },
 };
 
@@ -322,7 +325,7 @@ fn remove(same: &mut Vec<Target>, target: &Target) {
 /// The prefix, the metric and the target of a route of `table` that packets are
 /// forwarded by.
 fn route(body: &[u8], table: u32) -> Option<(Prefix, u32, Target)> {
-    let message = RouteMessage::parse(body).ok()?;
+    let message = RouteMessage::parse(&RouteMessageBuffer::new_checked(&body).ok()?).ok()?;
     let header = &message.header;
     if header.flags.contains(RouteFlags::Cloned) || header.tos != 0 {
         return None;
@@ -393,7 +396,8 @@ fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
 
 /// A neighbour, and its Ethernet address if it can be used.
 fn neighbour(body: &[u8]) -> Option<(Neighbour, Option<[u8; 6]>)> {
-    let message = NeighbourMessage::parse(body).ok()?;
+    let message =
+        NeighbourMessage::parse(&NeighbourMessageBuffer::new_checked(&body).ok()?).ok()?;
     let (mut address, mut mac) = (None, None);
     for attribute in &message.attributes {
         match attribute {

@@ -17,12 +17,14 @@ pub(super) const MARK: &str = "written by `linerate compile`";
 /// The crate with the element that `--control` adds.
 const CONTROL: &str = "linerate-elements-control";
 
+/// The crate with the elements of a cluster.
+const CONSUMERS: &str = "linerate-elements-cluster";
+
 /// Most characters of a line.
 const WIDTH: usize = 100;
 
-/// Crates in which packets meet code that is not generic.
-const HOT: [&str; 12] = [
-    "linerate-cluster",
+/// Crates in which packets of every graph meet code that is not generic.
+const HOT: [&str; 11] = [
     "linerate-elements-neighbours",
     "linerate-filter",
     "linerate-graph",
@@ -171,7 +173,13 @@ fn manifest(description: &Description, origin: &Origin) -> String {
         opt-level = 0\n\
         codegen-units = 16\n\n\
         [profile.release.package]\n";
-    let mut hot: Vec<&str> = HOT.into_iter().chain(description.crates.keys().copied()).collect();
+    // No packet meets what is there for `--control` alone, or for consumers that there are none of.
+    let elements = description.crates.iter();
+    let elements = elements.filter(|(name, classes)| **name != CONTROL || !classes.is_empty());
+    let mut hot: Vec<&str> = HOT.into_iter().chain(elements.map(|(name, _)| *name)).collect();
+    if hot.contains(&CONSUMERS) {
+        hot.push("linerate-cluster");
+    }
     hot.sort_unstable();
     for name in hot {
         text += &format!("{name} = {{ opt-level = 3, codegen-units = 1 }}\n");

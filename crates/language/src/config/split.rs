@@ -8,7 +8,7 @@ use super::{comment, is_space, opaque};
 /// [uncommented](uncomment); an empty last one is left out.
 ///
 /// ```
-/// # use linerate_graph::lang::config::split;
+/// # use linerate_language::config::split;
 /// assert_eq!(split(" a /* one */ b, 'c, d',, "), ["a b", "'c, d'", ""]);
 /// ```
 pub fn split(config: &str) -> Vec<String> {
@@ -26,7 +26,7 @@ pub fn split(config: &str) -> Vec<String> {
 }
 
 /// Where the arguments are that [`split`] makes of `config`, with the space around them.
-pub(crate) fn places(config: &str) -> Vec<Range<usize>> {
+pub fn places(config: &str) -> Vec<Range<usize>> {
     let (mut places, mut start) = (Vec::new(), 0);
     while start < config.len() {
         let end = start + take(&config[start..], true).1;

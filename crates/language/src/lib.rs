@@ -5,7 +5,7 @@
 //! wrong as [`Diagnostics`]. No file is opened and no element is made here.
 //!
 //! ```
-//! use linerate_graph::lang::{self, Classes, Globals, SourceMap};
+//! use linerate_language::{Classes, Globals, SourceMap};
 //!
 //! struct Known;
 //! impl Classes for Known {
@@ -21,16 +21,17 @@
 //! let file = sources.add("config", "elementclass Q { -> Queue -> } Idle -> q :: Q -> Discard");
 //! let mut no_libraries = |_: &str, _: &str| Err(None);
 //! let (flat, found) =
-//!     lang::load(&mut sources, file, &Known, &Globals::default(), &mut no_libraries);
+//!     linerate_language::load(&mut sources, file, &Known, &Globals::default(), &mut no_libraries);
 //! assert!(found.is_empty());
 //! assert_eq!(flat.elements[2].name, "q/Queue@1");
 //!
 //! let file = sources.add("config", "Idle -> Discrad");
 //! let (_, found) =
-//!     lang::load(&mut sources, file, &Known, &Globals::default(), &mut no_libraries);
+//!     linerate_language::load(&mut sources, file, &Known, &Globals::default(), &mut no_libraries);
 //! assert_eq!(found.click(), "config:1: undeclared element 'Discrad'\n");
 //! assert!(found.rich(&sources, false).contains("did you mean 'Discard'?"));
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod ast;
 mod cause;

@@ -8,7 +8,7 @@ use super::{comment, hexadecimal, is_space, opaque, uncomment};
 /// escapes in double quotes and `\<...>` are replaced by their bytes.
 ///
 /// ```
-/// # use linerate_graph::lang::config::unquote;
+/// # use linerate_language::config::unquote;
 /// assert_eq!(unquote(r#""\n" abc /* 123 */ '/* def */'"#), b"\n abc /* def */");
 /// assert_eq!(unquote(r"\<48 65 6c>p"), b"Help");
 /// ```

@@ -14,7 +14,7 @@ mod split;
 pub use assign::{Parameter, assign};
 pub use expand::{Budget, Form, Scope, Variables, expand};
 pub use quote::{is_word, quote, quote_lines, string, unquote};
-pub(crate) use split::places;
+pub use split::places;
 pub use split::{join, keyword, shift_word, split, uncomment, words};
 
 /// Whether `byte` is space, as C's `isspace` has it.
