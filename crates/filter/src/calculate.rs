@@ -134,10 +134,15 @@ impl Parser<'_> {
             self.at += 1;
             // libpcap does not say how the last two bind: they take all that comes.
             let takes_all = *binds == usize::MAX;
-            let right = self.sum(if takes_all { 0 } else { binds + 1 }, guards)?;
-            let divides = matches!(operator, Operator::Divide | Operator::Remainder);
-            if divides && right == Number::Constant(0) {
-                return Err("division by zero".into());
+            // libpcap forgets what has to hold for what is on the right.
+            let right = self.sum(if takes_all { 0 } else { binds + 1 }, &mut Vec::new())?;
+            match (operator, right.first_constant()) {
+                (Operator::Divide, Some(0)) => return Err("division by zero".into()),
+                (Operator::Remainder, Some(0)) => return Err("modulus by zero".into()),
+                (Operator::Left | Operator::Right, Some(u32::BITS..)) => {
+                    return Err("shift by more than 31 bits".into());
+                }
+                _ => {}
             }
             left = Number::calculate(*operator, left, right);
         }
@@ -145,8 +150,9 @@ impl Parser<'_> {
 
     fn operand(&mut self, guards: &mut Vec<Tree>) -> Result<Number, String> {
         if self.take_sign("-") {
-            let of = self.nested(|parser| parser.operand(guards))?;
-            return Ok(Number::calculate(Operator::Subtract, Number::Constant(0), of));
+            // With those operators of which it is not said how they bind.
+            let of = self.nested(|parser| parser.sum(usize::MAX, guards))?;
+            return Ok(Number::calculate(Operator::Multiply, of, Number::Constant(u32::MAX)));
         }
         if self.take_sign("(") {
             let inside = self.nested(|parser| parser.sum(0, guards))?;

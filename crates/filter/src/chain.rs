@@ -1,19 +1,20 @@
 //! `protochain`: a header somewhere in the chain of those behind an IP header.
 //!
 //! It walks as libpcap's program for a capture file does, also where that loses its way. The
-//! kernel has no loops in its filters: it is decided outside of it.
+//! kernel has no loops in its filters: it is decided outside of it, here or by a program
+//! for an interpreter.
 
 /// Headers that are looked at. A walk that comes to more goes in circles: libpcap's would not end.
 const HEADERS_MAX: usize = 1000;
 
-const HOP_BY_HOP: u32 = 0;
-const ROUTING: u32 = 43;
-const FRAGMENT: u32 = 44;
-const AUTHENTICATION: u32 = 51;
-const NOTHING: u32 = 59;
-const DESTINATION: u32 = 60;
+pub(super) const HOP_BY_HOP: u32 = 0;
+pub(super) const ROUTING: u32 = 43;
+pub(super) const FRAGMENT: u32 = 44;
+pub(super) const AUTHENTICATION: u32 = 51;
+pub(super) const NOTHING: u32 = 59;
+pub(super) const DESTINATION: u32 = 60;
 
-const IPV6_HEADER: u32 = 40;
+pub(super) const IPV6_HEADER: u32 = 40;
 
 /// Which header is looked for, and where the chain begins. That the packet is one of IP is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! inside of it.
 
 use super::{
-    primitives::{IPV4, IPV6, IPV6_HEADER, MPLS, PPPOE_SESSION, Place, TAGS, UDP},
+    primitives::{Header, IPV4, IPV6, IPV6_HEADER, MPLS, PPPOE_SESSION, Place, TAGS, UDP},
     spot::{PLACES_MAX, Spot},
     tree::{Base, Number, Relation, Tree, Tunnel},
 };
@@ -14,8 +14,8 @@ impl Place {
     /// Frames with a VLAN tag, of one VLAN or any. Everything asked for later
     /// is behind it.
     pub(super) fn vlan(&mut self, number: Option<u32>) -> Result<Tree, String> {
-        if self.ppp {
-            return Err("no VLAN support for PPP".into());
+        if self.header != Header::Ethernet {
+            return Err(format!("no VLAN support for {}", self.header.name()));
         }
         if self.labelled {
             return Err("no VLAN match after MPLS".into());
@@ -35,6 +35,9 @@ impl Place {
 
     /// Packets with a label of MPLS, a given one or any. Everything asked for later is behind it.
     pub(super) fn mpls(&mut self, label: Option<u32>) -> Result<Tree, String> {
+        if self.header == Header::Missing {
+            return Err(format!("no MPLS support for {}", self.header.name()));
+        }
         let labelled =
             if self.labelled { Tree::equal(self.network() - 2, 1, 1, 0) } else { self.has(MPLS)? };
         let at = self.network();
@@ -52,13 +55,14 @@ impl Place {
     /// is inside of it.
     pub(super) fn session(&mut self, number: Option<u32>) -> Result<Tree, String> {
         let within = self.has(PPPOE_SESSION)?;
-        let header = self.network();
-        let (link, payload) = (header + 6, header + 8);
-        *self = Place { link, kind: link, payload, labels: 0, ppp: true, optional: None, ..*self };
+        let session = self.network();
+        let (link, payload) = (session + 6, session + 8);
+        let header = Header::Ppp;
+        *self = Place { link, kind: link, payload, labels: 0, header, optional: None, ..*self };
         match number {
             None => Ok(within),
             Some(number @ 0..=0xffff) => {
-                Ok(Tree::All(vec![within, Tree::equal(header, 4, 0xffff, number)]))
+                Ok(Tree::All(vec![within, Tree::equal(session, 4, 0xffff, number)]))
             }
             Some(number) => {
                 Err(format!("PPPoE session number {number} greater than maximum 65535"))
@@ -103,7 +107,7 @@ impl Place {
             payload: Spot::found(first + 2),
             labels: 0,
             labelled: self.labelled,
-            ppp: false,
+            header: Header::Ethernet,
             optional: Some(first + 1),
             places: first + 3,
         };

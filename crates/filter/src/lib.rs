@@ -1,12 +1,12 @@
-//! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames: decided on packets in
-//! memory, or by the kernel as a program of classic BPF.
+//! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames and packets of IP alone: decided on
+//! packets in memory, by the kernel as a program of classic BPF, or as one by whoever runs it.
 //!
 //! An expression becomes a tree that is walked for each packet, and not a program of
 //! `IPFilter`: this language finds headers by Ethertype and refuses packets too short for
 //! a load even below `not`, where that one wants headers found before. What it accepts is
 //! what libpcap's program for a capture file accepts: a packet too short for
 //! something that is asked for is refused, also below a `not`. What needs the state of a
-//! socket (`inbound`, `ifindex`) or another link than Ethernet is refused when it is read, in
+//! socket (`inbound`, `ifindex`) or yet another link is refused when it is read, in
 //! libpcap's words. What names stand for whoever reads an expression has to know ([`Names`]).
 //!
 //! Behind the first `vlan`, in the order of writing, everything else is looked for
@@ -46,9 +46,19 @@ mod wider;
 pub use calculation::Calculation;
 pub use names::Names;
 use parse::Parsed;
+use program::Runner;
 pub use program::{INSTRUCTIONS_MAX, Instruction};
 use spot::{Notes, Whole};
 use tree::Tree;
+
+/// What packets begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// A header of Ethernet.
+    Ethernet,
+    /// A header of IPv4 or IPv6 (`DLT_RAW`).
+    Raw,
+}
 
 /// A filter that has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +70,22 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads an expression.
+    /// Reads an expression about Ethernet frames.
     ///
     /// # Errors
     ///
     /// What is wrong with it, or cannot be had.
     pub fn new(text: &str, names: Names<'_>) -> Result<Filter, String> {
-        let Parsed { tree, calculates, places } = parse::parse(lex::words(text)?, names)?;
+        Filter::on(Link::Ethernet, text, names)
+    }
+
+    /// Reads an expression about packets of a link.
+    ///
+    /// # Errors
+    ///
+    /// The same, and what there is not on that link.
+    pub fn on(link: Link, text: &str, names: Names<'_>) -> Result<Filter, String> {
+        let Parsed { tree, calculates, places } = parse::parse(lex::words(text)?, link, names)?;
         Ok(Filter { tree, calculates, places })
     }
 
@@ -93,6 +112,13 @@ impl Filter {
     /// kernel has enough instructions, and they calculate what is asked for. `protochain` goes
     /// through headers in a loop, which it does not have.
     pub fn program(&self) -> Option<Vec<Instruction>> {
-        program::program(&self.tree, self.places)
+        program::program(&self.tree, self.places, u32::MAX, Runner::Kernel)
+    }
+
+    /// The same as a program for an interpreter like libpcap's, which gives so many bytes of what is
+    /// wanted. It may be of any length, and goes backwards for `protochain`. `None` where it would
+    /// need more scratch memory than there is.
+    pub fn bytecode(&self, bytes: u32) -> Option<Vec<Instruction>> {
+        program::program(&self.tree, self.places, bytes, Runner::Interpreter)
     }
 }

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use super::{
+    Link,
     lex::Token,
     names::Names,
     primitives::{DECNET, Place, Protocol, SCTP, Sides, TCP, UDP, iso_protocol},
@@ -86,12 +87,12 @@ pub(super) struct Parsed {
     pub(super) places: u8,
 }
 
-/// Reads an expression; without words it holds for all packets.
-pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<Parsed, String> {
+/// Reads an expression about packets of a link; without words it holds for all.
+pub(super) fn parse(tokens: Vec<Token>, link: Link, names: Names<'_>) -> Result<Parsed, String> {
     if tokens.is_empty() {
         return Ok(Parsed { tree: Tree::Constant(true), calculates: false, places: 0 });
     }
-    let mut parser = Parser::new(&tokens, names)?;
+    let mut parser = Parser::new(&tokens, link, names)?;
     let (tree, _) = parser.expression(None)?;
     if parser.peek().is_some() {
         return Err(parser.unexpected());
@@ -101,7 +102,7 @@ pub(super) fn parse(tokens: Vec<Token>, names: Names<'_>) -> Result<Parsed, Stri
 
 /// Reads a number, and what has to hold for a packet to have it.
 pub(super) fn parse_number(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree, Number), String> {
-    let mut parser = Parser::new(&tokens, names)?;
+    let mut parser = Parser::new(&tokens, Link::Ethernet, names)?;
     let mut needed = Vec::new();
     let number = parser.sum(0, &mut needed)?;
     if parser.peek().is_some() {
@@ -113,11 +114,11 @@ pub(super) fn parse_number(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree
 type Found = Result<(Tree, Option<Qualifier>), String>;
 
 impl<'a> Parser<'a> {
-    fn new(tokens: &'a [Token], names: Names<'a>) -> Result<Parser<'a>, String> {
+    fn new(tokens: &'a [Token], link: Link, names: Names<'a>) -> Result<Parser<'a>, String> {
         if tokens.len() > WORDS_MAX {
             return Err(format!("more than {WORDS_MAX} words"));
         }
-        let place = Place::default();
+        let place = Place::on(link);
         Ok(Parser { tokens, at: 0, place, names, depth: 0, calculates: false })
     }
 
@@ -166,21 +167,24 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// An expression inside of parentheses that follow something with this qualifier. It begins
+    /// with a primitive; bare values may follow.
     fn expression(&mut self, qualifier: Option<Qualifier>) -> Found {
-        let (mut tree, mut qualifier) = self.item(qualifier)?;
+        let (mut tree, mut qualifier) = self.item(qualifier, false)?;
         while let Some(joint @ ("and" | "or")) = self.word() {
             self.at += 1;
-            let (right, next) = self.item(qualifier)?;
-            let parts = vec![tree, right];
-            tree = if joint == "and" { Tree::All(parts) } else { Tree::Any(parts) };
+            let (right, next) = self.item(qualifier, true)?;
+            tree = joined(joint, tree, right);
             qualifier = next;
         }
         Ok((tree, qualifier))
     }
 
-    fn item(&mut self, qualifier: Option<Qualifier>) -> Found {
+    /// A primitive, or what is in parentheses, or, where it may be one, a bare value by what the last
+    /// one was about.
+    fn item(&mut self, qualifier: Option<Qualifier>, may_be_value: bool) -> Found {
         if self.take_word("not") {
-            let (tree, qualifier) = self.nested(|parser| parser.item(qualifier))?;
+            let (tree, qualifier) = self.nested(|parser| parser.item(qualifier, may_be_value))?;
             return Ok((Tree::Not(Box::new(tree)), qualifier));
         }
         if self.may_calculate() {
@@ -191,18 +195,31 @@ impl<'a> Parser<'a> {
                     return Ok((tree, None));
                 }
                 Ok(None) => self.at = before,
-                Err(_) if self.is_sign_at(before, "(") => {
-                    // An expression in parentheses, perhaps.
-                    self.at = before + 1;
-                    return self.in_parentheses(qualifier);
-                }
+                // An expression in parentheses, perhaps.
+                Err(_) if self.is_sign_at(before, "(") => self.at = before,
                 Err(error) => return Err(error),
             }
         }
-        if self.take_sign("(") {
+        if self.is_sign(0, "(") {
+            if may_be_value && self.are_values_next() {
+                let before = self.at;
+                match self.values(qualifier) {
+                    Ok(tree) => return Ok((tree, qualifier)),
+                    // With a number calculations begin, too.
+                    Err(_) => self.at = before,
+                }
+            }
+            self.at += 1;
             return self.in_parentheses(qualifier);
         }
-        let Some(word) = self.word() else { return self.value(qualifier) };
+        let is_value = !self.word().is_some_and(is_keyword);
+        if is_value {
+            if !may_be_value {
+                return Err(self.unexpected());
+            }
+            return self.value(qualifier).map(|tree| (tree, qualifier));
+        }
+        let Some(word) = self.word() else { return Err(self.unexpected()) };
         match word {
             "less" | "greater" => {
                 self.at += 1;
@@ -237,7 +254,7 @@ impl<'a> Parser<'a> {
             "src" | "dst" | "host" | "net" | "port" | "portrange" | "proto" | "protochain"
             | "broadcast" | "multicast" => self.primitive(),
             _ if Protocol::named(word).is_some() => self.primitive(),
-            _ => self.value(qualifier),
+            _ => Err(self.unexpected()),
         }
     }
 
@@ -245,9 +262,48 @@ impl<'a> Parser<'a> {
         matches!(self.tokens.get(at), Some(Token::Sign(found)) if *found == sign)
     }
 
+    /// An expression up to the parenthesis that ends it. What follows goes on with what was before.
     fn in_parentheses(&mut self, qualifier: Option<Qualifier>) -> Found {
-        let found = self.nested(|parser| parser.expression(qualifier))?;
-        if self.take_sign(")") { Ok(found) } else { Err(self.unexpected()) }
+        let (tree, _) = self.nested(|parser| parser.expression(qualifier))?;
+        if self.take_sign(")") { Ok((tree, qualifier)) } else { Err(self.unexpected()) }
+    }
+
+    /// Whether the first thing behind parentheses that come is a value.
+    fn are_values_next(&self) -> bool {
+        let rest = self.tokens[self.at..].iter();
+        let is_before =
+            |token: &&Token| **token == Token::Sign("(") || **token == Token::Word("not".into());
+        match rest.clone().find(|token| !is_before(token)) {
+            Some(Token::Sign(_)) | None => false,
+            Some(Token::Word(word)) => !is_keyword(word),
+            Some(_) => true,
+        }
+    }
+
+    /// Values by what is said about them: one, or several in parentheses.
+    fn values(&mut self, about: Option<Qualifier>) -> Result<Tree, String> {
+        if self.take_word("not") {
+            let tree = self.nested(|parser| parser.values(about))?;
+            return Ok(Tree::Not(Box::new(tree)));
+        }
+        if !self.take_sign("(") {
+            return self.value(about);
+        }
+        let tree = self.nested(|parser| {
+            // The first of them is in no parentheses of its own, unless it is a number.
+            let mut tree = if parser.is_sign(0, "(") {
+                let number = parser.number()?;
+                parser.numbered(number, about)?
+            } else {
+                parser.values(about)?
+            };
+            while let Some(joint @ ("and" | "or")) = parser.word() {
+                parser.at += 1;
+                tree = joined(joint, tree, parser.values(about)?);
+            }
+            Ok(tree)
+        })?;
+        if self.take_sign(")") { Ok(tree) } else { Err(self.unexpected()) }
     }
 
     /// What is inside of something.
@@ -336,14 +392,7 @@ impl<'a> Parser<'a> {
             return self.place.of(protocol).map(|tree| (tree, None));
         }
         let qualifier = Some(Qualifier { protocol, sides, kind });
-        if self.take_sign("(") {
-            return self.in_parentheses(qualifier);
-        }
-        if self.take_word("not") {
-            let (tree, qualifier) = self.value(qualifier)?;
-            return Ok((Tree::Not(Box::new(tree)), qualifier));
-        }
-        self.value(qualifier)
+        self.values(qualifier).map(|tree| (tree, qualifier))
     }
 
     fn sides(&mut self) -> Option<Sides> {
@@ -367,7 +416,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A bare value, by what is said about it.
-    fn value(&mut self, qualifier: Option<Qualifier>) -> Found {
+    fn value(&mut self, qualifier: Option<Qualifier>) -> Result<Tree, String> {
         let Some(token) = self.peek() else { return Err(self.unexpected()) };
         let Some(about) = qualifier.filter(|_| !matches!(token, Token::Sign(_))) else {
             return Err(self.unexpected());
@@ -380,24 +429,20 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let Qualifier { protocol, kind, .. } = about;
         let sides = about.sides.unwrap_or(Sides::Either);
-        let tree = match (token, kind) {
-            (Token::Number(number), Kind::Port | Kind::Range) => {
-                self.place.ports(protocol, sides, (port(*number)?, port(*number)?))
-            }
-            (Token::Number(number), Kind::Protocol) => self.protocol(protocol, *number),
-            (Token::Number(number), Kind::Chain) => self.chain(protocol, *number),
-            (Token::Number(number), _) if protocol == Some(Protocol::Type(DECNET)) => {
-                self.place.decnet(sides, *number as u16)
-            }
-            (Token::Number(number), Kind::Net) => {
-                self.place.ipv4(protocol, sides, at_the_front(*number))
-            }
-            (Token::Number(number), _) => self.place.ipv4(protocol, sides, (*number, u32::MAX)),
+        match (token, kind) {
+            (Token::Number(number), _) => self.numbered(*number, qualifier),
             (Token::Dotted(parts), Kind::Host | Kind::Net | Kind::Unsaid) => {
-                if let (Some(Protocol::Type(DECNET)), [area, node, ..]) = (protocol, &parts[..]) {
+                let is_masked = self.is_sign(0, "/") || self.word() == Some("mask");
+                if let (Some(Protocol::Type(DECNET)), [area, node, ..], false) =
+                    (protocol, &parts[..], is_masked)
+                {
                     self.place.decnet(sides, ((area & 63) << 10 | (node & 1023)) as u16)
                 } else {
                     let network = self.network(parts, kind)?;
+                    if protocol == Some(Protocol::Type(DECNET)) {
+                        // What is left of a mask there.
+                        return self.place.decnet(sides, network.0 as u16);
+                    }
                     self.place.ipv4(protocol, sides, network)
                 }
             }
@@ -424,8 +469,27 @@ impl<'a> Parser<'a> {
                 self.at -= 1;
                 Err(self.unexpected())
             }
+        }
+    }
+
+    /// A number, by what is said about it.
+    fn numbered(&self, number: u32, about: Option<Qualifier>) -> Result<Tree, String> {
+        let Some(Qualifier { protocol, sides, kind }) = about else {
+            return Err(format!("syntax error at '{number}'"));
         };
-        Ok((tree?, qualifier))
+        let sides = sides.unwrap_or(Sides::Either);
+        match kind {
+            Kind::Port | Kind::Range => {
+                self.place.ports(protocol, sides, (port(number)?, port(number)?))
+            }
+            Kind::Protocol => self.protocol(protocol, number),
+            Kind::Chain => self.chain(protocol, number),
+            _ if protocol == Some(Protocol::Type(DECNET)) => {
+                self.place.decnet(sides, number as u16)
+            }
+            Kind::Net => self.place.ipv4(protocol, sides, at_the_front(number)),
+            _ => self.place.ipv4(protocol, sides, (number, u32::MAX)),
+        }
     }
 
     /// A value that has a name.
@@ -439,8 +503,8 @@ impl<'a> Parser<'a> {
                 self.place.ports(with_ports(protocol, only, name)?, sides, (port, port))
             }
             Kind::Range => {
-                let (first, last) = name.split_once('-').unwrap_or((name, name));
                 let unknown = || format!("unknown port in range '{name}'");
+                let (first, last) = name.split_once('-').ok_or_else(unknown)?;
                 let (first, one) = self.named_port(first).ok_or_else(unknown)??;
                 let (last, other) = self.named_port(last).ok_or_else(unknown)??;
                 let only = one.filter(|_| one == other);
@@ -610,6 +674,12 @@ fn at_the_front(number: u32) -> (u32, u32) {
         (address, mask) = (address << 8, mask << 8);
     }
     (address, mask)
+}
+
+/// Two conditions by the word between them.
+fn joined(joint: &str, left: Tree, right: Tree) -> Tree {
+    let parts = vec![left, right];
+    if joint == "and" { Tree::All(parts) } else { Tree::Any(parts) }
 }
 
 /// Whether a word is no name.

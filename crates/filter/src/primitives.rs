@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::{
+    Link,
     chain::Chain,
     spot::Spot,
     tree::{Base, Number, Relation, Tree},
@@ -61,6 +62,7 @@ const LLC_KINDS: &[(&str, u32, u32)] = &[
     ("rej", 0x0f, 9),
     ("ui", 0xef, 0x03),
     ("ua", 0xef, 0x63),
+    ("dm", 0xef, 0x0f),
     ("disc", 0xef, 0x43),
     ("sabme", 0xef, 0x6f),
     ("test", 0xef, 0xe3),
@@ -205,8 +207,8 @@ pub(super) struct Place {
     pub(super) labels: u32,
     /// Whether there have been labels, maybe in front of it.
     pub(super) labelled: bool,
-    /// Whether it is one of PPP.
-    pub(super) ppp: bool,
+    /// Which it is.
+    pub(super) header: Header,
     /// Whether it may be missing, as inside of a tunnel: then the number of the place where it
     /// begins. The next one is the place where it ends.
     pub(super) optional: Option<u8>,
@@ -214,22 +216,45 @@ pub(super) struct Place {
     pub(super) places: u8,
 }
 
-impl Default for Place {
-    fn default() -> Place {
-        Place {
-            link: Spot::at(0),
-            kind: Spot::at(12),
-            payload: Spot::at(14),
-            labels: 0,
-            labelled: false,
-            ppp: false,
-            optional: None,
-            places: 0,
+/// What a header of a link is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Header {
+    Ethernet,
+    Ppp,
+    /// There is none: the packet says of itself whether it is IPv4 or IPv6.
+    Missing,
+}
+
+impl Header {
+    /// libpcap's word for links that have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Header::Ethernet => "Ethernet",
+            Header::Ppp => "PPP",
+            Header::Missing => "Raw IP",
         }
     }
 }
 
 impl Place {
+    /// The beginning of packets on a link.
+    pub(super) fn on(link: Link) -> Place {
+        let (header, kind, payload) = match link {
+            Link::Ethernet => (Header::Ethernet, 12, 14),
+            Link::Raw => (Header::Missing, 0, 0),
+        };
+        Place {
+            link: Spot::at(0),
+            kind: Spot::at(kind),
+            payload: Spot::at(payload),
+            labels: 0,
+            labelled: false,
+            header,
+            optional: None,
+            places: 0,
+        }
+    }
+
     /// Where the network header is.
     pub(super) fn network(self) -> Spot {
         self.payload + 4 * self.labels
@@ -243,8 +268,10 @@ impl Place {
         }
         let half = |at: Spot, value: u32| Tree::equal(at, 2, u32::MAX, value);
         let word = |at: Spot, value: u32| Tree::equal(at, 4, u32::MAX, value);
-        if self.ppp {
-            return Ok(half(self.kind, ppp(kind)));
+        match self.header {
+            Header::Ethernet => {}
+            Header::Ppp => return Ok(half(self.kind, ppp(kind))),
+            Header::Missing => return Ok(self.has_version(kind).unwrap_or(Tree::Constant(false))),
         }
         let (kind_at, llc) = (self.kind, self.payload);
         let snap = |high: u32, low: u32| vec![self.has_llc(), word(llc + 4, low), word(llc, high)];
@@ -277,13 +304,19 @@ impl Place {
 
     /// What labels carry is known by its first bits.
     fn behind_labels(self, kind: u32) -> Result<Tree, String> {
+        let version = self.has_version(kind).ok_or("unsupported protocol over mpls")?;
+        let last = Tree::equal(self.network() - 2, 1, 1, 1);
+        Ok(Tree::All(vec![last, version]))
+    }
+
+    /// Packets of a version of IP, by their first bits; `None` for every other type.
+    fn has_version(self, kind: u32) -> Option<Tree> {
         let version = match kind {
             IPV4 => 0x40,
             IPV6 => 0x60,
-            _ => return Err("unsupported protocol over mpls".into()),
+            _ => return None,
         };
-        let last = Tree::equal(self.network() - 2, 1, 1, 1);
-        Ok(Tree::All(vec![last, Tree::equal(self.network(), 1, 0xf0, version)]))
+        Some(Tree::equal(self.network(), 1, 0xf0, version))
     }
 
     /// Packets of a protocol.
@@ -337,7 +370,7 @@ impl Place {
 
     /// Where a header of a protocol of the ISO begins: behind LLC, which PPP does not have.
     fn iso_header(self) -> Spot {
-        if self.ppp { self.payload } else { self.payload + 3 }
+        if self.header == Header::Ppp { self.payload } else { self.payload + 3 }
     }
 
     /// Packets with a header in the chain behind the one of IPv4, or of IPv6.
@@ -410,10 +443,10 @@ impl Place {
             let word = |number: u32| {
                 let shift = 96 - 32 * number;
                 let (mask, value) = ((mask >> shift) as u32, (bits >> shift) as u32);
-                let place = self.network() + at + 4 * number;
-                (mask != 0).then(|| Tree::equal(place, 4, mask, value))
+                Tree::equal(self.network() + at + 4 * number, 4, mask, value)
             };
-            Tree::All((0..4).filter_map(word).collect())
+            // All of it has to be there, also what does not matter.
+            Tree::All((0..4).map(word).collect())
         };
         Ok(Tree::All(vec![self.has(IPV6)?, sides.of(address(8), address(24))]))
     }
@@ -459,8 +492,8 @@ impl Place {
 
     /// Frames with an LLC header, of a kind if one is given.
     pub(super) fn llc(self, kind: Option<&str>) -> Result<Tree, String> {
-        if self.ppp {
-            return Err("'llc' not supported for PPP".into());
+        if self.header != Header::Ethernet {
+            return Err(format!("'llc' not supported for {}", self.header.name()));
         }
         let bare = Tree::equal(self.payload, 2, u32::MAX, 0xffff);
         let mut parts = vec![self.has_llc(), Tree::Not(Box::new(bare))];
@@ -475,7 +508,7 @@ impl Place {
 
     /// A condition on a header of Ethernet, where there is one.
     fn on_ethernet(self, condition: Tree, else_wrong: &str) -> Result<Tree, String> {
-        if self.ppp {
+        if self.header != Header::Ethernet {
             return Err(else_wrong.into());
         }
         Ok(match self.optional {

@@ -1,5 +1,5 @@
 //! A filter as a program of classic BPF, which the kernel runs on each packet
-//! before a socket gets a copy of it.
+//! before a socket gets a copy of it, or an interpreter.
 //!
 //! The program decides as the tree does: its parts are looked at in the same
 //! order, and a packet too short for a load is refused, as the kernel refuses
@@ -10,6 +10,9 @@
 use std::{collections::HashMap, mem::offset_of};
 
 use crate::{
+    chain::{
+        AUTHENTICATION, Chain, DESTINATION, FRAGMENT, HOP_BY_HOP, IPV6_HEADER, NOTHING, ROUTING,
+    },
     code::{
         self, A_TO_X, BYTE, CALCULATE, FROM_X, HALF, JUMP, RETURN, STORE, STORE_X, WORD, WORDS,
         X_TO_A,
@@ -41,9 +44,6 @@ const _: () = assert!(size_of::<Instruction>() == 8 && offset_of!(Instruction, k
 /// The most instructions of a program: what the memory of a socket's options
 /// has room for by default (`optmem_max`, 20 KiB before Linux 6.7).
 pub const INSTRUCTIONS_MAX: usize = 2048;
-
-/// Bytes the kernel copies of a packet that is wanted: all.
-const ALL: u32 = u32::MAX;
 
 const LOAD_ABSOLUTE: u16 = code::LOAD | code::ABSOLUTE;
 const LOAD_INDEXED: u16 = code::LOAD | code::INDEXED;
@@ -90,15 +90,31 @@ impl Instruction {
     }
 }
 
-/// The program of a tree whose conditions find so many places; `None` when it would be too long
-/// for the kernel, or calculates what the kernel calculates otherwise or not at all.
+/// Who is going to run a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Runner {
+    /// With as many instructions as there is memory for, forward jumps, and shifts by less than 32.
+    #[default]
+    Kernel,
+    /// libpcap's interpreter, or one that does the same.
+    Interpreter,
+}
+
+/// The program of a tree whose conditions find so many places, which gives so many bytes of what is
+/// wanted; `None` when it would be too long for the kernel, or calculates what the kernel calculates
+/// otherwise or not at all, or wants more scratch memory than there is.
 ///
 /// Places are in the scratch memory, from its first word on. They are 0 at first: the kernel
 /// refuses a program that may read what it has not written.
-pub(crate) fn program(tree: &Tree, places: u8) -> Option<Vec<Instruction>> {
-    let mut backward = Backward { places: places.into(), ..Backward::default() };
+pub(crate) fn program(
+    tree: &Tree,
+    places: u8,
+    bytes: u32,
+    runner: Runner,
+) -> Option<Vec<Instruction>> {
+    let mut backward = Backward { places: places.into(), runner, ..Backward::default() };
     let refuse = backward.push(Instruction::give(0));
-    let accept = backward.push(Instruction::give(ALL));
+    let accept = backward.push(Instruction::give(bytes));
     let start = backward.condition(tree, accept, refuse)?;
     backward.reach(start);
     for place in 0..backward.places {
@@ -113,6 +129,13 @@ pub(crate) fn program(tree: &Tree, places: u8) -> Option<Vec<Instruction>> {
 /// A place in a program, counted from its end.
 type Place = usize;
 
+/// Scratch memory that is not in use: from a word on.
+#[derive(Debug, Clone, Copy)]
+struct Free {
+    from: u32,
+    runner: Runner,
+}
+
 /// A program being written.
 #[derive(Debug, Default)]
 struct Backward {
@@ -122,9 +145,15 @@ struct Backward {
     stones: HashMap<Place, Place>,
     /// How many words of scratch memory are in use all the time.
     places: u32,
+    runner: Runner,
 }
 
 impl Backward {
+    /// The scratch memory that may be used in between.
+    fn free(&self) -> Free {
+        Free { from: self.places, runner: self.runner }
+    }
+
     fn push(&mut self, instruction: Instruction) -> Place {
         self.instructions.push(instruction);
         self.instructions.len() - 1
@@ -132,7 +161,9 @@ impl Backward {
 
     fn finish(mut self) -> Option<Vec<Instruction>> {
         self.instructions.reverse();
-        (self.instructions.len() <= INSTRUCTIONS_MAX).then_some(self.instructions)
+        let fits =
+            self.runner == Runner::Interpreter || self.instructions.len() <= INSTRUCTIONS_MAX;
+        fits.then_some(self.instructions)
     }
 
     /// How many instructions one written next has to skip to get to `to`.
@@ -157,10 +188,15 @@ impl Backward {
         {
             return near;
         }
-        let skipped = self.distance(to);
-        let stone = self.push(Instruction::plain(JUMP, skipped as u32));
+        let stone = self.stone(to);
         self.stones.insert(to, stone);
         stone
+    }
+
+    /// A new place that goes on at `to`.
+    fn stone(&mut self, to: Place) -> Place {
+        let skipped = self.distance(to);
+        self.push(Instruction::plain(JUMP, skipped as u32))
     }
 
     /// Writes a condition; returns where it begins.
@@ -191,8 +227,62 @@ impl Backward {
                 self.reach(holds);
                 Some(self.push_all(entering))
             }
-            Tree::Chain(_) => None,
+            Tree::Chain(_) if self.runner == Runner::Kernel => None,
+            Tree::Chain(chain) => self.chain(*chain, holds, fails),
         }
+    }
+
+    /// Writes the loop that goes through a chain of headers. What the next one is stays in A, and where
+    /// it is behind the network header in X.
+    fn chain(&mut self, chain: Chain, holds: Place, fails: Place) -> Option<Place> {
+        let next = self.places;
+        let at = chain.network;
+        let calculate =
+            |operator: Operator, k: u32| Instruction::plain(CALCULATE | code(operator), k);
+        // Where a header says what the next one is, and how many units long it is.
+        let read = [
+            Instruction::plain(LOAD_INDEXED | BYTE, at),
+            Instruction::plain(STORE, next),
+            Instruction::plain(LOAD_INDEXED | BYTE, at.checked_add(1)?),
+        ];
+        let add_x = Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0);
+        let go_on = [Instruction::plain(A_TO_X, 0), Instruction::plain(LOAD_MEMORY, next)];
+        let again = Instruction::plain(JUMP, 0);
+        (next < WORDS).then_some(())?;
+
+        let (holds, fails) = (self.stone(holds), self.stone(fails));
+        let mut turns = vec![self.push(again)];
+        // Counted from the network header instead of from this one.
+        let units = [calculate(Operator::Add, 2), calculate(Operator::Multiply, 4)];
+        let authentication = self.push_all([&read[..], &units, &go_on].concat());
+        let mut kinds = vec![(AUTHENTICATION, authentication)];
+        if chain.six {
+            turns.push(self.push(again));
+            let units = [calculate(Operator::Add, 1), calculate(Operator::Multiply, 8), add_x];
+            let option = self.push_all([&read[..], &units, &go_on].concat());
+            kinds.extend([HOP_BY_HOP, DESTINATION, ROUTING, FRAGMENT].map(|kind| (kind, option)));
+        }
+        kinds.extend([(NOTHING, fails), (chain.protocol, holds)]);
+        let mut start = fails;
+        for (kind, to) in kinds {
+            let (jt, jf) = (self.distance(to) as u8, self.distance(start) as u8);
+            start = self.push(Instruction { code: JUMP_EQUAL, jt, jf, k: kind });
+        }
+        for turn in turns {
+            self.instructions[turn].k = (turn as u32).wrapping_sub(start as u32 + 1);
+        }
+        let first = if chain.six {
+            [
+                Instruction::plain(code::LOAD_X | code::CONSTANT, IPV6_HEADER),
+                Instruction::plain(LOAD_ABSOLUTE | BYTE, at.checked_add(6)?),
+            ]
+        } else {
+            [
+                Instruction::plain(LOAD_HEADER_LENGTH_X, at),
+                Instruction::plain(LOAD_ABSOLUTE | BYTE, at.checked_add(9)?),
+            ]
+        };
+        Some(self.push_all(first.into()))
     }
 
     /// Writes instructions that follow each other; returns where they begin.
@@ -214,11 +304,11 @@ impl Backward {
         let mut before = Vec::new();
         let (code, k) = match right {
             Number::Constant(value) => {
-                number(left, self.places, &mut before)?;
+                number(left, self.free(), &mut before)?;
                 (code, *value)
             }
             _ => {
-                both(left, right, self.places, &mut before)?;
+                both(left, right, self.free(), &mut before)?;
                 (code | FROM_X, 0)
             }
         };
@@ -231,9 +321,8 @@ impl Backward {
     }
 }
 
-/// Writes instructions that leave a number in A, in their order. Scratch memory
-/// below `free` is in use.
-fn number(number: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
+/// Writes instructions that leave a number in A, in their order.
+fn number(number: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> {
     match number {
         Number::Constant(value) => to.push(Instruction::plain(LOAD_CONSTANT, *value)),
         Number::Length => to.push(Instruction::plain(LOAD_LENGTH, 0)),
@@ -250,14 +339,16 @@ fn number(number: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
                 }
                 // No packet is left by this, and the kernel refuses it.
                 Some(0) if matches!(operator, Operator::Divide | Operator::Remainder) => {
-                    return None;
+                    (free.runner == Runner::Interpreter).then_some(())?;
+                    both(left, right, free, to)?;
+                    to.push(Instruction::plain(code | FROM_X, 0));
                 }
                 Some(value) => {
                     self::number(left, free, to)?;
                     to.push(Instruction::plain(code, value));
                 }
                 // The kernel shifts by the lower bits of what is too much.
-                _ if shifts => return None,
+                _ if shifts && free.runner == Runner::Kernel => return None,
                 _ => {
                     both(left, right, free, to)?;
                     to.push(Instruction::plain(code | FROM_X, 0));
@@ -269,24 +360,24 @@ fn number(number: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
 }
 
 /// Leaves one number in A and the other in X.
-fn both(a: &Number, x: &Number, free: u32, to: &mut Vec<Instruction>) -> Option<()> {
+fn both(a: &Number, x: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> {
     number(x, free, to)?;
     save(free, to)?;
-    number(a, free + 1, to)?;
-    to.push(Instruction::plain(LOAD_MEMORY_X, free));
+    number(a, Free { from: free.from + 1, ..free }, to)?;
+    to.push(Instruction::plain(LOAD_MEMORY_X, free.from));
     Some(())
 }
 
-fn save(at: u32, to: &mut Vec<Instruction>) -> Option<()> {
-    to.push(Instruction::plain(STORE, at));
-    (at < WORDS).then_some(())
+fn save(free: Free, to: &mut Vec<Instruction>) -> Option<()> {
+    to.push(Instruction::plain(STORE, free.from));
+    (free.from < WORDS).then_some(())
 }
 
 fn load(
     base: Base,
     index: &Number,
     width: u16,
-    free: u32,
+    free: Free,
     to: &mut Vec<Instruction>,
 ) -> Option<()> {
     // Places beyond any packet, which the kernel would count from elsewhere.
@@ -322,7 +413,7 @@ fn load(
             save(free, to)?;
             behind_ipv4(spot, to);
             to.push(Instruction::plain(X_TO_A, 0));
-            to.push(Instruction::plain(LOAD_MEMORY_X, free));
+            to.push(Instruction::plain(LOAD_MEMORY_X, free.from));
             to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
             to.push(Instruction::plain(A_TO_X, 0));
             to.push(Instruction::plain(LOAD_INDEXED | width, spot.at));

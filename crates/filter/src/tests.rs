@@ -140,7 +140,7 @@ fn decided(expression: &str, packets: &[Vec<u8>]) -> String {
     packets.iter().map(|packet| if filter.accepts(packet) { '1' } else { '0' }).collect()
 }
 
-/// Runs a program as bpf(4) says: how many bytes are wanted.
+/// Runs a program as bpf(4) says, and goes backwards where it says so: how many bytes are wanted.
 pub(super) fn run(program: &[Instruction], packet: &[u8]) -> u32 {
     let (mut a, mut x, mut memory, mut at) = (0u32, 0u32, [0u32; 16], 0);
     loop {
@@ -157,6 +157,10 @@ pub(super) fn run(program: &[Instruction], packet: &[u8]) -> u32 {
             0x40 | 0x48 | 0x50 => bytes(x.checked_add_signed(k as i32), size),
             0x80 => Some(packet.len() as u32),
             0x00 => Some(k),
+            0x01 => Some({
+                x = k;
+                a
+            }),
             0x60 => Some(memory[k as usize]),
             0x61 => Some({
                 x = memory[k as usize];
@@ -181,7 +185,7 @@ pub(super) fn run(program: &[Instruction], packet: &[u8]) -> u32 {
             0x87 => Some(x),
             0x06 => return k,
             0x05 => Some({
-                at += k as usize;
+                at = at.wrapping_add_signed(k as i32 as isize);
                 a
             }),
             _ if code & 7 == 5 => Some({
@@ -201,8 +205,8 @@ pub(super) fn run(program: &[Instruction], packet: &[u8]) -> u32 {
                 0x30 => a.checked_div(operand),
                 0x40 => Some(a | operand),
                 0x50 => Some(a & operand),
-                0x60 => Some(a << operand),
-                0x70 => Some(a >> operand),
+                0x60 => Some(a.checked_shl(operand).unwrap_or(0)),
+                0x70 => Some(a.checked_shr(operand).unwrap_or(0)),
                 0x90 => a.checked_rem(operand),
                 0xa0 => Some(a ^ operand),
                 _ => panic!("calculation {code:#x}"),
@@ -223,6 +227,8 @@ fn programs_decide_as_the_filters_they_are_of() {
         let program = filter.program().unwrap_or_else(|| panic!("no program of {expression}"));
         let wanted = |packet: &Vec<u8>| if run(&program, packet) > 0 { '1' } else { '0' };
         assert_eq!(packets.iter().map(wanted).collect::<String>(), answer, "{expression}");
+        // They are the same where nothing is asked for that the kernel does not have.
+        assert_eq!(filter.bytecode(u32::MAX), Some(program), "{expression}");
     }
 }
 
@@ -242,11 +248,63 @@ fn long_programs_jump_far_and_too_long_ones_are_none() {
         }
     }
     assert_eq!(hosts(600).program(), None);
+    for packet in &packets {
+        let (filter, bytes) = (hosts(600), 70);
+        let expected = if filter.accepts(packet) { bytes } else { 0 };
+        assert_eq!(run(&filter.bytecode(bytes).expect("a program"), packet), expected);
+    }
     let calculates = |text: &str| Filter::new(text, names()).unwrap().calculates();
     assert!(calculates("tcp and less 100") && calculates("not (ip[2:2] > 100)"));
     assert!(!calculates("tcp port 80 and (host 10.0.0.1 or vlan)") && !calculates(""));
     // Behind what the kernel calculates otherwise.
-    assert_eq!(Filter::new("1 << ether[0] = 4", names()).unwrap().program(), None);
+    let shift = Filter::new("1 << ether[0] = 4", names()).unwrap();
+    assert_eq!(shift.program(), None);
+    let shifted = shift.bytecode(1).expect("a program");
+    for packet in &packets {
+        assert_eq!(run(&shifted, packet) > 0, shift.accepts(packet));
+    }
+    // Neither has more scratch memory.
+    let deep = format!("{}1{} = 1", "ether[".repeat(20), "] + (1 * len)".repeat(20));
+    let deep = Filter::new(&deep, names()).unwrap();
+    assert_eq!((deep.program(), deep.bytecode(1)), (None, None));
+}
+
+/// On a link without a header packets say themselves what they are.
+#[test]
+fn packets_without_a_link_s_header_are_chosen_by_their_version() {
+    let tcp = [&1024u16.to_be_bytes()[..], &80u16.to_be_bytes(), &[0; 8], &[0x50, 2]].concat();
+    let packets = [ipv4(6, 0, 4, &tcp), ipv6(6, &tcp), vec![0x40; 12], Vec::new()];
+    for (expression, expected) in [
+        ("ip", "1010"),
+        ("ip6", "0100"),
+        ("not ip", "0100"),
+        ("tcp port 80", "1100"),
+        ("tcp[13] = 2", "1000"),
+        ("host 10.0.0.1", "1000"),
+        ("ip6 protochain 6", "0100"),
+        ("ether[0] = 0x60", "0100"),
+        ("arp or pppoes or stp or isis", "0000"),
+        ("not arp", "1111"),
+    ] {
+        let filter = Filter::on(Link::Raw, expression, names()).expect(expression);
+        let program = filter.bytecode(1).expect(expression);
+        let decided = |wanted: &dyn Fn(&Vec<u8>) -> bool| -> String {
+            packets.iter().map(|packet| if wanted(packet) { '1' } else { '0' }).collect()
+        };
+        assert_eq!(decided(&|packet| filter.accepts(packet)), expected, "{expression}");
+        assert_eq!(decided(&|packet| run(&program, packet) > 0), expected, "{expression}");
+    }
+    for (expression, error) in [
+        ("vlan", "no VLAN support for Raw IP"),
+        ("mpls", "no MPLS support for Raw IP"),
+        ("llc", "'llc' not supported for Raw IP"),
+        ("ether broadcast", "not a broadcast link"),
+        ("ether host 2:0:0:0:0:1", "ethernet addresses supported only on ethernet"),
+        ("ether multicast", "link-layer multicast filters supported only on ethernet"),
+    ] {
+        let refused = Filter::on(Link::Raw, expression, names()).map(|_| ());
+        assert_eq!(refused, Err(error.into()), "{expression}");
+    }
 }
 
 #[test]

@@ -198,6 +198,17 @@ impl Number {
         }
     }
 
+    /// What its first instruction would load, if that is a constant: libpcap takes it for the number
+    /// when it looks for divisors and shifts that cannot be.
+    pub(super) fn first_constant(&self) -> Option<u32> {
+        match self {
+            Number::Constant(value) => Some(*value),
+            Number::Length | Number::Found(_) => None,
+            Number::Load { index, .. } => index.first_constant(),
+            Number::Calculate { left, .. } => left.first_constant(),
+        }
+    }
+
     pub(super) fn of(&self, packet: &[u8], known: impl Known) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),

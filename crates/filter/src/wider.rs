@@ -167,7 +167,7 @@ fn chosen(expression: &str, names: Names<'_>, packets: &[Vec<u8>]) -> Vec<usize>
         (0..packets.len()).filter(|at| by(&packets[*at])).collect()
     };
     let chosen = wanted(&|packet| filter.accepts(packet));
-    if let Some(program) = filter.program() {
+    for program in [filter.program(), filter.bytecode(1)].into_iter().flatten() {
         assert_eq!(wanted(&|packet| run(&program, packet) > 0), chosen, "{expression}");
     }
     chosen
@@ -183,6 +183,7 @@ fn rare_headers_are_found() {
     let program = |text: &str| Filter::new(text, names()).unwrap().program();
     assert!(program("geneve and geneve and geneve and ip").is_some());
     assert_eq!(program("ip6 protochain 6"), None, "the kernel has no loops");
+    assert!(Filter::new("ip6 protochain 6", names()).unwrap().bytecode(1).is_some());
 }
 
 /// There is no tunnel to look into, where none was found.
@@ -256,7 +257,7 @@ fn names_stand_for_what_they_are_said_to() {
         ("portrange ssh-ssh", &[0, 2]),
         ("portrange 20-ssh", &[0, 1, 2]),
         ("portrange ssh-syslog", &[0, 1, 2]),
-        ("tcp portrange ssh", &[0, 2]),
+        ("tcp portrange ssh-ssh", &[0, 2]),
     ] {
         assert_eq!(chosen(expression, known, &frames), *expected, "{expression}");
     }
@@ -265,6 +266,7 @@ fn names_stand_for_what_they_are_said_to() {
         ("sctp port syslog", "port 'syslog' is udp"),
         ("ip6 host four", "unknown host 'four' for specified address family"),
         ("host six", "unknown host 'six'"),
+        ("tcp portrange ssh", "unknown port in range 'ssh'"),
         ("ether host both", "unknown ether host 'both'"),
         ("net both", "unknown network 'both'"),
     ] {

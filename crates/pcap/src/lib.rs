@@ -9,7 +9,8 @@
 //! [`exports`] is the list of all that libpcap exports, and says of each function who does it. A handle
 //! of ours is `handle`: its first word tells it from one of libpcap's. What is done with it is in
 //! `calls`, a module for each kind of function; packets come from `source`, go to `inject`, and are
-//! filtered by [`bpf`]. `alone` is what there is where the system has no libpcap.
+//! filtered by [`bpf`]. `alone` is what there is where the system has no libpcap, and [`compile`](mod@compile)
+//! what makes filters there.
 //!
 //! # Threads and signals
 //!
@@ -21,6 +22,7 @@ pub mod abi;
 mod alone;
 pub mod bpf;
 mod calls;
+pub mod compile;
 pub mod exports;
 mod handle;
 mod inject;

@@ -5,10 +5,14 @@
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
+use fastrand::Rng;
 use linerate_port::pcap;
 
-use super::{Edge, both, system::System};
+use super::{Edge, both, expressions::changed, system::System};
+use crate::compile::{ETHERNET, compile};
 
+/// What libpcap takes for the longest packet.
+pub(super) const SNAP_LENGTH: u32 = 262_144;
 const FILTERS: &str = include_str!("filters.txt");
 /// How much of a packet is captured, besides all: ends of headers, and within them.
 const SNAP_LENGTHS: [usize; 8] = [0, 13, 14, 23, 34, 47, 68, 96];
@@ -33,14 +37,19 @@ pub(super) fn packets() -> BTreeSet<Vec<u8>> {
     packets
 }
 
+fn filters() -> BTreeSet<&'static str> {
+    let filters: BTreeSet<_> = FILTERS.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(filters.len() >= 500, "{}", filters.len());
+    filters
+}
+
 #[test]
 #[ignore = "needs libpcap"]
 fn filters_of_the_world_decide_as_the_system_s_interpreter() {
     let system = System::new();
     let packets = packets();
     assert!(packets.len() > 50, "{}", packets.len());
-    let filters: BTreeSet<_> = FILTERS.lines().filter(|line| !line.starts_with('#')).collect();
-    assert!(filters.len() >= 500, "{}", filters.len());
+    let filters = filters();
     let mut edge = Edge::new();
     let (mut portable, mut wanted, mut compared) = (Vec::new(), 0, 0);
     for filter in filters {
@@ -74,4 +83,37 @@ fn filters_of_the_world_decide_as_the_system_s_interpreter() {
     assert!(loops || cfg!(not(target_arch = "x86_64")), "{portable:?}");
     assert!(wanted > 200, "{wanted}");
     println!("{compared} decisions on {} packets, {wanted} filters want some", packets.len());
+}
+
+/// What our compiler makes of them decides as what the system's makes of them, also on packets that
+/// were cut and damaged.
+#[test]
+#[ignore = "needs libpcap"]
+fn filters_of_the_world_are_compiled_as_by_the_system() {
+    // libpcap's programs of these look at no packet.
+    let refused = ["byte 8 & 5", "byte 8 | 5"];
+    let system = System::new();
+    let packets: Vec<_> = packets().into_iter().collect();
+    let random = &mut Rng::with_seed(1);
+    let (mut compared, mut wanted) = (0, 0);
+    for filter in filters() {
+        let theirs = both(&system.compile(filter, false).expect("a filter"));
+        let ours = match compile(ETHERNET, SNAP_LENGTH, filter, None) {
+            Ok(ours) => both(&ours),
+            Err(error) => {
+                assert!(refused.contains(&filter), "{filter}: {error}");
+                continue;
+            }
+        };
+        let damaged = (0..500).map(|_| changed(random, &packets)).collect::<Vec<_>>();
+        for packet in packets.iter().chain(&damaged) {
+            let length = packet.len() as u32;
+            let decided = ours.accepts(packet, length);
+            assert_eq!(decided, theirs.accepts(packet, length), "{filter} on {packet:02x?}");
+            compared += 1;
+            wanted += u32::from(decided > 0);
+        }
+    }
+    assert!(compared > 300_000 && wanted > 20_000, "{compared}, {wanted}");
+    println!("{compared} decisions, {wanted} packets wanted");
 }

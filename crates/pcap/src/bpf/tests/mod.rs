@@ -5,6 +5,7 @@
 mod corpus;
 mod examples;
 mod exercise;
+mod expressions;
 mod generate;
 mod random;
 mod system;
