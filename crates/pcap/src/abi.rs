@@ -80,7 +80,9 @@ pub struct Interface {
 }
 
 /// `pcap_handler`.
-pub type Callback = Option<unsafe extern "C" fn(*mut u8, *const PacketHeader, *const u8)>;
+///
+/// It may unwind: an exception of C++, or the end of a thread that is cancelled.
+pub type Callback = Option<unsafe extern "C-unwind" fn(*mut u8, *const PacketHeader, *const u8)>;
 
 /// Bytes of a buffer for an error's text.
 pub const ERRBUF_SIZE: usize = 256;
@@ -108,6 +110,8 @@ pub const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
 
 /// Ethernet.
 pub const DLT_EN10MB: c_int = 1;
+/// The same, to be written as frames of a cable modem: libpcap leaves that to who has one beside.
+pub const DLT_DOCSIS: c_int = 143;
 /// IP packets alone.
 pub const DLT_RAW: c_int = 12;
 

@@ -87,7 +87,7 @@ macro_rules! exports {
                     let function = unsafe {
                         std::mem::transmute::<
                             *mut c_void,
-                            unsafe extern "C" fn($($type),*) -> $return,
+                            unsafe extern "C-unwind" fn($($type),*) -> $return,
                         >(address)
                     };
                     // SAFETY: as the caller says.
@@ -103,7 +103,7 @@ macro_rules! exports {
             ///
             /// As libpcap's documentation says.
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> $return {
+            pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $return {
                 export!($how $name($($argument),*) -> $return $(= $ours)?)
             }
         )*
@@ -115,6 +115,9 @@ macro_rules! how {
         How::Forwarded
     };
     (handle) => {
+        How::ByHandle
+    };
+    (last) => {
         How::ByHandle
     };
     (name) => {
@@ -138,6 +141,16 @@ macro_rules! export {
             // SAFETY: it is called as this was.
             None => unsafe { system::$name($pcap $(, $argument)*) }
                 .unwrap_or(<$return as Failing>::VALUE),
+        }
+    };
+    (last $name:ident($pcap:ident) -> $return:ty = $ours:path) => {
+        // SAFETY: the caller gives a handle that has not been closed. No reference to it stays.
+        if unsafe { Handle::of($pcap) }.is_some() {
+            // SAFETY: it is ours, and the caller does not use it any more.
+            unsafe { $ours($pcap) }
+        } else {
+            // SAFETY: it is called as this was.
+            unsafe { system::$name($pcap) }.unwrap_or(<$return as Failing>::VALUE)
         }
     };
     (name $name:ident($($argument:ident),*) -> $return:ty = $ours:path) => {
@@ -185,7 +198,7 @@ exports! {
     handle fn pcap_get_selectable_fd(pcap: *mut Pcap) -> c_int = state::selectable_fd;
     handle fn pcap_fileno(pcap: *mut Pcap) -> c_int = state::selectable_fd;
     handle fn pcap_get_required_select_timeout(pcap: *mut Pcap) -> *const libc::timeval = state::required_select_timeout;
-    handle fn pcap_close(pcap: *mut Pcap) -> () = state::close;
+    last fn pcap_close(pcap: *mut Pcap) -> () = state::close;
 
     // Sending.
     handle fn pcap_inject(pcap: *mut Pcap, packet: *const c_void, length: usize) -> c_int = send::inject;

@@ -12,7 +12,7 @@ mod port;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::{
-    boundary::{Boundary, flush_held},
+    boundary::{Anchor, Boundary, flush_held, is_reading},
     port::PortOutlet,
 };
 

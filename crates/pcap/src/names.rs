@@ -41,6 +41,12 @@ impl Target {
         }
     }
 
+    /// Whether it is an interface there is, as those are that libpcap opens: others make files, interfaces
+    /// and sockets, or read any file.
+    fn is_an_interface(&self) -> bool {
+        matches!(self, Target::Port(uri) if matches!(uri.driver(), "packet" | "xdp"))
+    }
+
     /// What becomes of the packets for the host, for people.
     pub(crate) fn effect(&self) -> &'static str {
         match self {
@@ -67,6 +73,16 @@ impl fmt::Display for Target {
 /// What a device name stands for: `None` when it is the system library's business. An error is about
 /// a name that is ours and makes no sense.
 pub(crate) fn target(device: &str) -> Result<Option<Target>, String> {
+    let target = named(device)?;
+    if is_privileged() && target.as_ref().is_some_and(|target| !target.is_an_interface()) {
+        return Err(format!(
+            "{device}: a program that has more rights than who runs it opens interfaces alone"
+        ));
+    }
+    Ok(target)
+}
+
+fn named(device: &str) -> Result<Option<Target>, String> {
     for (name, port) in mapped()? {
         if name == device {
             return port_named(&port).map(Some);
@@ -137,9 +153,13 @@ fn port_named(text: &str) -> Result<Target, String> {
 /// A variable of the environment, which those do not have who run with more rights than whoever
 /// started them (set-user-ID, capabilities of files): they would lend them.
 pub(crate) fn variable(name: &str) -> Option<String> {
+    if is_privileged() { None } else { env::var(name).ok() }
+}
+
+/// Whether this program has more rights than whoever has started it, and says what it is to do.
+fn is_privileged() -> bool {
     // SAFETY: a look at the auxiliary vector, which every process has.
-    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    if privileged { None } else { env::var(name).ok() }
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// A device's name from C; `None` for null, which is libpcap's `any`.
@@ -171,6 +191,18 @@ mod tests {
         assert_eq!(shown("cluster:@x?name=a").as_deref(), Some("cluster:@x?name=a"));
         for theirs in ["eth0", "any", "eth0:1", "usbmon1", "nflog:3", "rpcap://h/eth0", "lo", ""] {
             assert_eq!(shown(theirs), None, "{theirs}");
+        }
+    }
+
+    #[test]
+    fn only_interfaces_are_for_programs_with_more_rights() {
+        let is =
+            |device: &str| named(device).unwrap().is_none_or(|target| target.is_an_interface());
+        for device in ["eth0", "packet:eth0", "linerate:eth0", "xdp:eth0?queues=1"] {
+            assert!(is(device), "{device}");
+        }
+        for device in ["pcap:/etc/shadow", "tap:x", "memif:/x?role=server", "cluster:@x?name=a"] {
+            assert!(!is(device), "{device}");
         }
     }
 

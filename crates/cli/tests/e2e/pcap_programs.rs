@@ -6,6 +6,7 @@
 
 use std::{
     fs::{self, File},
+    io::Write,
     process::Stdio,
     thread,
     time::Duration,
@@ -453,4 +454,70 @@ fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
     let dumped = fs::read(&file).unwrap_or_default();
     crate::wire::assert_same(&crate::wire::records(&dumped), &frames);
     server.stop();
+}
+
+/// Reads nothing until it is told to, then all there is, and says what was counted.
+const SLOW: &str = "\
+import ctypes, sys
+from ctypes import byref, c_char_p, c_uint, c_void_p
+pcap = ctypes.CDLL('libpcap.so.0.8')
+pcap.pcap_create.restype = pcap.pcap_geterr.restype = c_void_p
+words = ctypes.create_string_buffer(256)
+device = c_void_p(pcap.pcap_create(sys.argv[1].encode(), words))
+assert pcap.pcap_activate(device) == 0, ctypes.string_at(pcap.pcap_geterr(device))
+assert pcap.pcap_setnonblock(device, 1, words) == 0
+program = (c_void_p * 2)()
+assert pcap.pcap_compile(device, program, b'udp', 1, 0) == 0
+assert pcap.pcap_setfilter(device, program) == 0
+print('ready', flush=True)
+sys.stdin.readline()
+given = 0
+def seen(user, header, data):
+    global given
+    given += 1
+callback = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)(seen)
+while pcap.pcap_dispatch(device, -1, callback, None) > 0:
+    pass
+statistics = (c_uint * 3)()
+assert pcap.pcap_stats(device, statistics) == 0
+print(given, *statistics)
+";
+
+/// Whoever is too slow is told what he has lost, to the packet.
+#[test]
+#[ignore = "needs root"]
+fn what_a_slow_program_loses_is_counted() {
+    const SENT: u32 = 5000;
+    let (lab, scratch) = (Lab::new(), Scratch::new());
+    let cluster = scratch.file("cluster");
+    for device in ["packet:b0?slots=64", "xdp:b0?ring=64", "cluster"] {
+        let (a, b) = (lab.namespace("a"), lab.namespace("b"));
+        lab.veth(&a, "a0", &b, "b0");
+        let served = device == "cluster";
+        let configuration =
+            format!("ClusterSocket({cluster}); FromPort(packet:b0) -> ToConsumer(slow, CELLS 64)");
+        let server = served.then(|| Program::ready(&b, &format!("run -e '{configuration}'")));
+        let device =
+            if served { format!("cluster:{cluster}?name=slow") } else { device.to_owned() };
+        let words = [LINERATE, "pcap", "--quiet", "--", "python3", "-c", SLOW, &device];
+        let mut command = b.command(words);
+        let printed = scratch.file("printed");
+        command.stdin(Stdio::piped()).stdout(File::create(&printed).unwrap());
+        let mut child = command.spawn().unwrap();
+        let text = || fs::read_to_string(&printed).unwrap();
+        assert!(wait_until(|| text().contains("ready"), PATIENCE), "{device}");
+        let line = format!("generate packet:a0 --count {SENT} --rate 100kpps");
+        let sent = Program::start(&a, &line).end().summary();
+        assert_eq!(crate::support::number(&sent, "accepted"), u64::from(SENT));
+        // What is on its way is counted when it has come.
+        thread::sleep(SETTLE);
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        assert!(child.wait().unwrap().success(), "{device}");
+        let numbers = text().lines().nth(1).unwrap().to_owned();
+        let numbers: Vec<u32> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
+        let [given, received, dropped, by_interface] = numbers[..] else { panic!("{numbers:?}") };
+        assert_eq!((given, received + dropped, by_interface), (received, SENT, 0), "{device}");
+        assert!(given >= 64 && dropped > 0, "{device}: {numbers:?}");
+        server.map(Program::stop);
+    }
 }

@@ -81,7 +81,7 @@ pub(crate) unsafe fn open_live(
             _ => format!("{device}: {words}"),
         };
         write_to(errbuf, &said);
-        state::close(handle);
+        state::close(pcap);
         ptr::null_mut()
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int};
 
 use crate::{
-    abi::ERROR,
+    abi::{DLT_DOCSIS, DLT_EN10MB, DLT_RAW, ERROR},
     exports::system,
     handle::{Capture, Handle},
 };
@@ -32,17 +32,25 @@ pub(crate) unsafe fn datalink_ext(handle: &Handle) -> c_int {
 pub(crate) unsafe fn list(handle: &Handle, links: *mut *mut c_int) -> c_int {
     look(handle, |capture| {
         // SAFETY: as the caller says.
-        unsafe { super::give_list(&[capture.datalink], links) }.unwrap_or_else(|| {
+        unsafe { super::give_list(links_of(capture.datalink), links) }.unwrap_or_else(|| {
             handle.error.set("malloc: Cannot allocate memory");
             ERROR
         })
     })
 }
 
-/// There is one for each port.
+/// What a port's frames may be called.
+fn links_of(link: c_int) -> &'static [c_int] {
+    if matches!(link, DLT_EN10MB | DLT_DOCSIS) { &[DLT_EN10MB, DLT_DOCSIS] } else { &[DLT_RAW] }
+}
+
 pub(crate) unsafe fn set(handle: &Handle, link: c_int) -> c_int {
-    let is = look(handle, |capture| capture.datalink);
-    if is == link {
+    if let Some(capture) = handle.capture()
+        // SAFETY: no reference into it is used meanwhile.
+        && links_of(unsafe { (*capture).datalink }).contains(&link)
+    {
+        // SAFETY: as above.
+        unsafe { (*capture).datalink = link };
         return 0;
     }
     // SAFETY: a number.

@@ -9,10 +9,9 @@ use crate::{abi::ERROR, handle::Handle, inject::SendFailure};
 
 /// Sends a packet: how many bytes it has.
 fn send(handle: &Handle, packet: &[u8]) -> Result<c_int, c_int> {
-    let capture = handle.activated()?;
-    // SAFETY: it was set when the handle was activated, and is not changed any more. Another thread than
-    // the one that receives may come here, and looks at this field alone.
-    let Some(sender) = (unsafe { &(*capture).sender }) else {
+    // Another thread than the one that receives may come here: it has no business with the capture.
+    handle.activated()?;
+    let Some(sender) = handle.sender() else {
         handle.error.set("Writing packets is not supported on this device");
         return Err(ERROR);
     };

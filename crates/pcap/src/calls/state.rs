@@ -10,6 +10,7 @@ use crate::{
     abi::{DLT_EN10MB, DLT_RAW, ERROR, ERROR_NOT_ACTIVATED, ERROR_RFMON_NOTSUP, Pcap, Statistics},
     alone,
     handle::{Capture, Handle},
+    inject::Sender,
     names, source, system,
 };
 
@@ -25,7 +26,7 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
         handle.error.set(&words.to_string_lossy());
         return ERROR_RFMON_NOTSUP;
     }
-    let opened = match source::open(&handle.target, settings.wishes()) {
+    let mut opened = match source::open(&handle.target, settings.wishes()) {
         Ok(opened) => opened,
         Err(failure) => {
             handle.error.set(&failure.text);
@@ -36,8 +37,8 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     system::load();
     say(handle, &opened.mode);
     let datalink = if opened.raw { DLT_RAW } else { DLT_EN10MB };
-    // SAFETY: it is not activated.
-    unsafe { handle.activate(Capture::new(opened, settings, datalink)) };
+    let sender = opened.outlet.take().map(Sender::new);
+    handle.activate(Capture::new(opened, settings, datalink, handle.target.interface()), sender);
     handle.error.set("");
     0
 }
@@ -55,14 +56,16 @@ fn say(handle: &Handle, mode: &str) {
 
 /// # Safety
 ///
-/// It is not used any more.
-pub(crate) unsafe fn close(handle: &Handle) {
-    let raw: *const Handle = handle;
+/// It is a handle of ours, and not used any more: there is no reference to it.
+pub(crate) unsafe fn close(pcap: *mut Pcap) {
     // SAFETY: as the caller says; it came from `Handle::into_raw`, as all that have the tag.
-    let handle = unsafe { Handle::from_raw(raw.cast_mut().cast::<Pcap>()) };
+    let handle = unsafe { Handle::from_raw(pcap) };
     if let Some(capture) = handle.capture() {
         // SAFETY: no callback is running.
         unsafe { (*capture).close() };
+    }
+    if let Some(sender) = handle.sender() {
+        sender.close();
     }
 }
 
@@ -71,12 +74,12 @@ pub(crate) unsafe fn close(handle: &Handle) {
 /// `statistics` can be written to.
 pub(crate) unsafe fn stats(handle: &Handle, statistics: *mut Statistics) -> c_int {
     match handle.activated() {
-        // SAFETY: no reference into it is used meanwhile, except by whoever a signal's handler has
-        // interrupted: then `statistics` touches counters alone. The caller says the rest.
-        Ok(capture) => unsafe {
-            *statistics = (*capture).statistics();
+        Ok(_) => {
+            let Some(intake) = handle.intake() else { return ERROR };
+            // SAFETY: as the caller says.
+            unsafe { *statistics = intake.statistics() };
             0
-        },
+        }
         Err(status) => status,
     }
 }

@@ -4,10 +4,7 @@ use std::{
     ffi::c_int,
     io,
     os::fd::RawFd,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -15,25 +12,24 @@ use linerate_filter::Instruction;
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 
-use super::{Handle, Interrupt, Settings, selectable::Selectable};
+use super::{Handle, Intake, Interrupt, Settings, selectable::Selectable};
 use crate::{
-    abi::{DIRECTION_BOTH, DIRECTION_OUT, PacketHeader, Statistics, TSTAMP_NANO},
+    abi::{DIRECTION_BOTH, DIRECTION_OUT, PacketHeader, TSTAMP_NANO},
     bpf::Program,
-    inject::{Boundary, Sender, flush_held},
-    source::{Opened, Source, Tally, sleep},
+    inject::{Anchor, Boundary, flush_held},
+    source::{Opened, Sleep},
 };
 
 /// Packets that are taken from the port at a time.
 const BURST: usize = 256;
 /// What a call is that wants all there is: packets come while they are read, so there is an end to it.
 const ALL: usize = 1 << 16;
-/// How often it is looked whether the interface is still there.
-const REFRESH: Duration = Duration::from_secs(1);
+/// How often it is looked whether the interface is still there, and what the kernel has counted.
+pub(super) const REFRESH: Duration = Duration::from_secs(1);
 
 /// An open port, as it is read.
 pub(crate) struct Capture {
-    source: Box<dyn Source>,
-    pub(crate) sender: Option<Sender>,
+    intake: Arc<Intake>,
     arena: Arena,
     /// The burst, and how many of it were looked at. What was given out last lies in it.
     frame: Frame,
@@ -47,14 +43,11 @@ pub(crate) struct Capture {
     stamps: bool,
     pub(crate) directions: bool,
     pub(crate) datalink: c_int,
-    refreshed: Instant,
+    /// When the source was refreshed, as `burst_time`.
+    refreshed: u64,
     selectable: Option<Selectable>,
     /// The header that `pcap_next_ex` points to.
     pub(crate) header: PacketHeader,
-    received: Arc<AtomicU32>,
-    tally: Arc<dyn Tally>,
-    /// Whether the source is being called at the moment: whoever interrupts that leaves it alone.
-    busy: AtomicBool,
 }
 
 /// How reading ended.
@@ -71,11 +64,17 @@ pub(crate) enum Outcome {
 }
 
 impl Capture {
-    pub(crate) fn new(opened: Opened, settings: Settings, datalink: c_int) -> Capture {
-        let tally = opened.source.tally();
+    /// What was opened, which is on that interface.
+    pub(crate) fn new(
+        opened: Opened,
+        settings: Settings,
+        datalink: c_int,
+        interface: Option<&str>,
+    ) -> Capture {
+        // libpcap counts what it drops for those who want all of its packets.
+        let interface = interface.filter(|_| settings.promiscuous);
         Capture {
-            source: opened.source,
-            sender: opened.outlet.map(Sender::new),
+            intake: Arc::new(Intake::new(opened.source, interface)),
             arena: opened.arena,
             frame: Frame::new(BURST),
             next: 0,
@@ -86,17 +85,18 @@ impl Capture {
             stamps: opened.stamps,
             directions: opened.directions,
             datalink,
-            refreshed: Instant::now(),
+            refreshed: now(),
             selectable: None,
             header: PacketHeader {
                 time: libc::timeval { tv_sec: 0, tv_usec: 0 },
                 captured: 0,
                 length: 0,
             },
-            received: Arc::default(),
-            tally,
-            busy: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn intake(&self) -> &Arc<Intake> {
+        &self.intake
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -106,27 +106,12 @@ impl Capture {
     /// Sets a filter, in both of its forms.
     pub(crate) fn set_filter(&mut self, program: Program, instructions: &[Instruction]) {
         self.filter = Some(program);
-        self.busy.store(true, Ordering::Relaxed);
-        self.source.leave_out(instructions);
-        self.busy.store(false, Ordering::Relaxed);
+        self.intake.source.take().leave_out(instructions);
     }
 
     /// Bytes of packets there is room for.
     pub(crate) fn buffer_size(&self) -> usize {
         self.arena.size()
-    }
-
-    /// What was counted. May be called in a signal's handler.
-    pub(crate) fn statistics(&mut self) -> Statistics {
-        if !self.busy.swap(true, Ordering::Acquire) {
-            self.source.refresh();
-            self.busy.store(false, Ordering::Release);
-        }
-        Statistics {
-            received: self.received.load(Ordering::Relaxed),
-            dropped: self.tally.read().dropped() as u32,
-            interface_dropped: 0,
-        }
     }
 
     /// The descriptor to wait by; from now on it is kept up to date.
@@ -148,19 +133,16 @@ impl Capture {
         if self.next < self.frame.len() {
             return selectable.set();
         }
-        match self.source.wakes() {
+        match self.intake.source.take().wakes() {
             Ok(wakes) => selectable.arm(&wakes),
             // Whoever reads is told.
             Err(_) => selectable.set(),
         }
     }
 
-    /// Gives back everything.
+    /// Gives back what was received.
     pub(crate) fn close(&mut self) {
-        self.source.close(&mut self.frame);
-        if let Some(sender) = &self.sender {
-            sender.close();
-        }
+        self.intake.source.take().close(&mut self.frame);
     }
 
     /// Reads up to `limit` packets, or all there are, and waits for the first if that is allowed.
@@ -175,7 +157,8 @@ impl Capture {
         limit: Option<usize>,
         mut each: impl FnMut(&PacketHeader, *const u8),
     ) -> Outcome {
-        let boundary = Boundary::begin((&raw const limit).addr(), handle);
+        let anchor = Anchor::default();
+        let boundary = Boundary::begin(&anchor, handle);
         // SAFETY: as the caller says.
         let outcome = unsafe { Capture::read_within(this, handle, limit, &mut each) };
         drop(boundary);
@@ -234,7 +217,7 @@ impl Capture {
             if given > 0 {
                 return Outcome::Packets(given);
             }
-            if capture.source.ended() {
+            if capture.intake.source.take().ended() {
                 return Outcome::Ended;
             }
             // A time-out below zero is none, as libpcap hands it to poll(2).
@@ -277,7 +260,8 @@ impl Capture {
             }
             let noted = if self.stamps { meta.timestamp } else { 0 };
             let time = if noted != 0 { noted } else { self.burst_time };
-            self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let received = &self.intake.received;
+            received.store(received.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let header = PacketHeader {
                 time: self.time_of(time),
                 captured: (bytes.len() as u32).min(self.settings.snapshot()),
@@ -298,13 +282,14 @@ impl Capture {
     #[inline]
     fn fill(&mut self) -> Result<usize, String> {
         self.next = 0;
-        self.busy.store(true, Ordering::Relaxed);
-        let received = self.source.receive(&mut self.frame);
-        self.busy.store(false, Ordering::Relaxed);
+        let mut source = self.intake.source.take();
+        let received = source.receive(&mut self.frame);
         if *received.as_ref().unwrap_or(&0) > 0 {
             // One look at the clock for all of them.
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            self.burst_time = now.map_or(0, |now| now.as_nanos() as u64);
+            self.burst_time = now();
+            if is_due(&mut self.refreshed, self.burst_time) {
+                source.refresh();
+            }
         }
         received
     }
@@ -330,18 +315,35 @@ impl Capture {
             return Ok(false);
         }
         handle.interrupt.settle();
-        self.busy.store(true, Ordering::Relaxed);
-        if now.saturating_duration_since(self.refreshed) >= REFRESH {
-            self.source.refresh();
-            self.refreshed = now;
+        let mut source = self.intake.source.take();
+        if is_due(&mut self.refreshed, self::now()) {
+            source.refresh();
         }
-        let result = self.source.wakes().and_then(|mut wakes| {
-            wakes.push(Wake::Fd(handle.interrupt.event(), Interest::Read));
-            sleep(&wakes, left.min(REFRESH)).map_err(|error| error.to_string())
-        });
-        self.busy.store(false, Ordering::Relaxed);
-        result.map(|_| true)
+        let mut wakes = source.wakes()?;
+        wakes.push(Wake::Fd(handle.interrupt.event(), Interest::Read));
+        let sleep = Sleep::until(&wakes);
+        // Others may ask for statistics meanwhile.
+        drop(wakes);
+        drop(source);
+        // SAFETY: the port and the interrupt are this handle's, which is not closed meanwhile.
+        unsafe { sleep.sleep(left.min(REFRESH)) }.map_err(|error| error.to_string())?;
+        Ok(true)
     }
+}
+
+/// Nanoseconds since the epoch.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}
+
+/// Whether the source is to be refreshed, which is noted. A clock that is set back makes it due, too.
+fn is_due(refreshed: &mut u64, now: u64) -> bool {
+    let due = now.wrapping_sub(*refreshed) >= REFRESH.as_nanos() as u64;
+    if due {
+        *refreshed = now;
+    }
+    due
 }
 
 /// A packet that is wanted.

@@ -2,25 +2,33 @@
 
 mod capture;
 mod error;
+mod intake;
 mod interrupt;
 mod selectable;
 mod settings;
+mod turn;
 
 use std::{
     cell::UnsafeCell,
     ffi::c_int,
-    io,
-    sync::atomic::{AtomicBool, Ordering},
+    io, ptr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicPtr, Ordering},
+    },
 };
 
 pub(crate) use self::{
     capture::{Capture, Outcome},
     error::{ErrorText, write_to},
+    intake::Intake,
     interrupt::Interrupt,
     settings::Settings,
+    turn::Turn,
 };
 use crate::{
     abi::{ERROR_ACTIVATED, ERROR_NOT_ACTIVATED, Pcap},
+    inject::Sender,
     names::Target,
 };
 
@@ -32,7 +40,8 @@ static TAG: u8 = 0;
 ///
 /// A program calls it by one thread at a time, with these exceptions, which libpcap's users rely on:
 /// [`Handle::interrupt`] by any thread and by handlers of signals, sending by another thread than the
-/// one that receives, and anything from within a callback.
+/// one that receives, statistics likewise and by handlers, and anything from within a callback. What
+/// others than the one that receives may touch is beside [`Capture`], not in it.
 #[repr(C)]
 pub(crate) struct Handle {
     /// See [`TAG`].
@@ -46,8 +55,12 @@ pub(crate) struct Handle {
     /// Whether reading waits for nothing.
     pub(crate) nonblocking: AtomicBool,
     settings: UnsafeCell<Settings>,
-    /// `None` until it is activated.
-    capture: UnsafeCell<Option<Capture>>,
+    /// Where packets come from, and what was counted of them. Empty until it is activated, as the next.
+    intake: OnceLock<Arc<Intake>>,
+    /// Where they go; `None` inside where they cannot be sent.
+    sender: OnceLock<Option<Sender>>,
+    /// From a box that belongs to this; null until it is activated.
+    capture: AtomicPtr<Capture>,
 }
 
 impl Handle {
@@ -61,7 +74,9 @@ impl Handle {
             error: ErrorText::default(),
             nonblocking: AtomicBool::new(false),
             settings: UnsafeCell::default(),
-            capture: UnsafeCell::new(None),
+            intake: OnceLock::new(),
+            sender: OnceLock::new(),
+            capture: AtomicPtr::new(ptr::null_mut()),
         }))
     }
 
@@ -110,9 +125,18 @@ impl Handle {
     /// The open port, once it is activated. A pointer, because callbacks come back here: who has it makes
     /// references of it that end before one is called.
     pub(crate) fn capture(&self) -> Option<*mut Capture> {
-        // SAFETY: it is written once, by `activate`, before which nobody has a pointer into it; to look
-        // at whether it is there changes nothing.
-        unsafe { (*self.capture.get()).as_mut().map(std::ptr::from_mut) }
+        let capture = self.capture.load(Ordering::Acquire);
+        (!capture.is_null()).then_some(capture)
+    }
+
+    /// Where packets come from, once it is activated.
+    pub(crate) fn intake(&self) -> Option<&Intake> {
+        self.intake.get().map(|intake| &**intake)
+    }
+
+    /// Where packets are sent, if they can be.
+    pub(crate) fn sender(&self) -> Option<&Sender> {
+        self.sender.get()?.as_ref()
     }
 
     /// As [`Handle::capture`], with the error of a handle that has not been activated.
@@ -133,18 +157,26 @@ impl Handle {
         Err(ERROR_ACTIVATED)
     }
 
-    /// Activates it.
-    ///
-    /// # Safety
-    ///
-    /// It is not activated, and one thread calls.
-    pub(crate) unsafe fn activate(&self, capture: Capture) {
-        // SAFETY: nobody has a reference into it, since there was nothing.
-        unsafe { *self.capture.get() = Some(capture) };
+    /// Activates it, which is done once.
+    pub(crate) fn activate(&self, capture: Capture, sender: Option<Sender>) {
+        let _ = self.intake.set(Arc::clone(capture.intake()));
+        let _ = self.sender.set(sender);
+        // Release: who finds it finds the others.
+        self.capture.store(Box::into_raw(Box::new(capture)), Ordering::Release);
     }
 
     /// Whether reading waits for nothing.
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let capture = *self.capture.get_mut();
+        if !capture.is_null() {
+            // SAFETY: it came from a box, and nobody uses what is dropped.
+            drop(unsafe { Box::from_raw(capture) });
+        }
     }
 }

@@ -8,11 +8,17 @@ mod consumer;
 mod failure;
 mod port;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    ffi::{c_int, c_ulong},
+    io,
+    os::fd::AsRawFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use linerate_filter::Instruction;
 use linerate_memory::{Arena, Frame};
-use linerate_port::{Counts, Wake};
+use linerate_port::{Counts, Interest, Wake};
 use smallvec::SmallVec;
 
 pub(crate) use self::{consumer::Consumer, failure::OpenFailure};
@@ -95,7 +101,70 @@ pub(crate) fn open(target: &Target, wishes: Wishes) -> Result<Opened, OpenFailur
     }
 }
 
-/// Sleeps until something may have come, at most so long.
-pub(crate) fn sleep(wakes: &[Wake<'_>], limit: Duration) -> io::Result<bool> {
-    linerate_port::wait_any(wakes, limit)
+/// What is slept for: what [`Wake`]s say, without borrowing it.
+pub(crate) struct Sleep {
+    polled: SmallVec<[libc::pollfd; 9]>,
+    due: Option<Instant>,
+}
+
+impl Sleep {
+    pub(crate) fn until(wakes: &[Wake<'_>]) -> Sleep {
+        let mut sleep = Sleep { polled: SmallVec::new(), due: None };
+        for wake in wakes {
+            let time = match wake {
+                Wake::Now => Instant::now(),
+                Wake::At(time) => *time,
+                Wake::Never => continue,
+                Wake::Fd(fd, interest) => {
+                    let events = match interest {
+                        Interest::Read => libc::POLLIN,
+                        Interest::Write => libc::POLLOUT,
+                    };
+                    let polled = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+                    sleep.polled.push(polled);
+                    continue;
+                }
+            };
+            sleep.due = Some(sleep.due.map_or(time, |due| due.min(time)));
+        }
+        sleep
+    }
+
+    /// Sleeps until something may have come, at most so long, or until a signal comes. As libpcap's does,
+    /// this ends a thread that is cancelled.
+    ///
+    /// # Safety
+    ///
+    /// The descriptors are still open.
+    ///
+    /// # Errors
+    ///
+    /// When polling fails.
+    pub(crate) unsafe fn sleep(mut self, limit: Duration) -> io::Result<()> {
+        // The C library's own, which may unwind; `libc` declares one that may not.
+        unsafe extern "C-unwind" {
+            fn ppoll(
+                polled: *mut libc::pollfd,
+                count: c_ulong,
+                limit: *const libc::timespec,
+                signals: *const libc::sigset_t,
+            ) -> c_int;
+        }
+        let left = self.due.map(|due| due.saturating_duration_since(Instant::now()));
+        let limit = left.map_or(limit, |left| left.min(limit));
+        let limit = libc::timespec {
+            tv_sec: limit.as_secs().min(i32::MAX as u64) as i64,
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let count = self.polled.len() as c_ulong;
+        // SAFETY: there are so many, and of the rest the kernel only reads. The caller says that they are
+        // this program's to poll.
+        let status =
+            unsafe { ppoll(self.polled.as_mut_ptr(), count, &raw const limit, std::ptr::null()) };
+        match io::Error::last_os_error() {
+            // A signal: the caller looks at its flags.
+            error if status < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
 }

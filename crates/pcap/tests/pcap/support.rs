@@ -49,7 +49,7 @@ impl Packet {
     }
 }
 
-extern "C" fn collect(user: *mut u8, header: *const PacketHeader, bytes: *const u8) {
+extern "C-unwind" fn collect(user: *mut u8, header: *const PacketHeader, bytes: *const u8) {
     // SAFETY: `Handle::dispatch` gives a vector; the rest is the library's promise.
     unsafe { (*user.cast::<Vec<Packet>>()).push(Packet::of(header, bytes)) };
 }

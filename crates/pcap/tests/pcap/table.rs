@@ -1,6 +1,11 @@
 //! What is exported.
 
-use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::PathBuf,
+    process::Command,
+};
 
 use linerate_pcap::exports::{FUNCTIONS, How, VARIABLES};
 use linerate_testlab::programs::require;
@@ -64,25 +69,80 @@ fn the_guide_has_every_symbol_and_its_test() {
         .filter(|line| line.starts_with("| `"))
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
-    let sources: String = ["semantics.rs", "table.rs", "words.rs", "programs.rs"]
-        .iter()
-        .filter_map(|name| fs::read_to_string(root.join("tests/pcap").join(name)).ok())
-        .collect();
+    let sources: String = ["semantics.rs", "table.rs", "words.rs", "programs.rs", "support.rs"]
+        .map(|name| fs::read_to_string(root.join("tests/pcap").join(name)).unwrap())
+        .concat();
+    let functions = functions(&sources);
     let expected = FUNCTIONS
         .iter()
         .map(|(name, how)| (*name, *how))
         .chain(VARIABLES.iter().map(|name| (*name, How::Data)));
     let mut written = BTreeSet::new();
+    let mut uncalled = Vec::new();
     for row in &rows {
         let [name, how, test] = &row[..] else { panic!("{row:?}") };
         let name = name.trim_matches('`');
         assert!(written.insert((name.to_owned(), (*how).to_owned())), "{name} twice");
         let test = test.trim_matches('`');
-        assert!(sources.contains(&format!("fn {test}(")), "{name}: there is no test {test}");
+        assert!(functions.contains_key(test), "{name}: there is no test {test}");
+        if !uses(&functions, test, name, 3) {
+            uncalled.push(format!("{name} by {test}"));
+        }
     }
+    assert!(uncalled.is_empty(), "not called: {uncalled:#?}");
     let expected: BTreeSet<_> =
         expected.map(|(name, how)| (name.to_owned(), words(how).to_owned())).collect();
     assert_eq!(written, expected);
+}
+
+/// The functions of a source and their text. They end with a brace that is as far in as they begin.
+fn functions(source: &str) -> BTreeMap<&str, Vec<String>> {
+    let mut functions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut open: Vec<(&str, usize)> = Vec::new();
+    for line in source.lines() {
+        let depth = line.len() - line.trim_start().len();
+        let code = line.trim_start();
+        if let Some((_, rest)) = code.split_once("fn ").filter(|(before, _)| !before.contains("//"))
+        {
+            let name = rest.split(['(', '<']).next().unwrap_or_default();
+            open.push((name, depth));
+            functions.entry(name).or_default().push(String::new());
+            continue;
+        }
+        for (name, _) in &open {
+            let text = functions.get_mut(name).and_then(|all| all.last_mut()).expect("it is open");
+            text.push_str(code.split("//").next().unwrap_or_default());
+            text.push('\n');
+        }
+        open.retain(|(_, from)| !(code == "}" && *from == depth));
+    }
+    functions
+}
+
+/// Whether a function calls one of libpcap's, or looks at a variable of it, by itself or by others of the
+/// tests'.
+fn uses(functions: &BTreeMap<&str, Vec<String>>, by: &str, name: &str, depth: usize) -> bool {
+    // Behind a word that is called is a parenthesis; behind one that is handed over as what is to be
+    // called, the end of another, or a conversion.
+    let has = |text: &str, word: &str, behind: &[&str]| {
+        text.match_indices(word).any(|(at, _)| {
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            !text[..at].ends_with(is_part)
+                && behind.iter().any(|behind| text[at + word.len()..].starts_with(behind))
+        })
+    };
+    let is_variable = VARIABLES.contains(&name);
+    let behind: &[&str] = if is_variable { &[""] } else { &["("] };
+    functions.get(by).is_some_and(|bodies| {
+        bodies.iter().any(|text| {
+            has(text, name, behind)
+                || depth > 0
+                    && functions.keys().any(|other| {
+                        has(text, other, &["(", ")", " as "])
+                            && uses(functions, other, name, depth - 1)
+                    })
+        })
+    })
 }
 
 fn words(how: How) -> &'static str {

@@ -115,9 +115,12 @@ fn an_activated_handle_refuses_what_comes_too_late() {
         assert_eq!(pcap_set_datalink(a.0, 9), ERROR);
         assert_eq!(a.error(), "PPP is not one of the DLTs supported by this device");
         let mut list = std::ptr::null_mut();
-        assert_eq!(pcap_list_datalinks(a.0, &raw mut list), 1);
-        assert_eq!(*list, DLT_EN10MB);
+        // As libpcap's of an Ethernet interface.
+        assert_eq!(pcap_list_datalinks(a.0, &raw mut list), 2);
+        assert_eq!((*list, *list.add(1)), (DLT_EN10MB, DLT_DOCSIS));
         pcap_free_datalinks(list);
+        assert_eq!((pcap_set_datalink(a.0, DLT_DOCSIS), pcap_datalink(a.0)), (0, DLT_DOCSIS));
+        assert_eq!((pcap_set_datalink(a.0, DLT_EN10MB), pcap_datalink(a.0)), (0, DLT_EN10MB));
         assert_eq!(pcap_list_tstamp_types(a.0, &raw mut list), 1);
         assert_eq!(*list, TSTAMP_HOST);
         pcap_free_tstamp_types(list);

@@ -1,0 +1,122 @@
+//! A lock that whoever reads takes, and others try to take.
+
+use std::{
+    cell::UnsafeCell,
+    ops::{Deref, DerefMut},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+/// Something that one thread uses at a time.
+///
+/// Who comes by a signal's handler, or has left another call by a longjmp(3) out of one, finds it taken by
+/// its own thread. The former only tries; the latter gets it, for what had it will not go on.
+pub(crate) struct Turn<T> {
+    /// The thread that has it, as [`this_thread`] says; 0 for none.
+    owner: AtomicUsize,
+    inner: UnsafeCell<T>,
+}
+
+// SAFETY: what is inside is used by who has the turn alone.
+unsafe impl<T: Send> Sync for Turn<T> {}
+
+impl<T> Turn<T> {
+    pub(crate) fn new(inner: T) -> Turn<T> {
+        Turn { owner: AtomicUsize::new(0), inner: UnsafeCell::new(inner) }
+    }
+
+    /// Waits for it. Others have it for a system call or so.
+    #[inline]
+    pub(crate) fn take(&self) -> Taken<'_, T> {
+        let me = this_thread();
+        // Acquire: what the one before has done is seen; see `Taken::drop`.
+        while let Err(owner) =
+            self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+        {
+            if owner == me {
+                break;
+            }
+            thread::yield_now();
+        }
+        Taken(self)
+    }
+
+    /// Takes it if nobody has it.
+    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+        let taken =
+            self.owner.compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Taken(self))
+    }
+}
+
+/// The turn, until it is dropped.
+pub(crate) struct Taken<'a, T>(&'a Turn<T>);
+
+impl<T> Deref for Taken<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this thread has the turn.
+        unsafe { &*self.0.inner.get() }
+    }
+}
+
+impl<T> DerefMut for Taken<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.inner.get() }
+    }
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        // Release: see `Turn::take`.
+        self.0.owner.store(0, Ordering::Release);
+    }
+}
+
+/// A number that no other thread has that runs.
+fn this_thread() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_it_and_others_try() {
+        let turn = Turn::new(5);
+        let mut first = turn.take();
+        *first += 1;
+        thread::scope(|scope| {
+            scope.spawn(|| assert!(turn.try_take().is_none()));
+        });
+        assert!(turn.try_take().is_none(), "not by the same thread either");
+        drop(first);
+        assert_eq!(turn.try_take().map(|taken| *taken), Some(6));
+    }
+
+    /// As a longjmp(3) out of a handler does it.
+    #[test]
+    fn what_was_left_behind_is_taken_over() {
+        let turn = Turn::new(());
+        std::mem::forget(turn.take());
+        drop(turn.take());
+        assert!(turn.try_take().is_some());
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let turn = Turn::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| *turn.take() += 1));
+            }
+        });
+        assert_eq!(*turn.take(), 4000);
+    }
+}
