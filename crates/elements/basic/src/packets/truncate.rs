@@ -45,8 +45,12 @@ impl Truncate {
 impl Step<Reads> for Truncate {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        let cut = |slot: &linerate_memory::Slot| slot.len() > self.length as usize;
-        if self.remembers && frame.slots().iter().any(|slot| slot.is_shared() && cut(slot)) {
+        let length = self.length as usize;
+        if !self.remembers {
+            frame.slots_mut().iter_mut().for_each(|slot| slot.truncate(length));
+            return false;
+        }
+        if frame.slots().iter().any(|slot| slot.is_shared() && slot.len() > length) {
             cx.unshare(frame, NO_BUFFER);
         }
         true
@@ -55,8 +59,7 @@ impl Step<Reads> for Truncate {
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         let length = self.length as usize;
-        if self.remembers
-            && let Some(cut) = packet.len().checked_sub(length).filter(|cut| *cut > 0)
+        if let Some(cut) = packet.len().checked_sub(length).filter(|cut| *cut > 0)
             && let Some(packet) = packet.writable()
         {
             let meta = packet.meta_mut();
