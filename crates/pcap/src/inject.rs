@@ -111,6 +111,11 @@ impl Sender {
         }
     }
 
+    /// Leaves it open, for whoever uses it as well.
+    pub(crate) fn leave(&self) {
+        boundary::forget(self);
+    }
+
     /// Waits for what is on its way, and closes.
     pub(crate) fn close(&self) {
         boundary::forget(self);

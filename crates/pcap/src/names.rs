@@ -41,6 +41,11 @@ impl Target {
         }
     }
 
+    /// Whether threads belong to it, which a child of this process does not have.
+    pub(crate) fn has_helpers(&self) -> bool {
+        matches!(self, Target::Port(uri) if matches!(uri.driver(), "memif" | "vhost"))
+    }
+
     /// Whether it is an interface there is, as those are that libpcap opens: others make files, interfaces
     /// and sockets, or read any file.
     fn is_an_interface(&self) -> bool {

@@ -60,6 +60,14 @@ fn say(handle: &Handle, mode: &str) {
 pub(crate) unsafe fn close(pcap: *mut Pcap) {
     // SAFETY: as the caller says; it came from `Handle::into_raw`, as all that have the tag.
     let handle = unsafe { Handle::from_raw(pcap) };
+    if handle.target.has_helpers() && handle.is_of_another_process() {
+        // Threads that are not there cannot be ended, nor is the peer told that its port is gone.
+        if let Some(sender) = handle.sender() {
+            sender.leave();
+        }
+        std::mem::forget(handle);
+        return;
+    }
     if let Some(capture) = handle.capture() {
         // SAFETY: no callback is running.
         unsafe { (*capture).close() };

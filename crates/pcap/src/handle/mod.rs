@@ -59,6 +59,8 @@ pub(crate) struct Handle {
     intake: OnceLock<Arc<Intake>>,
     /// Where they go; `None` inside where they cannot be sent.
     sender: OnceLock<Option<Sender>>,
+    /// The process that has activated it.
+    process: OnceLock<u32>,
     /// From a box that belongs to this; null until it is activated.
     capture: AtomicPtr<Capture>,
 }
@@ -76,6 +78,7 @@ impl Handle {
             settings: UnsafeCell::default(),
             intake: OnceLock::new(),
             sender: OnceLock::new(),
+            process: OnceLock::new(),
             capture: AtomicPtr::new(ptr::null_mut()),
         }))
     }
@@ -161,8 +164,14 @@ impl Handle {
     pub(crate) fn activate(&self, capture: Capture, sender: Option<Sender>) {
         let _ = self.intake.set(Arc::clone(capture.intake()));
         let _ = self.sender.set(sender);
+        let _ = self.process.set(std::process::id());
         // Release: who finds it finds the others.
         self.capture.store(Box::into_raw(Box::new(capture)), Ordering::Release);
+    }
+
+    /// Whether a parent of this process has activated it.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.process.get().is_some_and(|process| *process != std::process::id())
     }
 
     /// Whether reading waits for nothing.

@@ -738,17 +738,30 @@ fn a_thread_that_waits_can_be_cancelled() {
     assert_eq!(numbers(&b.dispatch(-1).1), [3], "the handle goes on");
 }
 
-/// What a callback has sent that is left by longjmp(3) goes with the next call, whatever that is.
-#[test]
-fn a_callback_may_be_left_by_a_jump() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("jump");
-    let links = folder.path().join("libpcap.so.0.8");
+/// A program in C with the library, in a folder.
+fn compiled(folder: &Path) -> Command {
+    let program = folder.join("leave");
+    let links = folder.join("libpcap.so.0.8");
     std::os::unix::fs::symlink(library(), &links).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pcap/jump.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pcap/leave.c");
     let mut compile = Command::new(require("gcc"));
     compile.arg("-O1").arg("-o").arg(&program).arg(source).arg(&links);
     assert!(compile.status().unwrap().success());
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", folder);
+    command
+}
+
+/// What a callback has sent that is left by longjmp(3) goes with the next call, whatever that is. A child
+/// leaves the helpers of its parent alone.
+#[test]
+fn a_callback_may_be_left_by_a_jump_and_a_process_by_fork() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = compiled(folder.path());
+    let program = command.get_program().to_owned();
+    command.arg("fork").arg(format!("memif:{}/nobody?wait=0", folder.path().display()));
+    let output = command.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     for way in ["send", "send-deep", "read", "close"] {
         let mut command = Command::new(&program);
         let output = command.arg(way).env("LD_LIBRARY_PATH", folder.path()).output().unwrap();

@@ -1,8 +1,11 @@
-/* Leaves callbacks by longjmp(3) with packets held back, and goes on in different ways. */
+/* Leaves callbacks by longjmp(3) with packets held back, and goes on in different ways; or a process by
+   fork(2). */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct pcap pcap_t;
 struct header {
@@ -29,7 +32,7 @@ static void count(unsigned char *user, const struct header *header, const unsign
     if (packet[59] != seen++) abort();
 }
 
-static pcap_t *open_ring(const char *name) {
+static pcap_t *open_port(const char *name) {
     char words[256];
     pcap_t *handle = pcap_open_live(name, 65535, 0, 0, words);
     if (!handle || pcap_setnonblock(handle, 1, words) < 0) abort();
@@ -49,9 +52,24 @@ static void send_deep(pcap_t *handle, unsigned number) {
     send_one(handle, number);
 }
 
+/* The child closes a port whose helper is a thread of the parent's. */
+static int close_in_a_child(const char *name) {
+    pcap_t *handle = open_port(name);
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        pcap_close(handle);
+        exit(0);
+    }
+    waitpid(child, &status, 0);
+    pcap_close(handle);
+    return status;
+}
+
 int main(int count_of, char **words) {
-    pcap_t *a = open_ring("ring:a"), *b = open_ring("ring:a");
-    pcap_t *c = open_ring("ring:c"), *d = open_ring("ring:c");
+    if (!strcmp(words[1], "fork")) return close_in_a_child(words[2]) != 0;
+    pcap_t *a = open_port("ring:a"), *b = open_port("ring:a");
+    pcap_t *c = open_port("ring:c"), *d = open_port("ring:c");
     into = c;
     for (unsigned number = 0; number < 10; number++) send_one(a, number);
     if (!setjmp(out)) {
