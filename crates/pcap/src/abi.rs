@@ -88,6 +88,8 @@ pub type Callback = Option<unsafe extern "C-unwind" fn(*mut u8, *const PacketHea
 pub const ERRBUF_SIZE: usize = 256;
 /// Longest snapshot: what libpcap takes a length for that is 0, negative or larger.
 pub const SNAPLEN_MAX: c_int = 262_144;
+/// `PCAP_NETMASK_UNKNOWN`.
+pub const NETMASK_UNKNOWN: u32 = 0xffff_ffff;
 
 /// Something failed; its text is the handle's.
 pub const ERROR: c_int = -1;

@@ -1,18 +1,83 @@
-//! What there is of libpcap where the system has none: what our own handles need, and errors that say
-//! what is missing.
+//! What there is of libpcap where the system has none: what our own handles need, filters, and errors that
+//! say what is missing.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::{
+    borrow::Cow,
+    ffi::{CStr, c_char, c_int, c_uint},
+};
 
 use crate::{
-    abi::{BpfProgram, ERROR, Interface, PacketHeader, Pcap},
+    abi::{BpfProgram, ERROR, Interface, NETMASK_UNKNOWN, PacketHeader, Pcap},
     bpf::{Instruction, Program},
+    compile,
     handle::write_to,
     system::MISSING,
 };
 
+/// Compiles a filter for packets of a link, of which so many bytes are wanted. The mask is in the order
+/// that it is given in, as libpcap has it.
+///
+/// # Errors
+///
+/// What is wrong with it, in libpcap's words where it has some.
+///
 /// # Safety
 ///
-/// It was compiled by libpcap.
+/// `program` can be written to, `text` is null or a string that ends.
+pub(crate) unsafe fn compile(
+    link: c_int,
+    snapshot: u32,
+    program: *mut BpfProgram,
+    text: *const c_char,
+    mask: u32,
+) -> Result<(), String> {
+    let text = if text.is_null() {
+        Cow::default()
+    } else {
+        // SAFETY: as the caller says.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy()
+    };
+    let mask = (mask != NETMASK_UNKNOWN).then_some(mask);
+    let compiled = compile::compile(link, snapshot, &text, mask).map_err(|error| {
+        if error.starts_with("syntax error") {
+            return format!("can't parse filter expression: {error}");
+        }
+        error
+    })?;
+    // SAFETY: so many instructions are written to memory that has room for them, and what is freed by
+    // `free_code` is given away.
+    unsafe {
+        let to = libc::malloc(size_of_val(&compiled[..])).cast::<Instruction>();
+        if to.is_null() {
+            return Err("malloc: Cannot allocate memory".into());
+        }
+        to.copy_from_nonoverlapping(compiled.as_ptr(), compiled.len());
+        program.write(BpfProgram { length: compiled.len() as c_uint, instructions: to });
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// As `pcap_compile_nopcap`.
+pub(crate) unsafe fn compile_nopcap(
+    snaplen: c_int,
+    link: c_int,
+    program: *mut BpfProgram,
+    text: *const c_char,
+    _optimize: c_int,
+    mask: u32,
+) -> c_int {
+    // SAFETY: as the caller says.
+    match unsafe { compile(link, snaplen as u32, program, text, mask) } {
+        Ok(()) => 0,
+        Err(_) => ERROR,
+    }
+}
+
+/// # Safety
+///
+/// It was compiled by libpcap, or here.
 pub(crate) unsafe fn free_code(program: *mut BpfProgram) {
     // SAFETY: as the caller says: its instructions come from malloc(3), or are null.
     unsafe {

@@ -208,7 +208,7 @@ exports! {
     handle fn pcap_compile(pcap: *mut Pcap, program: *mut BpfProgram, text: *const c_char, optimize: c_int, mask: u32) -> c_int = filter::compile;
     handle fn pcap_setfilter(pcap: *mut Pcap, program: *mut BpfProgram) -> c_int = filter::set;
     handle fn pcap_setdirection(pcap: *mut Pcap, direction: c_int) -> c_int = filter::set_direction;
-    forward fn pcap_compile_nopcap(snaplen: c_int, datalink: c_int, program: *mut BpfProgram, text: *const c_char, optimize: c_int, mask: u32) -> c_int;
+    alone fn pcap_compile_nopcap(snaplen: c_int, datalink: c_int, program: *mut BpfProgram, text: *const c_char, optimize: c_int, mask: u32) -> c_int = alone::compile_nopcap;
     alone fn pcap_freecode(program: *mut BpfProgram) -> () = alone::free_code;
     alone fn pcap_offline_filter(program: *const BpfProgram, header: *const PacketHeader, packet: *const u8) -> c_int = alone::offline_filter;
     alone fn bpf_filter(instructions: *const Instruction, packet: *const u8, length: c_uint, captured: c_uint) -> c_uint = alone::bpf_filter;

@@ -5,12 +5,15 @@ use std::ffi::{c_char, c_int};
 use super::companion;
 use crate::{
     abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
+    alone,
     bpf::{Invalid, Program},
     exports::system,
     handle::Handle,
+    system::load,
 };
 
-/// Compiled by the system library: what the program would get of it.
+/// Compiled by the system library, so that a program gets what it would get of it, or here where
+/// there is none.
 ///
 /// # Safety
 ///
@@ -26,6 +29,10 @@ pub(crate) unsafe fn compile(
         handle.error.set("not-yet-activated pcap_t passed to pcap_compile");
         return ERROR;
     }
+    if !load() {
+        // SAFETY: as the caller says.
+        return unsafe { compile_here(handle, program, text, mask) };
+    }
     let compile = |theirs| {
         // SAFETY: as the caller says, with a handle of the system library's.
         let status = unsafe { system::pcap_compile(theirs, program, text, optimize, mask) };
@@ -37,6 +44,29 @@ pub(crate) unsafe fn compile(
     };
     // SAFETY: it is activated, and one thread calls.
     unsafe { companion::with(handle, compile) }.unwrap_or(ERROR)
+}
+
+/// # Safety
+///
+/// As `pcap_compile`, on a handle that is activated.
+#[cold]
+unsafe fn compile_here(
+    handle: &Handle,
+    program: *mut BpfProgram,
+    text: *const c_char,
+    mask: u32,
+) -> c_int {
+    let Some(capture) = handle.capture() else { return ERROR };
+    // SAFETY: the references end here.
+    let (link, snapshot) = unsafe { ((*capture).datalink, (*capture).settings().snapshot()) };
+    // SAFETY: as the caller says.
+    match unsafe { alone::compile(link, snapshot, program, text, mask) } {
+        Ok(()) => 0,
+        Err(words) => {
+            handle.error.set(&words);
+            ERROR
+        }
+    }
 }
 
 /// # Safety

@@ -6,12 +6,11 @@
 
 mod names;
 
+use std::ffi::c_int;
+
 use linerate_filter::{Filter, Instruction, Link};
 
-/// A link of Ethernet frames.
-pub const ETHERNET: i32 = 1;
-/// A link of IP packets.
-pub const RAW: i32 = 12;
+use crate::abi::{DLT_EN10MB, DLT_RAW};
 
 /// Compiles an expression for packets of a link, of which so many bytes are wanted. The mask is that of
 /// the network, in the order of the host, for `ip broadcast`.
@@ -20,14 +19,14 @@ pub const RAW: i32 = 12;
 ///
 /// What is wrong with it, or is not here.
 pub fn compile(
-    link: i32,
+    link: c_int,
     bytes: u32,
     expression: &str,
     mask: Option<u32>,
 ) -> Result<Vec<Instruction>, String> {
     let link = match link {
-        ETHERNET => Link::Ethernet,
-        RAW => Link::Raw,
+        DLT_EN10MB => Link::Ethernet,
+        DLT_RAW => Link::Raw,
         other => {
             return Err(format!(
                 "filters for link type {other} are compiled by the system's libpcap, which is not \
@@ -47,28 +46,28 @@ mod tests {
 
     #[test]
     fn links_that_have_no_ports_are_refused() {
-        assert!(compile(ETHERNET, 1, "tcp", None).is_ok());
-        assert!(compile(RAW, 1, "tcp", None).is_ok());
+        assert!(compile(DLT_EN10MB, 1, "tcp", None).is_ok());
+        assert!(compile(DLT_RAW, 1, "tcp", None).is_ok());
         assert!(compile(113, 1, "tcp", None).unwrap_err().contains("link type 113"));
     }
 
     #[test]
     fn names_are_those_of_the_system() {
         let same = |left: &str, right: &str| {
-            let compiled = |text| compile(ETHERNET, 1, text, None).expect(text);
+            let compiled = |text| compile(DLT_EN10MB, 1, text, None).expect(text);
             assert_eq!(compiled(left), compiled(right), "{left}");
         };
         same("host 127.0.0.1", "host 2130706433");
         same("ip proto \\tcp", "ip proto 6");
         same("tcp port domain", "tcp port 53");
         same("port ntp", "udp port 123");
-        let unknown = compile(ETHERNET, 1, "port no-such-port", None);
+        let unknown = compile(DLT_EN10MB, 1, "port no-such-port", None);
         assert_eq!(unknown, Err("unknown port 'no-such-port'".into()));
     }
 
     #[test]
     fn a_mask_is_for_broadcasts() {
-        let program = |mask| compile(ETHERNET, 1, "ip broadcast", mask);
+        let program = |mask| compile(DLT_EN10MB, 1, "ip broadcast", mask);
         let mut packet = [0; 34];
         (packet[12], packet[30], packet[33]) = (8, 10, 255);
         let wanted = |mask| Program::new(&program(mask).unwrap()).unwrap().accepts(&packet, 34) > 0;

@@ -4,6 +4,7 @@
 //! chance; beside libpcap itself, what a handle says is compared word for word.
 #![allow(missing_docs, reason = "a test program")]
 
+mod alone;
 mod programs;
 mod semantics;
 mod support;

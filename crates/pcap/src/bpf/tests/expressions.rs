@@ -9,10 +9,13 @@ use super::{
     system::System,
 };
 use crate::{
+    abi::{DLT_EN10MB, DLT_RAW},
     bpf::{Invalid, Program},
-    compile::{ETHERNET, compile},
+    compile::compile,
 };
 
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
 const EXPRESSIONS: u64 = 20_000;
 /// Packets that each is tried on.
 const PACKETS: usize = 40;
@@ -217,15 +220,33 @@ fn sum(random: &mut Rng, depth: u32) -> String {
 #[test]
 #[ignore = "needs libpcap"]
 fn random_expressions_are_compiled_as_by_the_system() {
-    let system = System::new();
-    let packets: Vec<_> = corpus::packets().into_iter().collect();
+    let frames: Vec<_> = corpus::packets().into_iter().collect();
+    let packets = frames
+        .iter()
+        .filter(|frame| frame.len() > ETHERNET)
+        .map(|frame| frame[ETHERNET..].to_vec());
+    let packets: Vec<_> = packets.collect();
+    for (link, packets) in [(DLT_EN10MB, &frames), (DLT_RAW, &packets)] {
+        let [taken, by_chance, refused, wanted] = compare(link, packets);
+        assert!(taken > EXPRESSIONS / 5 && refused > EXPRESSIONS / 4, "{taken}, {refused}");
+        println!(
+            "link {link}: {taken} expressions taken, {by_chance} of them not compared, \
+             {refused} refused, {wanted} packets wanted"
+        );
+    }
+}
+
+/// Compiles expressions for a link, and runs what comes out: how many were taken, how many of those
+/// were not compared, how many refused, and how many packets were wanted.
+fn compare(link: i32, packets: &[Vec<u8>]) -> [u64; 4] {
+    let system = System::on(link);
     let mut different = Vec::new();
-    let (mut taken, mut wanted, mut refused, mut by_chance) = (0, 0, 0, 0);
+    let [mut taken, mut by_chance, mut refused, mut wanted] = [0; 4];
     for seed in 0..EXPRESSIONS {
         let random = &mut Rng::with_seed(seed);
         let text = expression(random, 3);
         let theirs = system.compile(&text, false);
-        let ours = compile(ETHERNET, SNAP_LENGTH, &text, None);
+        let ours = compile(link, SNAP_LENGTH, &text, None);
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) => {
                 taken += 1;
@@ -237,10 +258,10 @@ fn random_expressions_are_compiled_as_by_the_system() {
                     continue;
                 }
                 for _ in 0..PACKETS {
-                    let packet = changed(random, &packets);
+                    let packet = changed(random, packets);
                     let length = packet.len() as u32;
                     let decided = program.accepts(&packet, length);
-                    wanted += u32::from(decided > 0);
+                    wanted += u64::from(decided > 0);
                     if decided != system.accepts(&theirs, &packet, length) {
                         different.push(format!("{text}, on {packet:02x?}"));
                         break;
@@ -253,16 +274,9 @@ fn random_expressions_are_compiled_as_by_the_system() {
         }
     }
     different.sort_by_key(String::len);
-    assert!(
-        different.is_empty(),
-        "{}: {:#?}",
-        different.len(),
-        &different[..different.len().min(20)]
-    );
-    assert!(taken > EXPRESSIONS / 4 && refused > EXPRESSIONS / 4, "{taken}, {refused}");
-    println!(
-        "{taken} expressions taken, {by_chance} of them not compared, {refused} refused, {wanted} packets wanted"
-    );
+    let shortest = &different[..different.len().min(20)];
+    assert!(different.is_empty(), "link {link}: {}: {shortest:#?}", different.len());
+    [taken, by_chance, refused, wanted]
 }
 
 /// A packet of a network, or one that has become something else.

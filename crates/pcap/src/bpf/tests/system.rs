@@ -8,6 +8,8 @@ use std::{
 
 use linerate_filter::Instruction;
 
+use crate::abi::DLT_EN10MB;
+
 /// `struct bpf_program`.
 #[repr(C)]
 struct RawProgram {
@@ -17,7 +19,6 @@ struct RawProgram {
 
 /// `PCAP_NETMASK_UNKNOWN`.
 const NO_MASK: c_uint = 0xffff_ffff;
-const ETHERNET: c_int = 1;
 const SNAP_LENGTH: c_int = 262_144;
 
 type Filter = unsafe extern "C" fn(*const Instruction, *const u8, c_uint, c_uint) -> c_uint;
@@ -40,7 +41,13 @@ pub(super) struct System {
 }
 
 impl System {
+    /// For Ethernet.
     pub(super) fn new() -> System {
+        System::on(DLT_EN10MB)
+    }
+
+    /// For a link.
+    pub(super) fn on(link: c_int) -> System {
         let name = c"libpcap.so.0.8";
         // SAFETY: the names are strings, and libpcap does nothing when it is loaded.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -60,7 +67,7 @@ impl System {
                 compile: transmute::<*mut c_void, Compile>(symbol(c"pcap_compile")),
                 free: transmute::<*mut c_void, Free>(symbol(c"pcap_freecode")),
                 error: transmute::<*mut c_void, GetError>(symbol(c"pcap_geterr")),
-                dead: open(ETHERNET, SNAP_LENGTH),
+                dead: open(link, SNAP_LENGTH),
             }
         }
     }
