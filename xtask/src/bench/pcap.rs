@@ -1,8 +1,8 @@
 //! `cargo xtask bench pcap`: programs on libpcap with our library in its place, beside the system's.
 //!
 //! The same program, in C and written against libpcap's interface, runs with either library in turns. It
-//! counts what a filter lets through, sends, or sends on what it captures (a bridge), so many packets
-//! per call. The system's has veth pairs; ours has the same by `xdp:`, and ports in memory. There is no
+//! counts what a filter lets through, lets through nothing, sends, or sends on what it captures (a bridge),
+//! so many packets per call. The system's has veth pairs; ours has the same by `xdp:`, and ports in memory. There is no
 //! port in memory for the system's, so ours is beside the veth of the same repetition.
 //!
 //! Filters are run apart from that: the same program of one, by libpcap's interpreter and by ours.
@@ -30,6 +30,9 @@ const BATCHES: [u32; 9] = [1, 2, 3, 5, 10, 20, 50, 100, 500];
 const FEW_BATCHES: [u32; 2] = [1, 50];
 /// What is counted.
 const WANTED: &str = "udp and not port 53 and not net 192.168.0.0/16";
+/// What nothing that is sent is, as the kernel of a packet socket can decide it, and as it cannot.
+const UNWANTED: [(&str, &str); 2] =
+    [("in the kernel", "tcp port 80"), ("here", "tcp port 80 and greater 0")];
 /// UDP from 10.0.0.1 to 10.0.0.2, without its checksum.
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
@@ -77,6 +80,8 @@ const FILTERS: [(&str, &str); 10] = [
   filter   ten filters on a mix of packets: ours beside libpcap's interpreter, wanted: a fifth of its
            cycles; and ours without machine code
   capture  a filter and a callback that counts
+  refuse   a filter that wants nothing, by packet sockets: how many packets the interface takes; ours
+           where the filter is one that the kernel is given, and where it is not
   inject   pcap_inject
   bridge   pcap_dispatch into pcap_inject, by 1 to 500 packets; wanted: on veth at least 1.5 times the
            system's at 50 and no less at 1; in memory 10 Mpps at 50, and 20 times the system's on veth
@@ -103,6 +108,7 @@ pub(crate) struct Args {
 enum Case {
     Filter,
     Capture,
+    Refuse,
     Inject,
     Bridge,
 }
@@ -112,6 +118,7 @@ impl Case {
         match self {
             Case::Filter => "filter",
             Case::Capture => "capture",
+            Case::Refuse => "refuse",
             Case::Inject => "inject",
             Case::Bridge => "bridge",
         }
@@ -150,6 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             eprintln!("repetition {repetition} of {}", args.repetitions);
         }
         bench.filters()?;
+        bench.refused()?;
         for (case, batches) in [
             (Case::Capture, &FEW_BATCHES[..]),
             (Case::Inject, &FEW_BATCHES),
@@ -192,10 +200,28 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Packets that nobody wants.
+    fn refused(&mut self) -> Result<()> {
+        if !self.wants(Case::Refuse) {
+            return Ok(());
+        }
+        for (place, filter) in UNWANTED {
+            let theirs = self.over_veth(Case::Refuse, 50, Some(filter), None)?;
+            let ours = self.over_veth(Case::Refuse, 50, Some(filter), Some(&self.library))?;
+            let rate = linerate_memory::clock::cycles_per_second();
+            let row = row(&mut self.rows, format!("refuse, {place}"), 50, SYSTEM);
+            row.ours.push(ours.seconds * rate / ours.packets as f64);
+            row.theirs.push(theirs.seconds * rate / theirs.packets as f64);
+            row.rates.push((ours.mpps(), theirs.mpps()));
+        }
+        Ok(())
+    }
+
     /// A case with so many packets per call: the system's, ours on the same, and ours in memory.
     fn calls(&mut self, case: Case, batch: u32) -> Result<()> {
-        let theirs = self.over_veth(case, batch, None)?;
-        let ours = self.over_veth(case, batch, Some(&self.library))?;
+        let wanted = (case == Case::Capture).then_some(WANTED);
+        let theirs = self.over_veth(case, batch, wanted, None)?;
+        let ours = self.over_veth(case, batch, wanted, Some(&self.library))?;
         let memory = self.in_memory(case, batch)?;
         for (place, ours) in [("veth", ours), ("memory", memory)] {
             let rate = linerate_memory::clock::cycles_per_second();
@@ -210,7 +236,7 @@ impl Bench<'_> {
     fn options(&self, case: Case, batch: u32, interfaces: [String; 2]) -> PcapOptions {
         PcapOptions {
             task: match case {
-                Case::Capture => PcapTask::Capture,
+                Case::Capture | Case::Refuse => PcapTask::Capture,
                 Case::Inject => PcapTask::Inject,
                 Case::Bridge | Case::Filter => PcapTask::Bridge,
             },
@@ -225,17 +251,25 @@ impl Bench<'_> {
     }
 
     /// Between the kernel that sends all it can and one that counts what arrives. A packet that is sent
-    /// counts when it arrives, whatever the program was told.
-    fn over_veth(&self, case: Case, batch: u32, library: Option<&Path>) -> Result<Sample> {
+    /// counts when it arrives, whatever the program was told, and one that is refused when the interface has it.
+    fn over_veth(
+        &self,
+        case: Case,
+        batch: u32,
+        filter: Option<&str>,
+        library: Option<&Path>,
+    ) -> Result<Sample> {
         let network = Network::new()?;
         network.receive_by_polling(true)?;
         let namespace = Some(network.namespace());
         let interfaces = FORWARDER.map(|interface| match library {
             None => interface.to_owned(),
+            Some(_) if case == Case::Refuse => format!("packet:{interface}"),
             Some(_) => format!("xdp:{interface}"),
         });
         let mut program = self.programs.pcap_forward(&PcapOptions {
             library: library.map(Path::to_owned),
+            filter: filter.map(str::to_owned),
             namespace: namespace.map(str::to_owned),
             ..self.options(case, batch, interfaces)
         })?;
@@ -243,11 +277,12 @@ impl Bench<'_> {
             .then(|| Generator::start(namespace, GENERATOR, MAIN_CORE, &FRAME))
             .transpose()?;
         sleep(SETTLE);
-        let (start, before) = (Instant::now(), Counters::read(namespace, SINK)?.received);
+        let place = if case == Case::Refuse { FORWARDER[0] } else { SINK };
+        let (start, before) = (Instant::now(), Counters::read(namespace, place)?.received);
         let mut sample = program.measure(self.window)?;
         let seconds = start.elapsed().as_secs_f64();
         if case != Case::Capture {
-            let arrived = Counters::read(namespace, SINK)?.received - before;
+            let arrived = Counters::read(namespace, place)?.received - before;
             sample.packets = (arrived as f64 * sample.seconds / seconds) as u64;
         }
         hold!(sample.packets > 0, "{}: nothing came through", case.name());
@@ -263,7 +298,7 @@ impl Bench<'_> {
         let interfaces = match case {
             Case::Capture => [format!("pcap:{}?loop=0", packets.display()), "null:".into()],
             Case::Inject => ["null:".into(), "null:?copy".into()],
-            Case::Bridge | Case::Filter => ["a", "b"].map(ring),
+            Case::Bridge | Case::Filter | Case::Refuse => ["a", "b"].map(ring),
         };
         let options = self.options(case, batch, interfaces);
         let task = if case == Case::Bridge { PcapTask::Circle } else { options.task };
