@@ -14,20 +14,20 @@ use crate::handle::Handle;
 #[derive(Default)]
 pub(crate) struct Anchor(AtomicU64);
 
-/// The outermost call that makes callbacks on this thread.
-#[derive(Clone, Copy)]
+/// The outermost call that makes callbacks on a thread.
 struct Outermost {
-    anchor: *const AtomicU64,
-    number: u64,
+    /// Null when there is none.
+    anchor: Cell<*const AtomicU64>,
+    /// The last one's. Not one that a stack is full of.
+    number: Cell<u64>,
 }
 
 thread_local! {
-    /// Its anchor is null when there is none. A callback that leaves by longjmp(3) leaves this behind: what
-    /// is then in the place of the anchor is something else as soon as the stack is used so far again.
-    static OUTERMOST: Cell<Outermost> =
-        const { Cell::new(Outermost { anchor: ptr::null(), number: 0 }) };
-    /// How many there were.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
+    /// A callback that leaves by longjmp(3) leaves this behind: what is then in the place of the anchor is
+    /// something else as soon as the stack is used so far again.
+    static OUTERMOST: Outermost = const {
+        Outermost { anchor: Cell::new(ptr::null()), number: Cell::new(0x5851_f42d_4c95_7f2d) }
+    };
     /// Who holds packets back. A program may call us when its thread has no such variables any more, by
     /// handlers that exit(3) calls last: nothing is held back then.
     static HELD: RefCell<Held> = const { RefCell::new(Held(Vec::new())) };
@@ -53,43 +53,58 @@ pub(crate) struct Boundary<'a> {
 impl<'a> Boundary<'a> {
     /// Begins it: the stack below the anchor is the callbacks' of that handle.
     pub(crate) fn begin(anchor: &'a Anchor, handle: &'a Handle) -> Boundary<'a> {
-        if is_below(ptr::from_ref(anchor).addr()) {
-            return Boundary { anchor: None, handle };
-        }
-        // Not a number that a stack is full of.
-        const START: u64 = 0x5851_f42d_4c95_7f2d;
-        let number = CALLS.get().wrapping_add(START);
-        CALLS.set(CALLS.get().wrapping_add(1));
-        anchor.0.store(number, Ordering::Relaxed);
-        OUTERMOST.set(Outermost { anchor: &raw const anchor.0, number });
-        Boundary { anchor: Some(anchor), handle }
+        let outermost = OUTERMOST.with(|outermost| {
+            if outermost.is_above(ptr::from_ref(anchor).addr()) {
+                return false;
+            }
+            let number = outermost.number.get().wrapping_add(1);
+            outermost.number.set(number);
+            anchor.0.store(number, Ordering::Relaxed);
+            outermost.anchor.set(&raw const anchor.0);
+            true
+        });
+        Boundary { anchor: outermost.then_some(anchor), handle }
     }
 }
 
 impl Drop for Boundary<'_> {
     fn drop(&mut self) {
         if let Some(anchor) = self.anchor {
-            OUTERMOST.set(Outermost { anchor: ptr::null(), number: 0 });
+            OUTERMOST.with(|outermost| outermost.anchor.set(ptr::null()));
             anchor.0.store(0, Ordering::Relaxed);
             flush_held(self.handle);
         }
     }
 }
 
+impl Outermost {
+    /// Whether there is one, and something that lies here on the stack is of what it has called.
+    fn is_above(&self, here: usize) -> bool {
+        let anchor = self.anchor.get();
+        // SAFETY: the anchor is further up on the stack of this thread, so there is memory, and it is
+        // aligned. Where its call has been left by a jump the memory is somebody else's of this thread, or
+        // nobody's: a volatile read of a number, which any bytes are.
+        !anchor.is_null()
+            && here < anchor.addr()
+            && unsafe { anchor.cast::<u64>().read_volatile() } == self.number.get()
+    }
+}
+
 /// Whether this is a callback, and what it sends can be noted.
 pub(super) fn is_inside() -> bool {
     let here = 0u8;
-    is_below((&raw const here).addr()) && HELD.try_with(|_| ()).is_ok()
+    let here = (&raw const here).addr();
+    OUTERMOST.with(|outermost| outermost.is_above(here)) && HELD.try_with(|_| ()).is_ok()
 }
 
 /// Whether this is a callback, or a handler of a signal that has interrupted a call that reads. Handlers may
 /// have a stack of their own.
 pub(crate) fn is_reading() -> bool {
-    if OUTERMOST.get().anchor.is_null() {
-        return false;
-    }
     let here = 0u8;
-    is_below((&raw const here).addr()) || is_on_another_stack()
+    let here = (&raw const here).addr();
+    OUTERMOST.with(|outermost| {
+        !outermost.anchor.get().is_null() && (outermost.is_above(here) || is_on_another_stack())
+    })
 }
 
 fn is_on_another_stack() -> bool {
@@ -99,16 +114,6 @@ fn is_on_another_stack() -> bool {
         libc::sigaltstack(ptr::null(), stack.as_mut_ptr()) == 0
             && stack.assume_init().ss_flags & libc::SS_ONSTACK != 0
     }
-}
-
-fn is_below(here: usize) -> bool {
-    let Outermost { anchor, number } = OUTERMOST.get();
-    // SAFETY: the anchor is further up on the stack of this thread, so there is memory, and it is aligned.
-    // Where its call has been left by a jump the memory is somebody else's of this thread, or nobody's: a
-    // volatile read of a number, which any bytes are.
-    !anchor.is_null()
-        && here < anchor.addr()
-        && unsafe { anchor.cast::<u64>().read_volatile() } == number
 }
 
 /// Notes who holds packets back.
