@@ -10,7 +10,8 @@
 //!
 //! What the kernel knows of a packet besides its bytes is not known here. That no tag was taken out of
 //! a packet is true of all our ports, so programs that ask for one get that answer: what `vlan`
-//! is compiled to for an interface then finds the tag in the packet. All else of this kind is refused.
+//! is compiled to for an interface then finds the tag in the packet. How a packet was addressed is known
+//! where the port says so, and what `inbound` and `outbound` are compiled to asks for it. All else is refused.
 
 use linerate_filter::{Instruction, code};
 
@@ -18,6 +19,8 @@ use super::operation::{Operand, Operation, Operator, Place, Register, Relation, 
 
 /// The most instructions of a program.
 pub const INSTRUCTIONS_MAX: usize = 1 << 20;
+/// `SKF_AD_PKTTYPE` of `linux/filter.h`.
+const PACKET_TYPE: u32 = 4;
 /// How often a packet may lead backwards in a program, more often than headers fit in a packet.
 pub(super) const TURNS_MAX: u32 = 1 << 16;
 
@@ -147,6 +150,7 @@ fn read(place: Place, instruction: &Instruction, length: Place) -> Result<Operat
         ABSOLUTE_WORD | ABSOLUTE_HALF | ABSOLUTE_BYTE if k >= code::ANCILLARY => {
             match k - code::ANCILLARY {
                 code::VLAN_TAG | code::VLAN_TAG_PRESENT => Operation::Constant(Register::A, 0),
+                PACKET_TYPE => Operation::Kind,
                 which => return Err(Invalid::Ancillary { at, which }),
             }
         }

@@ -71,16 +71,23 @@ impl Program {
     }
 
     /// How many bytes of a packet are wanted: 0 when it is not. Of the packet, which had `wire_len` bytes
-    /// on its link, there is `packet`. Costs some nanoseconds and allocates nothing.
+    /// on its link, there is `packet`; it was one to this host. Costs some nanoseconds and allocates nothing.
     #[inline]
     pub fn accepts(&self, packet: &[u8], wire_len: u32) -> u32 {
+        self.accepts_of(packet, wire_len, 0)
+    }
+
+    /// The same where it is known how the packet was addressed on its link, or that it was sent: as
+    /// Linux's `sll_pkttype`, what `inbound` and `outbound` ask for.
+    #[inline]
+    pub fn accepts_of(&self, packet: &[u8], wire_len: u32, kind: u8) -> u32 {
         #[cfg(target_arch = "x86_64")]
         if let Some(code) = &self.0.code
-            && let Some(bytes) = code.run(packet, wire_len)
+            && let Some(bytes) = code.run(packet, wire_len, kind)
         {
             return bytes;
         }
-        self.0.steps.run(packet, wire_len).unwrap_or(0)
+        self.0.steps.run(packet, wire_len, kind).unwrap_or(0)
     }
 
     /// The machine code it has become, if it has.

@@ -14,6 +14,8 @@ pub(super) enum Operation {
     HeaderLength(u32),
     /// The length the packet had on its link.
     Length(Register),
+    /// A from how the packet was addressed on its link, or that it was sent.
+    Kind,
     Constant(Register, u32),
     /// A word of scratch memory.
     Memory(Register, u8),
@@ -108,6 +110,7 @@ impl Operation {
             | Operation::LoadBehind(..)
             | Operation::HeaderLength(_)
             | Operation::Length(_)
+            | Operation::Kind
             | Operation::Constant(..)
             | Operation::Memory(..)
             | Operation::Store(Register::X, _)
@@ -124,6 +127,7 @@ impl Operation {
             Operation::Load(..)
                 | Operation::LoadBehind(..)
                 | Operation::Length(Register::A)
+                | Operation::Kind
                 | Operation::Constant(Register::A, _)
                 | Operation::Memory(Register::A, _)
                 | Operation::Calculate(..)

@@ -244,8 +244,10 @@ impl Capture {
             // Nothing is known of packets where nobody wrote it down.
             let meta = self.arena.meta(slot);
             let length = bytes.len() as u32 + if self.stamps { meta.missing() } else { 0 };
+            // What other ports have came in.
+            let kind = if self.directions { meta.packet_type } else { Meta::TO_HOST };
             if self.direction != DIRECTION_BOTH && self.directions {
-                let outgoing = meta.packet_type == Meta::OUTGOING;
+                let outgoing = kind == Meta::OUTGOING;
                 if outgoing != (self.direction == DIRECTION_OUT) {
                     continue;
                 }
@@ -254,7 +256,7 @@ impl Capture {
                 continue;
             }
             if let Some(filter) = &self.filter
-                && filter.accepts(bytes, length) == 0
+                && filter.accepts_of(bytes, length, kind) == 0
             {
                 continue;
             }

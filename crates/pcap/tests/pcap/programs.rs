@@ -202,6 +202,31 @@ fn tcpdump_prints_the_same() {
     assert_same_output(&words, &[], 1);
 }
 
+/// Which way packets go, as filters ask.
+#[test]
+#[ignore = "needs root"]
+fn filters_choose_a_direction() {
+    for (filter, wanted) in [
+        ("icmp and inbound", "10.9.0.1 > 10.9.0.2: ICMP echo reply"),
+        ("icmp and outbound", "10.9.0.2 > 10.9.0.1: ICMP echo request"),
+    ] {
+        for with in [With::System, With::Packet] {
+            let bench = Bench::addressed();
+            let words = ["tcpdump", "-n", "-t", "--immediate-mode", "-c", "3", "-i", "b0", filter];
+            let mut command = bench.command(&bench.b, with, &words);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+            let running = bench.b.spawn_command(command);
+            wait_for_socket(&bench.b, running.id(), with);
+            // Behind the time in which it sets its filter.
+            thread::sleep(RETRY);
+            bench.run(&bench.b, With::System, &["ping", "-c", "20", "-i", "0.02", "10.9.0.1"]);
+            let printed = lines(&running.output(PATIENCE).stdout);
+            assert_eq!(printed.len(), 3, "{filter} {with:?}: {printed:#?}");
+            assert!(printed.iter().all(|line| line.contains(wanted)), "{with:?}: {printed:#?}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn tshark_and_dumpcap_print_and_write_the_same() {

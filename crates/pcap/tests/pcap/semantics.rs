@@ -396,9 +396,9 @@ fn a_filter_of_another_handle_can_be_set_and_a_wrong_one_cannot() {
     // SAFETY: there are no instructions.
     assert_eq!(unsafe { pcap_setfilter(b.0, &raw mut wrong) }, ERROR);
     assert_eq!(b.error(), "BPF program is not valid");
-    // What only the kernel knows of a packet: `ldh [SKF_AD_OFF + SKF_AD_PKTTYPE]`, as `inbound` is compiled.
+    // What only the kernel knows of a packet: `ld [SKF_AD_OFF + SKF_AD_IFINDEX]`, as `ifindex` is compiled.
     let mut direction = [
-        Instruction { code: 0x28, jt: 0, jf: 0, k: 0xffff_f004 },
+        Instruction { code: 0x20, jt: 0, jf: 0, k: 0xffff_f008 },
         Instruction { code: 0x16, jt: 0, jf: 0, k: 0 },
     ];
     let mut wrong = BpfProgram { length: 2, instructions: direction.as_mut_ptr() };

@@ -4,9 +4,9 @@ use std::{ffi::c_void, fmt, ptr::NonNull, slice};
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// What code made from a filter is called as: a packet's first byte, how many bytes there are, and how
-/// many there were on its link.
-type Entry = unsafe extern "sysv64" fn(*const u8, usize, u32) -> u32;
+/// What code made from a filter is called as: a packet's first byte, how many bytes there are, how many
+/// there were on its link, and the packet's kind.
+type Entry = unsafe extern "sysv64" fn(*const u8, usize, u32, u32) -> u32;
 
 /// Code in pages of its own, which can be read and executed.
 pub(super) struct Executable {
@@ -52,13 +52,13 @@ impl Executable {
     /// The code was made by `translate` from a checked program, and the packet has at most
     /// `PACKET_MAX` bytes.
     #[inline]
-    pub(super) unsafe fn run(&self, packet: &[u8], length: u32) -> u32 {
+    pub(super) unsafe fn run(&self, packet: &[u8], length: u32, kind: u8) -> u32 {
         // SAFETY: the pages begin with a function of this type: `translate` writes one.
         let entry: Entry = unsafe { std::mem::transmute(self.pages) };
         // SAFETY: it reads packets only below the length given (see `translate`), writes no memory but
         // the 128 bytes below its stack pointer that are its own, and keeps the registers that
         // belong to the caller.
-        unsafe { entry(packet.as_ptr(), packet.len(), length) }
+        unsafe { entry(packet.as_ptr(), packet.len(), length, kind.into()) }
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
         // mov eax, edx; ret
         let code = Executable::new(&[0x89, 0xd0, 0xc3]).expect("executable memory");
         // SAFETY: it reads nothing.
-        assert_eq!(unsafe { code.run(&[], 7) }, 7);
+        assert_eq!(unsafe { code.run(&[], 7, 0) }, 7);
         let at = code.pages.as_ptr() as usize;
         let maps = std::fs::read_to_string("/proc/self/maps").expect("the memory of a process");
         let line = maps.lines().find(|line| line.starts_with(&format!("{at:x}-"))).expect("a line");

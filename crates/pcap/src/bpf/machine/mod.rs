@@ -21,17 +21,17 @@ impl Code {
         Executable::new(&translate::translate(operations)).map(Code)
     }
 
-    /// What the program returns for a packet that had this length on its link; `None` for packets that
-    /// are too long.
+    /// What the program returns for a packet of this kind that had this length on its link; `None` for
+    /// packets that are too long.
     #[inline]
     #[allow(unsafe_code, reason = "machine code is called")]
-    pub(super) fn run(&self, packet: &[u8], length: u32) -> Option<u32> {
+    pub(super) fn run(&self, packet: &[u8], length: u32, kind: u8) -> Option<u32> {
         if packet.len() > PACKET_MAX as usize {
             return None;
         }
         // SAFETY: the code is made by `translate`, of operations that come from the checker alone, and
         // the packet is short enough.
-        Some(unsafe { self.0.run(packet, length) })
+        Some(unsafe { self.0.run(packet, length, kind) })
     }
 
     /// The instructions of the processor.

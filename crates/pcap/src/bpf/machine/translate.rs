@@ -1,12 +1,13 @@
 //! Code for x86-64 from a checked program whose jumps lead forward.
 //!
 //! It is called as a C function: rdi is where the packet begins, rsi how many bytes there are (at
-//! most [`PACKET_MAX`]), edx its length on the link. In it
+//! most [`PACKET_MAX`]), edx its length on the link, ecx its kind. In it
 //!
 //! - A is eax and X is ecx, whose upper half is always 0; X has to be there for shifts;
-//! - the length stays in edx, or is in r8 where a division needs edx;
-//! - the first words of scratch memory are in r8 (if it is free), r9 and r10, the others below the stack
-//!   pointer; r11 is for what is needed in between.
+//! - the length stays in edx, or is in r8 where a division needs edx; the kind is in r10 where it is asked
+//!   for;
+//! - the first words of scratch memory are in r8 (if it is free), r9 and r10 (if that is), the others below
+//!   the stack pointer; r11 is for what is needed in between.
 //!
 //! What it relies on, and what [`bounds`](super::super::bounds) promises: wherever a load comes, the code
 //! has looked, on all ways to it, whether the packet has enough bytes.
@@ -35,6 +36,9 @@ pub(super) fn translate(operations: &[Operation]) -> Vec<u8> {
     translation.end()
 }
 
+/// Where the packet's kind is, in programs that ask for it.
+const KIND: Gpr = Gpr::R10;
+
 /// Where words of scratch memory and the length are.
 #[derive(Debug)]
 struct Homes {
@@ -53,9 +57,9 @@ impl Homes {
         let divides = operations.iter().any(|operation| {
             matches!(operation, Operation::Calculate(Operator::Divide | Operator::Remainder, _))
         });
-        let free: &[Gpr] =
-            if divides { &[Gpr::R9, Gpr::R10] } else { &[Gpr::R8, Gpr::R9, Gpr::R10] };
-        let mut free = free.iter();
+        let asks_kind = operations.contains(&Operation::Kind);
+        let free = [(Gpr::R8, !divides), (Gpr::R9, true), (KIND, !asks_kind)];
+        let mut free = free.iter().filter(|(_, is_free)| *is_free).map(|(register, _)| register);
         let mut words =
             std::array::from_fn(|word| Home::Memory(Address::BelowStack(4 * (word as u8 + 1))));
         let mut seen = [false; 16];
@@ -145,6 +149,9 @@ impl<'a> Translation<'a> {
             self.operations.iter().any(|operation| matches!(operation, Operation::Length(_)));
         if self.homes.length != Gpr::Edx && asks_length {
             self.code.copy(self.homes.length, Gpr::Edx);
+        }
+        if self.operations.contains(&Operation::Kind) {
+            self.code.copy(KIND, Gpr::Ecx);
         }
         if self.lives[0].a {
             self.code.constant(Gpr::Eax, 0);
@@ -310,6 +317,7 @@ impl<'a> Translation<'a> {
                 self.code.shift_left(Gpr::Ecx, 2);
             }
             Operation::Length(register) => self.code.copy(gpr(register), self.homes.length),
+            Operation::Kind => self.code.copy(Gpr::Eax, KIND),
             Operation::Constant(register, constant) => {
                 self.code.constant(gpr(register), constant);
             }

@@ -142,6 +142,31 @@ fn tags_are_in_the_packet() {
     assert_eq!(forms.accepts(&packet, 18), 5);
 }
 
+/// What libpcap makes of `outbound`, also where scratch memory and divisions need all registers.
+#[test]
+fn packets_are_asked_whether_they_were_sent() {
+    let kind = plain(HALF, code::ANCILLARY + 4);
+    let end = [plain(code::RETURN, 5), plain(code::RETURN, 0)];
+    let outbound = both(&[&[kind, branch(code::EQUAL, 4, 0, 1)][..], &end].concat());
+    let mut crowded = vec![plain(code::LOAD, 36), plain(code::LOAD_X, 6)];
+    crowded.extend((0..4).map(|word| plain(code::STORE, word)));
+    crowded.extend([
+        plain(code::CALCULATE | code::DIVIDE | code::FROM_X, 0),
+        plain(code::A_TO_X, 0),
+        kind,
+        plain(code::CALCULATE | code::ADD | code::FROM_X, 0),
+        branch(code::EQUAL, 10, 0, 1),
+    ]);
+    crowded.extend(end);
+    let crowded = both(&crowded);
+    for sent in 0..=5 {
+        let wanted = if sent == 4 { 5 } else { 0 };
+        assert_eq!(outbound.accepts_of(&[], 60, sent), wanted);
+        assert_eq!(crowded.accepts_of(&[1, 2, 3], 60, sent), wanted);
+    }
+    assert_eq!(outbound.accepts(&[], 60), 0);
+}
+
 #[test]
 fn loops_are_run_and_end() {
     // Behind each header comes another, eight bytes further.
@@ -231,9 +256,9 @@ fn what_must_not_be_run_is_refused_with_the_reason() {
     let read = plain(code::LOAD_X | code::MEMORY, 3);
     assert_eq!(refused(&[read, end]), Invalid::Unwritten { at: 0, word: 3 });
     assert_eq!(refused(&[plain(0x0e, 0), end]), Invalid::Unknown { at: 0, code: 0x0e });
-    let direction = refused(&[plain(HALF, code::ANCILLARY + 4), end]);
-    assert_eq!(direction, Invalid::Ancillary { at: 0, which: 4 });
-    assert!(direction.to_string().starts_with("BPF program is not valid"), "{direction}");
+    let interface = refused(&[plain(HALF, code::ANCILLARY + 8), end]);
+    assert_eq!(interface, Invalid::Ancillary { at: 0, which: 8 });
+    assert!(interface.to_string().starts_with("BPF program is not valid"), "{interface}");
     let long = vec![end; crate::bpf::INSTRUCTIONS_MAX + 1];
     assert_eq!(refused(&long), Invalid::TooLong);
     assert!(Program::new(&long[1..]).is_ok());

@@ -27,8 +27,14 @@ impl Both {
     /// What both give.
     #[track_caller]
     pub(super) fn accepts(&self, packet: &[u8], length: u32) -> u32 {
-        let given = self.program.accepts(packet, length);
-        let portable = self.portable.accepts(packet, length);
+        self.accepts_of(packet, length, 0)
+    }
+
+    /// The same of a packet of a kind.
+    #[track_caller]
+    pub(super) fn accepts_of(&self, packet: &[u8], length: u32, kind: u8) -> u32 {
+        let given = self.program.accepts_of(packet, length, kind);
+        let portable = self.portable.accepts_of(packet, length, kind);
         assert_eq!(
             given, portable,
             "machine code, and portable: {self:02x?} on {packet:02x?} of {length}"
@@ -96,7 +102,7 @@ pub(super) fn reference(program: &[Instruction], packet: &[u8], length: u32) -> 
         let operand = if code & 0x08 == 0 { k } else { x };
         at += 1;
         match code {
-            // What the kernel knows of tags is that there are none.
+            // What the kernel knows of tags is that there are none; the packet is one to this host.
             0x20 | 0x28 | 0x30 if k >= 0xffff_f000 => a = 0,
             0x20 | 0x28 | 0x30 => match load(code, k.into()) {
                 Some(number) => a = number,
