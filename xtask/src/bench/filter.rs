@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -14,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use super::capture::{MemoryFolder, Pages};
 use super::ours::Ours;
 use super::peers::{Memory, Programs};
+use super::routers::Finite;
 use super::row::{Row, row};
 
 const BURST: u32 = 256;
@@ -45,7 +47,7 @@ impl Filters<'_> {
                 let mut random = Random(count as u64);
                 let rules: Vec<Rule> = (1..count).map(|_| random.rule()).collect();
                 let packets: Vec<_> = (0..PACKETS).map(|_| random.packet(&rules)).collect();
-                write_capture(&path("capture"), &packets)?;
+                write_capture(&path("capture"), &packets, ROUNDS)?;
                 fs::write(path("packets"), packets.concat())?;
                 fs::write(path("rules"), acl(&rules))?;
                 let files = [path("rules"), path("packets")];
@@ -178,8 +180,22 @@ fn configuration(capture: &str, rules: &[Rule]) -> String {
     text + "allow all) -> end :: Discard;"
 }
 
-/// The packets again and again.
-fn write_capture(path: &str, packets: &[[u8; 64]]) -> Result<()> {
+/// A configuration with so many rules that reads its packets so many times, and the same without the
+/// filter.
+pub(super) fn finite(folder: &Path, count: usize, rounds: u32) -> Result<[Finite; 2]> {
+    let mut random = Random(count as u64);
+    let rules: Vec<Rule> = (1..count).map(|_| random.rule()).collect();
+    let packets: Vec<_> = (0..PACKETS).map(|_| random.packet(&rules)).collect();
+    let capture = folder.join(format!("filter-{rounds}")).to_string_lossy().into_owned();
+    write_capture(&capture, &packets, rounds as usize)?;
+    let text = configuration(&capture, &rules);
+    let (before, _) = text.split_once("-> filter ::").context("there is no filter")?;
+    let without = format!("{before} -> end :: Discard;");
+    Ok([text, without].map(|text| Finite { text, at: "end" }))
+}
+
+/// The packets so many times.
+fn write_capture(path: &str, packets: &[[u8; 64]], rounds: usize) -> Result<()> {
     let mut round = Vec::with_capacity(packets.len() * 80);
     for packet in packets {
         for word in [0u32, 0, 64, 64] {
@@ -187,12 +203,12 @@ fn write_capture(path: &str, packets: &[[u8; 64]]) -> Result<()> {
         }
         round.extend(packet);
     }
-    let mut bytes = Vec::with_capacity(24 + round.len() * ROUNDS);
+    let mut bytes = Vec::with_capacity(24 + round.len() * rounds);
     // pcap, microseconds, version 2.4, snaplen 65535, Ethernet.
     for word in [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 65535, 1] {
         bytes.extend(word.to_le_bytes());
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         bytes.extend_from_slice(&round);
     }
     fs::write(path, bytes).with_context(|| format!("cannot write {path}"))

@@ -7,11 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
+use super::filter;
 use super::ours::Ours;
+use super::routers::{self, Finite};
+use super::undo::{Undo, unique_name};
 
 /// Where the counts are recorded.
 const RECORD: &str = "bench/instructions.json";
@@ -92,6 +97,13 @@ const GRAPHS: [(&str, &str, u64); 2] = [
         24,
     ),
 ];
+/// Paths of `cargo xtask bench network`, of which sources do not count; of `arp` only `ARPQuerier` does.
+const PATHS: [&str; 7] = ["ipv4-1", "ipv4-100k", "ipv6", "arp", "switch", "nat", "click-router"];
+/// How often captures are read in the shorter and the longer run of a path: tables know all by then, and
+/// a flow has had both of its first packets.
+const ROUNDS: [u32; 2] = [3, 5];
+/// Rules of the filter that is counted, `IPFilter` alone.
+const RULES: usize = 50;
 /// Packets of the shorter run with a packet in each frame.
 const SINGLE_COUNT: u64 = 1 << 13;
 /// What a count may grow by in any case: some elements look at the clock.
@@ -134,6 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let each = graph(&ours, text, packets)? - graph(&ours, DISCARD, packets)?;
         counts.insert(format!("{case}, {packets} per frame"), rounded(each));
     }
+    paths(&ours, &mut counts)?;
     if args.record {
         fs::write(RECORD, serde_json::to_string_pretty(&counts)? + "\n")?;
     }
@@ -177,8 +190,61 @@ fn graph(ours: &Ours, behind: &str, packets: u64) -> Result<f64> {
     Ok((long - short) as f64 / (2 * count) as f64)
 }
 
+/// What the paths of a network take for a packet, beside what is the same without them.
+fn paths(ours: &Ours, counts: &mut BTreeMap<String, f64>) -> Result<()> {
+    let folder = std::env::temp_dir().join(unique_name());
+    let _undo = {
+        let folder = folder.clone();
+        Undo::by(move || drop(fs::remove_dir_all(folder)))
+    };
+    ours.tables(&folder)?;
+    for case in PATHS {
+        let finite = |rounds| routers::finite(&folder, case, rounds);
+        counts.insert(format!("{case}, path"), path(ours, &folder, finite)?);
+    }
+    let finite = |rounds| filter::finite(&folder, RULES, rounds);
+    counts.insert(format!("filter {RULES}, path"), path(ours, &folder, finite)?);
+    Ok(())
+}
+
+/// Instructions per packet of a configuration beside another that every packet goes through, too.
+fn path(ours: &Ours, folder: &Path, finite: impl Fn(u32) -> Result<[Finite; 2]>) -> Result<f64> {
+    let mut runs = Vec::new();
+    for rounds in ROUNDS {
+        for Finite { text, at } in finite(rounds)? {
+            let file = folder.join("counted.click");
+            fs::write(&file, text)?;
+            let file = file.to_string_lossy();
+            runs.push(callgrind(ours, &["graph", "--no-cycles", "--at", at, &file], 256, 0)?);
+        }
+    }
+    let [short, short_without, long, long_without] = &runs[..] else { unreachable!("two of two") };
+    let packets = long_without.packets()? - short_without.packets()?;
+    let more = (long.instructions - short.instructions) as f64;
+    let without = (long_without.instructions - short_without.instructions) as f64;
+    Ok(rounded((more - without) / packets))
+}
+
 /// All instructions of a run.
 fn collected(ours: &Ours, arguments: &[&str], burst: u32, count: u64) -> Result<u64> {
+    Ok(callgrind(ours, arguments, burst, count)?.instructions)
+}
+
+/// A run under callgrind: all its instructions, and what it says itself.
+struct Run {
+    instructions: u64,
+    said: String,
+}
+
+impl Run {
+    /// Packets that it has counted.
+    fn packets(&self) -> Result<f64> {
+        let said: Value = serde_json::from_str(&self.said)?;
+        said["packets"].as_f64().with_context(|| format!("no packets: {}", self.said))
+    }
+}
+
+fn callgrind(ours: &Ours, arguments: &[&str], burst: u32, count: u64) -> Result<Run> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(ours.program())
@@ -191,5 +257,7 @@ fn collected(ours: &Ours, arguments: &[&str], burst: u32, count: u64) -> Result<
         bail!("valgrind failed:\n{text}");
     }
     let line = text.lines().find_map(|line| line.split_once("Collected :")).map(|(_, n)| n.trim());
-    line.and_then(|n| n.parse().ok()).with_context(|| format!("callgrind said:\n{text}"))
+    let instructions = line.and_then(|n| n.parse().ok());
+    let instructions = instructions.with_context(|| format!("callgrind said:\n{text}"))?;
+    Ok(Run { instructions, said: String::from_utf8(output.stdout)? })
 }

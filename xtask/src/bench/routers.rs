@@ -143,6 +143,40 @@ pub(super) fn measure(
     Ok(paths)
 }
 
+/// A configuration that comes to an end, and the element that counts its packets.
+#[derive(Debug)]
+pub(super) struct Finite {
+    pub(super) text: String,
+    pub(super) at: &'static str,
+}
+
+/// A case whose captures are read so many times, and the same without what is measured, which counts
+/// every packet. `folder` has the tables of [`Ours::tables`].
+pub(super) fn finite(folder: &Path, case: &str, rounds: u32) -> Result<[Finite; 2]> {
+    let found = CASES.iter().find(|(name, ..)| *name == case);
+    let (_, counted, at, configuration) = found.context("there is no such case")?;
+    let text = configuration(folder)?.replace("?loop=0", &format!("?loop={rounds}, STOP true"));
+    let without = match counted {
+        Counted::Element(name) => {
+            let split = text.split_once(&format!("-> {name} ::"));
+            let (before, _) = split.with_context(|| format!("{case} has no {name}"))?;
+            format!("{before} -> end :: Discard;")
+        }
+        Counted::Path | Counted::All => sources_alone(&text),
+    };
+    Ok([Finite { text, at }, Finite { text: without, at: "end" }])
+}
+
+/// The sources of a configuration, and an end.
+fn sources_alone(text: &str) -> String {
+    let mut alone = String::from("end :: Discard;\n");
+    for (at, _) in text.match_indices("FromPort(") {
+        let length = text[at..].find(')').map_or(0, |end| end + 1);
+        alone += &format!("{} -> end;\n", &text[at..at + length]);
+    }
+    alone
+}
+
 impl Router {
     /// A case that came to this, for tests of what is made of one.
     #[cfg(test)]
