@@ -41,6 +41,11 @@ impl Target {
         }
     }
 
+    /// Whether it is a capture file.
+    pub(crate) fn is_a_file(&self) -> bool {
+        matches!(self, Target::Port(uri) if uri.driver() == "pcap")
+    }
+
     /// Whether threads belong to it, which a child of this process does not have.
     pub(crate) fn has_helpers(&self) -> bool {
         matches!(self, Target::Port(uri) if matches!(uri.driver(), "memif" | "vhost"))

@@ -74,7 +74,7 @@ config = Config(sys.argv[1].encode(), 65535, 100, 0, promiscuous, None, None)
 context, words = c_void_p(), ctypes.create_string_buffer(256)
 failed = daq.daq_initialize(pcap, ctypes.byref(config), ctypes.byref(context), words, 256)
 assert failed == 0, words.value
-assert daq.daq_set_filter(pcap, context, b'ip or vlan') == 0
+assert daq.daq_set_filter(pcap, context, b'ip') == 0
 assert daq.daq_start(pcap, context) == 0
 print('ready', file=sys.stderr, flush=True)
 callback = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.POINTER(Header), c_void_p)(seen)
@@ -133,7 +133,15 @@ fn listeners(way: Way, scratch: &Scratch) -> Vec<Listener> {
     };
     vec![
         Listener::new("tcpdump -n -t -e -XX -c 26 -i b0", "listening on", 100),
-        Listener::new("tcpdump -n -t -s 40 -c 1 -i b0 len > 60 and udp port 9", "listening on", 0),
+        // One of each, and that is tagged where there are two.
+        Listener::new(
+            "tcpdump -n -t -e -s 40 -c 1 -i b0 len > 60 and udp port 9",
+            "listening on",
+            0,
+        ),
+        Listener::new("tcpdump -n -t -e -c 2 -i b0 udp port 775 and less 60", "listening on", 1),
+        Listener::new("tcpdump -n -t -e -c 1 -i b0 vlan 5 and udp port 775", "listening on", 0),
+        Listener::new("tcpdump -n -t -e -c 4 -i b0 not ip or greater 70", "listening on", 3),
         Listener::new(&format!("tshark -n -i b0 -c 26 -T fields {fields}"), "Capture started", 25),
         Listener {
             writes: Some(dumped.clone()),
@@ -456,9 +464,10 @@ fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
     server.stop();
 }
 
-/// Reads nothing until it is told to, then all there is, and says what was counted.
+/// Reads nothing until it is told to, then all there is, and says what was counted. Another thread asks for
+/// that all the time.
 const SLOW: &str = "\
-import ctypes, sys
+import ctypes, sys, threading, time
 from ctypes import byref, c_char_p, c_uint, c_void_p
 pcap = ctypes.CDLL('libpcap.so.0.8')
 pcap.pcap_create.restype = pcap.pcap_geterr.restype = c_void_p
@@ -469,6 +478,14 @@ assert pcap.pcap_setnonblock(device, 1, words) == 0
 program = (c_void_p * 2)()
 assert pcap.pcap_compile(device, program, b'udp', 1, 0) == 0
 assert pcap.pcap_setfilter(device, program) == 0
+statistics = (c_uint * 3)()
+done = False
+def ask():
+    while not done:
+        assert pcap.pcap_stats(device, statistics) == 0
+        time.sleep(0.0001)
+asker = threading.Thread(target=ask)
+asker.start()
 print('ready', flush=True)
 sys.stdin.readline()
 given = 0
@@ -478,7 +495,8 @@ def seen(user, header, data):
 callback = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)(seen)
 while pcap.pcap_dispatch(device, -1, callback, None) > 0:
     pass
-statistics = (c_uint * 3)()
+done = True
+asker.join()
 assert pcap.pcap_stats(device, statistics) == 0
 print(given, *statistics)
 ";

@@ -38,7 +38,7 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     say(handle, &opened.mode);
     let datalink = if opened.raw { DLT_RAW } else { DLT_EN10MB };
     let sender = opened.outlet.take().map(Sender::new);
-    handle.activate(Capture::new(opened, settings, datalink, handle.target.interface()), sender);
+    handle.activate(Capture::new(opened, settings, datalink, &handle.target), sender);
     handle.error.set("");
     0
 }

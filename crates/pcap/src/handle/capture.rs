@@ -8,15 +8,16 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use linerate_filter::Instruction;
+use linerate_filter::{Instruction, code};
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 
 use super::{Handle, Intake, Interrupt, Settings, selectable::Selectable};
 use crate::{
-    abi::{DIRECTION_BOTH, DIRECTION_OUT, PacketHeader, TSTAMP_NANO},
+    abi::{DIRECTION_BOTH, DIRECTION_OUT, DLT_EN10MB, PacketHeader, TSTAMP_NANO},
     bpf::Program,
     inject::{Anchor, Boundary, flush_held},
+    names::Target,
     source::{Opened, Sleep},
 };
 
@@ -38,6 +39,12 @@ pub(crate) struct Capture {
     burst_time: u64,
     /// `None` lets all pass.
     filter: Option<Program>,
+    /// Whether it runs on frames without their outer tag, see [`knows_tags`].
+    skips_tags: bool,
+    /// Whether no filter does, because libpcap would not have the kernel run it.
+    is_file: bool,
+    /// A frame without its tag.
+    untagged: Vec<u8>,
     pub(crate) direction: c_int,
     settings: Settings,
     stamps: bool,
@@ -64,15 +71,17 @@ pub(crate) enum Outcome {
 }
 
 impl Capture {
-    /// What was opened, which is on that interface.
+    /// What was opened for a target.
     pub(crate) fn new(
         opened: Opened,
         settings: Settings,
         datalink: c_int,
-        interface: Option<&str>,
+        target: &Target,
     ) -> Capture {
         // libpcap counts what it drops for those who want all of its packets.
-        let interface = interface.filter(|_| settings.promiscuous);
+        let interface = target.interface().filter(|_| settings.promiscuous);
+        // A file has frames as they were.
+        let is_file = target.is_a_file() || datalink != DLT_EN10MB;
         Capture {
             intake: Arc::new(Intake::new(opened.source, interface)),
             arena: opened.arena,
@@ -80,6 +89,9 @@ impl Capture {
             next: 0,
             burst_time: 0,
             filter: None,
+            skips_tags: false,
+            is_file,
+            untagged: Vec::new(),
             direction: DIRECTION_BOTH,
             settings,
             stamps: opened.stamps,
@@ -106,6 +118,7 @@ impl Capture {
     /// Sets a filter, in both of its forms.
     pub(crate) fn set_filter(&mut self, program: Program, instructions: &[Instruction]) {
         self.filter = Some(program);
+        self.skips_tags = !self.is_file && !knows_tags(instructions);
         self.intake.source.take().leave_out(instructions);
     }
 
@@ -255,10 +268,18 @@ impl Capture {
             if self.settings.protocol != 0 && !is_of(bytes, self.settings.protocol) {
                 continue;
             }
-            if let Some(filter) = &self.filter
-                && filter.accepts_of(bytes, length, kind) == 0
-            {
-                continue;
+            if let Some(filter) = &self.filter {
+                let accepted = if self.skips_tags && is_tagged(bytes) {
+                    self.untagged.clear();
+                    self.untagged.extend_from_slice(&bytes[..TYPE]);
+                    self.untagged.extend_from_slice(&bytes[TYPE + TAG..]);
+                    filter.accepts_of(&self.untagged, length - TAG as u32, kind)
+                } else {
+                    filter.accepts_of(bytes, length, kind)
+                };
+                if accepted == 0 {
+                    continue;
+                }
             }
             let noted = if self.stamps { meta.timestamp } else { 0 };
             let time = if noted != 0 { noted } else { self.burst_time };
@@ -352,6 +373,34 @@ fn is_due(refreshed: &mut u64, now: u64) -> bool {
 struct Found {
     header: PacketHeader,
     bytes: *const u8,
+}
+
+/// Where a frame's type is, and how long a tag is that stands there.
+const TYPE: usize = 12;
+const TAG: usize = 4;
+/// The types of tags.
+const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+
+/// Whether a filter asks for a frame's tag.
+///
+/// Linux takes the outer tag out of a frame that it receives. A filter that libpcap gives it, which does not ask for
+/// tags, runs on what is left, so `ip` wants tagged packets, too; one that does asks for what was taken out.
+/// Compiled for frames as they are on the wire, as ours are, it compares a type with those of tags.
+fn knows_tags(instructions: &[Instruction]) -> bool {
+    let is_test = |instruction: &Instruction| {
+        instruction.code == code::JUMP | code::EQUAL
+            && TAGS.iter().any(|tag| instruction.k == u32::from(*tag))
+    };
+    instructions.iter().any(is_test)
+}
+
+#[inline]
+fn is_tagged(frame: &[u8]) -> bool {
+    // Something is behind the tag.
+    let Some(kind) = frame.get(TYPE..).and_then(|rest| rest.first_chunk::<{ TAG + 2 }>()) else {
+        return false;
+    };
+    TAGS.contains(&u16::from_be_bytes([kind[0], kind[1]]))
 }
 
 /// Whether a frame is of that type of Ethernet.

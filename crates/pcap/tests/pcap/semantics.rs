@@ -410,6 +410,34 @@ fn a_filter_of_another_handle_can_be_set_and_a_wrong_one_cannot() {
     assert_eq!(numbers(&b.dispatch(-1).1), [3]);
 }
 
+/// As Linux runs libpcap's filters: without the outer tag, if they do not ask for it.
+#[test]
+fn a_filter_sees_what_is_behind_a_tag() {
+    let mut tagged = frame(8);
+    tagged.splice(12..12, [0x81, 0, 0, 5]);
+    tagged[63] = 200;
+    for (expression, expected) in [
+        ("udp port 9", vec![2, 200]),
+        ("not ip", vec![]),
+        ("less 60", vec![1, 2, 200]),
+        ("greater 64", vec![]),
+        ("vlan", vec![200]),
+        ("not vlan", vec![1, 2]),
+        ("vlan 5 and udp port 9", vec![200]),
+        ("vlan 6", vec![]),
+    ] {
+        let (a, b) = pair(0);
+        b.set_nonblocking(true);
+        b.set_filter(expression);
+        a.send(1, 2);
+        assert_eq!(a.inject(&tagged), 64);
+        let (_, packets) = b.dispatch(-1);
+        assert_eq!(numbers(&packets), expected, "{expression}");
+        // It is given out as it is.
+        assert!(packets.iter().all(|packet| packet.bytes.len() == 60 || packet.bytes == tagged));
+    }
+}
+
 /// Sends a packet by another handle.
 extern "C-unwind" fn forward(user: *mut u8, header: *const PacketHeader, bytes: *const u8) {
     // SAFETY: the other handle is given as `user`.
