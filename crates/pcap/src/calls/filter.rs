@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use linerate_filter::{Instruction, code};
+
 use super::companion;
 use crate::{
     abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
@@ -88,7 +90,15 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
         // SAFETY: as the caller says.
         unsafe { std::slice::from_raw_parts(program.instructions, program.length as usize) }
     };
-    match Program::new(instructions) {
+    let cleared;
+    let (checked, instructions) = match Program::new(instructions) {
+        Err(Invalid::Unwritten { .. }) => {
+            cleared = with_cleared_memory(instructions);
+            (Program::new(&cleared), &cleared[..])
+        }
+        checked => (checked, instructions),
+    };
+    match checked {
         Ok(checked) => {
             // SAFETY: no reference into it is used meanwhile.
             unsafe { (*capture).set_filter(checked, instructions) };
@@ -104,6 +114,16 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
             ERROR
         }
     }
+}
+
+/// A program that begins by setting all of its scratch memory to 0. What libpcap makes of `geneve or ip`
+/// reads some to which nothing was written. The kernel refuses it, and libpcap runs it on what is on its
+/// stack.
+fn with_cleared_memory(program: &[Instruction]) -> Vec<Instruction> {
+    let plain = |code, k| Instruction { code, jt: 0, jf: 0, k };
+    let stores = (0..code::WORDS).map(|word| plain(code::STORE, word));
+    let zero = plain(code::LOAD | code::CONSTANT, 0);
+    std::iter::once(zero).chain(stores).chain(program.iter().copied()).collect()
 }
 
 /// What this host sends is seen only by ports that say so; others have nothing else than what is
