@@ -387,11 +387,32 @@ const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// tags, runs on what is left, so `ip` wants tagged packets, too; one that does asks for what was taken out.
 /// Compiled for frames as they are on the wire, as ours are, it compares a type with those of tags.
 fn knows_tags(instructions: &[Instruction]) -> bool {
-    let is_test = |instruction: &Instruction| {
-        instruction.code == code::JUMP | code::EQUAL
-            && TAGS.iter().any(|tag| instruction.k == u32::from(*tag))
-    };
-    instructions.iter().any(is_test)
+    // Where A may be the type. Nothing leads backwards.
+    let mut may_be = vec![false; instructions.len()];
+    for (at, instruction) in instructions.iter().enumerate() {
+        let Instruction { code, jt, jf, k } = *instruction;
+        let here = may_be[at];
+        let is_equal = code == code::JUMP | code::EQUAL;
+        if here && is_equal && TAGS.iter().any(|tag| k == u32::from(*tag)) {
+            return true;
+        }
+        let (ways, then) = match code & code::KIND {
+            code::LOAD => {
+                let loads = code::LOAD | code::HALF | code::ABSOLUTE;
+                ([0, 0], code == loads && k == TYPE as u32)
+            }
+            code::JUMP if code == code::JUMP | code::ALWAYS => ([k, k], here),
+            code::JUMP => ([jt.into(), jf.into()], here),
+            code::CALCULATE => ([0, 0], false),
+            _ => ([0, 0], here && code != code::X_TO_A),
+        };
+        for skipped in ways {
+            if let Some(there) = may_be.get_mut((at + 1).saturating_add(skipped as usize)) {
+                *there |= then;
+            }
+        }
+    }
+    false
 }
 
 #[inline]

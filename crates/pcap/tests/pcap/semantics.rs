@@ -425,6 +425,9 @@ fn a_filter_sees_what_is_behind_a_tag() {
         ("not vlan", vec![1, 2]),
         ("vlan 5 and udp port 9", vec![200]),
         ("vlan 6", vec![]),
+        // A port whose number is that of a type of tags.
+        ("udp port 9 or udp port 33024", vec![2, 200]),
+        ("tcp port 80 or vlan", vec![200]),
     ] {
         let (a, b) = pair(0);
         b.set_nonblocking(true);
