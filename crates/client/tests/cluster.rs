@@ -31,7 +31,7 @@ use linerate_port::{
     pcap::Reader,
     peer::{address::Address, listen},
 };
-use linerate_testlab::programs::require;
+use linerate_testlab::{is_by_itself, programs::require};
 use rustix::{
     net::{SendFlags, SocketType},
     process::{Pid, Signal, kill_process},

@@ -1,5 +1,6 @@
 //! Programs that a test runs: always with a deadline, always ended.
 
+use std::env;
 use std::io::Read;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -24,6 +25,31 @@ pub fn wait_until(mut condition: impl FnMut() -> bool, timeout: Duration) -> boo
         }
         thread::sleep(INTERVAL);
     }
+}
+
+/// Whether this process runs nothing but the test of that name, as libtest lists it. Else one that does
+/// has been started, and has passed: the caller has nothing left to do.
+///
+/// For tests that count what their process has open: others of their program open and close things,
+/// too.
+///
+/// # Panics
+///
+/// When it fails there, or there is no such test.
+#[track_caller]
+#[must_use]
+pub fn is_by_itself(test: &str) -> bool {
+    const BY_ITSELF: &str = "LINERATE_TEST_BY_ITSELF";
+    if env::var_os(BY_ITSELF).is_some() {
+        return true;
+    }
+    let mut command = Command::new(env::current_exe().expect("a test has a program"));
+    command.args(["--exact", test, "--include-ignored", "--nocapture"]).env(BY_ITSELF, "1");
+    let output = command.output().expect("a test's program can be started again");
+    let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    println!("{said}");
+    assert!(output.status.success() && said.contains("1 passed"), "{test} by itself: {errors}");
+    false
 }
 
 /// A program running in the background. It is killed when this is dropped.

@@ -284,9 +284,17 @@ fn sources(folder: &Path, text: &mut String) {
 #[test]
 fn messages_it_explains_are_those_of_the_programs() {
     let mut text = String::new();
-    for folder in
-        ["port", "graph", "cli", "host", "memory", "worker", "elements/control", "elements/devices"]
-    {
+    for folder in [
+        "port",
+        "graph",
+        "language",
+        "cli",
+        "host",
+        "memory",
+        "worker",
+        "elements/control",
+        "elements/devices",
+    ] {
         sources(&repository().join("crates").join(folder).join("src"), &mut text);
     }
     let pages = pages();

@@ -18,16 +18,8 @@ const WARM: u32 = 5;
 /// `LINERATE_KILLS=1000` says how often. In a process of its own, since it looks at what that has.
 #[test]
 fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
-    const ALONE: &str = "LINERATE_TEST_ALONE";
-    if env::var_os(ALONE).is_none() {
-        let name = "killed::one_of_four_is_killed_again_and_again_and_only_its_flows_move";
-        let mut command = Command::new(env::current_exe().unwrap());
-        let output = command.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output();
-        let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        println!("{said}");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("kills:"), "{errors}");
+    let name = "killed::one_of_four_is_killed_again_and_again_and_only_its_flows_move";
+    if !is_by_itself(name) {
         return;
     }
     let kills: u32 = env::var("LINERATE_KILLS").map_or(15, |text| text.parse().unwrap());

@@ -116,7 +116,7 @@ mod tests {
             "",
             "tcp port 80 and not host 10.0.0.1",
             "vlan 5 and ip6 net 2001:db8::/32",
-            "ip[ip[0] & 15] / (1 + tcp[0]) > (len - 14) * 4 and len << 33 = 0",
+            "ip[ip[0] & 15] / (1 + tcp[0]) > (len - 14) * 4 and len << 31 = 0",
             "geneve 5 and geneve and tcp[tcp[12] >> 2] = 1 and ether host 2:0:0:0:0:1",
             "geneve or len ^ ether[0] = 60",
         ] {

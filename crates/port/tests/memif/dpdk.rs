@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    is_by_itself,
     load::{Load, resources, restarts},
     rig::{Station, packets, socket, wait_for},
     testpmd::{Setup, Testpmd, alone},
@@ -186,6 +187,10 @@ fn memif_with_dpdk_as_zero_copy_client() {
 #[ignore = "needs root"]
 fn memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_not() {
     let _alone = alone();
+    let name = "memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_not";
+    if !is_by_itself(&format!("dpdk::{name}")) {
+        return;
+    }
     let socket = socket();
     let device = "role=client,zero-copy=yes";
     let before = resources();
@@ -237,8 +242,11 @@ fn let_go(station: &mut Station) {
     assert!(station.take(0).is_empty());
 }
 
-fn come_and_go(ours: &str, theirs: &str) {
+fn come_and_go(who: &str, ours: &str, theirs: &str) {
     let _alone = alone();
+    if !is_by_itself(&format!("dpdk::memif_{who}_come_and_go")) {
+        return;
+    }
     let restarts = restarts();
     let socket = socket();
     let uri = format!("memif:{socket}?role={ours}");
@@ -314,23 +322,27 @@ fn come_and_go(ours: &str, theirs: &str) {
 #[test]
 #[ignore = "needs root"]
 fn memif_servers_of_dpdk_and_clients_of_ours_come_and_go() {
-    come_and_go("client", "role=server");
+    come_and_go("servers_of_dpdk_and_clients_of_ours", "client", "role=server");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn memif_servers_of_dpdk_and_zero_copy_clients_of_ours_come_and_go() {
-    come_and_go("client&zero-copy", "role=server");
+    come_and_go("servers_of_dpdk_and_zero_copy_clients_of_ours", "client&zero-copy", "role=server");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn memif_clients_of_dpdk_and_servers_of_ours_come_and_go() {
-    come_and_go("server", "role=client");
+    come_and_go("clients_of_dpdk_and_servers_of_ours", "server", "role=client");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn memif_zero_copy_clients_of_dpdk_and_servers_of_ours_come_and_go() {
-    come_and_go("server", "role=client,zero-copy=yes");
+    come_and_go(
+        "zero_copy_clients_of_dpdk_and_servers_of_ours",
+        "server",
+        "role=client,zero-copy=yes",
+    );
 }

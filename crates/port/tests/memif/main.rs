@@ -8,4 +8,4 @@ mod ours;
 #[path = "../peers/rig.rs"]
 mod rig;
 
-use linerate_testlab::testpmd;
+use linerate_testlab::{is_by_itself, testpmd};

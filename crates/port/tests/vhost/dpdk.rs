@@ -3,6 +3,7 @@
 use std::{thread, time::Duration};
 
 use crate::{
+    is_by_itself,
     load::{Load, resources, restarts},
     rig::{Station, packets, socket, wait_for},
     testpmd::{Setup, Testpmd, alone},
@@ -192,6 +193,9 @@ fn we_come_and_go(options: &str, device: impl Fn(&str) -> String) {
 #[ignore = "needs root"]
 fn vhost_drivers_of_dpdk_come_and_go() {
     let _alone = alone();
+    if !is_by_itself("dpdk::vhost_drivers_of_dpdk_come_and_go") {
+        return;
+    }
     let before = resources();
     for packed in [0, 1] {
         they_come_and_go("", |socket| format!("net_virtio_user0,path={socket},packed_vq={packed}"));
@@ -214,6 +218,9 @@ fn vhost_devices_of_ours_come_and_go() {
 #[ignore = "needs root"]
 fn vhost_devices_of_dpdk_come_and_go() {
     let _alone = alone();
+    if !is_by_itself("dpdk::vhost_devices_of_dpdk_come_and_go") {
+        return;
+    }
     let before = resources();
     for options in DRIVERS {
         they_come_and_go(&format!("role=driver&side=server&{options}"), |socket| {

@@ -9,4 +9,4 @@ mod ours;
 #[path = "../peers/rig.rs"]
 mod rig;
 #[allow(dead_code, reason = "the tests of other ports do more with it")]
-use linerate_testlab::testpmd;
+use linerate_testlab::{is_by_itself, testpmd};
