@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "a test program")]
 
 mod alone;
+mod leaving;
 mod programs;
 mod semantics;
 mod support;

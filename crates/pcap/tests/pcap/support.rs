@@ -192,3 +192,14 @@ pub(crate) fn pair(timeout: c_int) -> (Handle, Handle) {
     let name = ring();
     (Handle::open(&name, timeout), Handle::open(&name, timeout))
 }
+
+/// A callback that sends a packet by another handle.
+pub(crate) extern "C-unwind" fn forward(
+    user: *mut u8,
+    header: *const PacketHeader,
+    bytes: *const u8,
+) {
+    // SAFETY: the other handle is given as `user`.
+    let sent = unsafe { pcap_inject(user.cast(), bytes.cast(), (*header).captured as usize) };
+    assert_eq!(sent, 60);
+}
