@@ -152,32 +152,40 @@ fn commands_on_ports_share_memory_with_testpmd() {
     let socket = Socket::new();
     let path = socket.path();
     let mut receiving = socket.testpmd("server", "rxonly");
-    let line = format!("generate memif:{path}?wait=20 --rate 2kpps");
+    let line = format!("generate memif:{path}?wait=20 --rate 500pps");
     let sender = Program::ready(&namespace, &line);
     // It forgets them when the connection ends.
-    assert!(wait_until(|| receiving.counts().0 >= 1000, PATIENCE), "{:?}", receiving.counts());
+    assert!(wait_until(|| receiving.counts().0 >= 500, PATIENCE), "{:?}", receiving.counts());
+    // testpmd (22.11) dies in net_memif when a peer leaves in the midst of a burst, so it stops first. It
+    // has when it answers again, long before the ring is full.
+    receiving.say("stop");
+    receiving.counts();
     let sent = sender.stop();
-    assert!(number(&sent, "accepted") >= 1000, "{sent}");
+    assert!(number(&sent, "accepted") >= 500, "{sent}");
     assert_eq!(sent["transmit_drops"], serde_json::json!({}), "{sent}");
 
-    let listed = linerate(&format!("ports memif:{path} --json")).json().remove(0);
+    let listed = linerate(&format!("ports memif:{path} --json"));
+    assert_eq!(listed.code, Some(0), "{listed:?}; testpmd died of {:?}", receiving.died_of());
+    let listed = listed.json().remove(0);
     assert_eq!(listed["owners"][0]["name"], "dpdk-testpmd", "{listed}");
     assert_eq!(listed["ports"][0]["port"], format!("memif:{path}"));
     assert_eq!(listed["connected"].as_array().map(Vec::len), Some(0), "{listed}");
     drop(receiving);
     linerate(&format!("ports memif:{path}")).failed(2, &["nobody listens at"]);
 
-    std::fs::remove_file(&path).unwrap();
-    let _sending = socket.testpmd("server", "txonly");
     let file = socket.scratch.file("got.pcap");
     let lines = [
         format!("sink memif:{path}?wait=20 --count 1000"),
         format!("capture memif:{path}?wait=20 -w {file} --count 1000"),
     ];
     for line in lines {
+        // Each leaves in the midst of bursts.
+        std::fs::remove_file(&path).unwrap();
+        let sending = socket.testpmd("server", "txonly");
         let got = Program::start(&namespace, &line).end().summary();
         let flow = got.get("flows").map_or(&got, |flows| &flows[0]);
         assert!(number(flow, "received_packets") >= 1000, "{line}: {got}");
+        drop(sending);
     }
     assert_eq!(crate::wire::records(&std::fs::read(&file).unwrap()).len(), 1000);
 }
