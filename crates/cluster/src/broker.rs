@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::slice;
 use linerate_memory::{Arena, shared::AttachError};
 use linerate_port::peer::{
     self,
@@ -221,6 +222,9 @@ impl Desk {
     }
 
     fn serve(&mut self) {
+        // Workers never sleep, and what a program held that was killed is wanted back soon. Without it
+        // everything works, later.
+        let _ = slice::shorten();
         while !self.ending.load(Ordering::Acquire) {
             let is_held = self.exchange().is_held();
             let until = self.next_look(Instant::now(), is_held);

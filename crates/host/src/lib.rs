@@ -2,8 +2,8 @@
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
 //! neighbours; [`local_socket`] says who listens at which UNIX socket; [`machine`] says what the machine offers to packet processing,
-//! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`] and
-//! [`bpf`] are system calls that no library wraps, and [`time`] knows the time zone. Nothing here is for
+//! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
+//! [`bpf`] and [`mod@slice`] are system calls that no library wraps, and [`time`] knows the time zone. Nothing here is for
 //! the packet path, and nothing knows what a packet is.
 
 #![deny(unsafe_code)]
@@ -15,6 +15,8 @@ pub mod local_socket;
 pub mod machine;
 #[allow(unsafe_code, reason = "CPUID")]
 pub mod processor;
+#[allow(unsafe_code, reason = "sched_getattr(2) and sched_setattr(2)")]
+pub mod slice;
 #[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
 pub mod socket;
 mod suggest;
