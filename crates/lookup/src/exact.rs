@@ -6,7 +6,7 @@
 //! # Layout
 //!
 //! Two arrays. The *index* leads from a hash to the number of an entry: buckets of one cache line
-//! with seven pairs of a 32-bit hash and a number. The *records* (`rte_hash`'s key slots) hold key
+//! with eight pairs of a 32-bit hash and a number. The *records* (`rte_hash`'s key slots) hold key
 //! and value side by side, and an entry stays in its record for as long as it lives. So a lookup that finds its key touches two
 //! lines, the second of which is the state the caller is after; the number of an entry
 //! ([`Entry`]) is a name for it that stays valid until it is removed, which is what a wheel of
@@ -22,8 +22,8 @@
 //!
 //! | operation | index lines | records |
 //! |---|---|---|
-//! | lookup of a key that is there | 1, for some 3 % of keys 2 | 1 |
-//! | lookup of one that is not | 1, for some 10 % 2 | 0 |
+//! | lookup of a key that is there | 1, for some 1 % of keys 2 | 1 |
+//! | lookup of one that is not | 1, for some 4 % 2 | 0 |
 //! | insertion | the lookup, and 1 to 16, and 8 while the index is being doubled | 1 |
 //! | removal | 1 or 2 | 1 |
 //!
@@ -74,7 +74,7 @@
 //! # Attacks
 //!
 //! The hash is keyed by 512 random bits of each table ([`Seed`]). Whoever does not know them cannot
-//! choose keys that collide; and if somebody could, the fifteenth key with the same hash is refused
+//! choose keys that collide; and if somebody could, the seventeenth key with the same hash is refused
 //! ([`Refusal::Crowded`]) rather than making anything slower. A table has a limit, refuses at it
 //! ([`Refusal::Full`]) or, asked by [`Expiring::insert_evicting`], lets the entry go that would have
 //! expired next. Addresses are reserved for the limit when the table is made.

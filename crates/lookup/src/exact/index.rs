@@ -1,10 +1,10 @@
 //! From hashes to entry numbers: cuckoo buckets of one cache line each, whose number is doubled a few
 //! at a time.
 //!
-//! A bucket has room for seven pairs of a 32-bit hash (the signature, in `rte_hash`) and the number
+//! A bucket has room for eight pairs of a 32-bit hash (the signature, in `rte_hash`) and the number
 //! of an entry. A hash names two buckets, its first and its second; an entry is in the first if
-//! there was room, else it is displaced to the second. What the last lane holds says for which
-//! hashes the second is worth a cache miss.
+//! there was room, else it is displaced to the second. Counters beside the numbers say for which hashes the
+//! second is worth a cache miss.
 //!
 //! Growing is linear hashing (Litwin, "Linear hashing: a new tool for file and table addressing",
 //! VLDB 1980): buckets are split in order and the new ones are added at the end. Both buckets of an
@@ -20,7 +20,7 @@ use linerate_memory::{Backing, MemoryError, Reserved, equal_lanes, prefetch};
 use super::Refusal;
 
 /// Entries in a bucket.
-const LANES: usize = 7;
+const LANES: usize = 8;
 /// Average entries in a bucket at which doubling begins. They are hardly more when it is through, a
 /// sixteenth, and at that an insertion finds none of 16 buckets with room once in 10^12 times.
 /// Higher, more entries are in their second bucket, which costs lookups a mispredicted branch and a
@@ -31,32 +31,33 @@ const SPLITS: usize = 4;
 /// With fewer buckets, an unlucky seed could give many hashes the same two.
 const MIN_BUCKETS: usize = 16;
 const _: () = assert!(MIN_BUCKETS.is_multiple_of(SPLITS));
-/// The lane that counts entries displaced to their second bucket.
-const DISPLACED: usize = LANES;
+/// Of a lane of `entries`, the bits with the number; those above count entries displaced to their second
+/// bucket.
+const NUMBER: u32 = (1 << COUNT_AT) - 1;
+const COUNT_AT: u32 = 30;
 /// A lane of `hashes` without entry. No hash is stored as this.
 const VACANT: u32 = 0;
 
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-struct Bucket {
-    /// Hashes of the entries. The last lane holds eight counters of four bits, chosen by the top
-    /// bits of a hash: entries whose first bucket this is and that were displaced to their second.
-    /// A counter is never too low; it is too high where a split could not tell whose it was, and
-    /// saturates at 15.
-    hashes: [u32; LANES + 1],
-    /// Numbers of the entries.
-    entries: [u32; LANES + 1],
+pub(super) struct Bucket {
+    /// Hashes of the entries.
+    hashes: [u32; LANES],
+    /// Numbers of the entries, and in the two bits above each a counter, chosen by the top bits of a
+    /// hash: entries whose first bucket this is and that were displaced to their second. A counter
+    /// is never too low; it is too high where a split could not tell whose it was, and stays at 3.
+    entries: [u32; LANES],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    const EMPTY: Bucket = Bucket { hashes: [0; LANES + 1], entries: [0; LANES + 1] };
+    const EMPTY: Bucket = Bucket { hashes: [0; LANES], entries: [0; LANES] };
 
     /// The lanes with that hash, a bit each.
     #[inline(always)]
     fn lanes(&self, hash: u32) -> u32 {
-        equal_lanes(&self.hashes, hash) & ((1 << LANES) - 1)
+        equal_lanes(&self.hashes, hash)
     }
 
     fn vacant(&self) -> Option<usize> {
@@ -66,32 +67,49 @@ impl Bucket {
 
     fn put(&mut self, lane: usize, hash: u32, entry: u32) {
         self.hashes[lane] = hash;
-        self.entries[lane] = entry;
+        self.entries[lane] = self.entries[lane] & !NUMBER | entry;
+    }
+
+    /// The number of an entry with that hash.
+    #[inline(always)]
+    pub(super) fn any(&self, hash: u32) -> Option<u32> {
+        match self.lanes(hash) {
+            0 => None,
+            lanes => Some(self.entry(lanes)),
+        }
+    }
+
+    /// The number of the entry in the first of those lanes.
+    #[inline(always)]
+    fn entry(&self, lanes: u32) -> u32 {
+        self.entries[lanes.trailing_zeros() as usize & 7] & NUMBER
     }
 
     /// Whether an entry with that hash may have been displaced to its second bucket.
     #[inline(always)]
-    fn has_displaced(&self, hash: u32) -> bool {
-        self.hashes[DISPLACED] >> counter(hash) & 15 != 0
+    pub(super) fn has_displaced(&self, hash: u32) -> bool {
+        self.entries[counter(hash)] > NUMBER
     }
 
     fn count_displaced(&mut self, hash: u32) {
-        if self.hashes[DISPLACED] >> counter(hash) & 15 != 15 {
-            self.hashes[DISPLACED] += 1 << counter(hash);
+        let counter = &mut self.entries[counter(hash)];
+        if *counter >> COUNT_AT != 3 {
+            *counter += 1 << COUNT_AT;
         }
     }
 
     fn count_returned(&mut self, hash: u32) {
-        if !matches!(self.hashes[DISPLACED] >> counter(hash) & 15, 0 | 15) {
-            self.hashes[DISPLACED] -= 1 << counter(hash);
+        let counter = &mut self.entries[counter(hash)];
+        if !matches!(*counter >> COUNT_AT, 0 | 3) {
+            *counter -= 1 << COUNT_AT;
         }
     }
 }
 
-/// Where the hash's counter begins.
+/// The hash's counter.
 #[inline(always)]
-fn counter(hash: u32) -> u32 {
-    (hash >> 29) * 4
+fn counter(hash: u32) -> usize {
+    (hash >> 29) as usize
 }
 
 /// What chooses the second bucket: its low bits depend on other bits of the hash than those that
@@ -146,24 +164,16 @@ impl Index {
         prefetch(&self.buckets[self.bucket_of(second(hash))]);
     }
 
-    /// An entry with that hash in its first bucket; else whether there may be one in the second.
+    /// The first bucket of a hash.
     #[inline(always)]
-    pub(super) fn first(&self, hash: u32) -> Result<u32, bool> {
-        let bucket = &self.buckets[self.bucket_of(hash)];
-        match bucket.lanes(hash) {
-            0 => Err(bucket.has_displaced(hash)),
-            lanes => Ok(bucket.entries[lanes.trailing_zeros() as usize & 7]),
-        }
+    pub(super) fn first(&self, hash: u32) -> &Bucket {
+        &self.buckets[self.bucket_of(hash)]
     }
 
-    /// An entry with that hash in its second bucket.
+    /// The second bucket of a hash.
     #[inline(always)]
-    pub(super) fn second(&self, hash: u32) -> Option<u32> {
-        let bucket = &self.buckets[self.bucket_of(second(hash))];
-        match bucket.lanes(hash) {
-            0 => None,
-            lanes => Some(bucket.entries[lanes.trailing_zeros() as usize & 7]),
-        }
+    pub(super) fn second(&self, hash: u32) -> &Bucket {
+        &self.buckets[self.bucket_of(second(hash))]
     }
 
     /// The entry with that hash that `is` the one wanted.
@@ -172,7 +182,7 @@ impl Index {
         let mut within = |bucket: &Bucket| {
             let mut lanes = bucket.lanes(hash);
             while lanes != 0 {
-                let entry = bucket.entries[lanes.trailing_zeros() as usize & 7];
+                let entry = bucket.entry(lanes);
                 if is(entry) {
                     return Some(entry);
                 }
@@ -180,10 +190,10 @@ impl Index {
             }
             None
         };
-        let bucket = &self.buckets[self.bucket_of(hash)];
+        let bucket = self.first(hash);
         within(bucket).or_else(|| {
-            let second = bucket.has_displaced(hash).then(|| self.bucket_of(second(hash)))?;
-            within(&self.buckets[second])
+            let second = bucket.has_displaced(hash).then(|| self.second(hash))?;
+            within(second)
         })
     }
 
@@ -215,7 +225,7 @@ impl Index {
             let (one, two) = (self.bucket_of(hash), self.bucket_of(second(hash)));
             let other = if one == full { two } else { one };
             let Some(vacant) = self.buckets[other].vacant() else { continue };
-            let entry = self.buckets[full].entries[lane];
+            let entry = self.buckets[full].entries[lane] & NUMBER;
             self.buckets[other].put(vacant, hash, entry);
             if one == full {
                 self.buckets[one].count_displaced(hash);
@@ -233,7 +243,9 @@ impl Index {
         let (one, two) = (self.bucket_of(hash), self.bucket_of(second(hash)));
         for at in [one, two] {
             let bucket = &mut self.buckets[at];
-            let same = |&lane: &usize| bucket.hashes[lane] == hash && bucket.entries[lane] == entry;
+            let same = |&lane: &usize| {
+                bucket.hashes[lane] == hash && bucket.entries[lane] & NUMBER == entry
+            };
             if let Some(lane) = (0..LANES).find(same) {
                 bucket.hashes[lane] = VACANT;
                 if at != one {
@@ -251,15 +263,24 @@ impl Index {
         let mut stays = Bucket::EMPTY;
         let mut goes = Bucket::EMPTY;
         // Which of the displaced entries it counts go is not known here: both may have them.
-        stays.hashes[DISPLACED] = self.buckets[from].hashes[DISPLACED];
-        goes.hashes[DISPLACED] = self.buckets[from].hashes[DISPLACED];
         let old = self.buckets[from];
+        stays.entries = old.entries.map(|entry| entry & !NUMBER);
+        goes.entries = stays.entries;
         for lane in 0..LANES {
-            let (hash, entry) = (old.hashes[lane], old.entries[lane]);
+            let (hash, entry) = (old.hashes[lane], old.entries[lane] & NUMBER);
             if hash == VACANT {
                 continue;
             }
-            let chooser = if self.bucket_of(hash) == from { hash } else { second(hash) };
+            let one = self.bucket_of(hash);
+            let chooser = if one == from { hash } else { second(hash) };
+            // Who was displaced goes back where there is room since.
+            if one != from
+                && let Some(vacant) = self.buckets[one].vacant()
+            {
+                self.buckets[one].put(vacant, hash, entry);
+                self.buckets[one].count_returned(hash);
+                continue;
+            }
             // The bit that is new in this round.
             let to = if chooser & (self.mask + 1) == 0 { &mut stays } else { &mut goes };
             to.put(lane, hash, entry);
@@ -289,12 +310,12 @@ mod tests {
 
     /// What must hold of every bucket at any time.
     fn check(index: &Index, model: &HashMap<u32, u32>) {
-        let mut gone = HashMap::<(usize, u32), u32>::new();
+        let mut gone = HashMap::<(usize, usize), u32>::new();
         let mut found = 0;
         for (at, bucket) in index.buckets.iter().enumerate() {
             for lane in (0..LANES).filter(|&lane| bucket.hashes[lane] != VACANT) {
                 let hash = bucket.hashes[lane];
-                assert_eq!(model.get(&bucket.entries[lane]), Some(&hash));
+                assert_eq!(model.get(&(bucket.entries[lane] & NUMBER)), Some(&hash));
                 found += 1;
                 let one = index.bucket_of(hash);
                 if one != at {
@@ -309,8 +330,8 @@ mod tests {
         }
         assert_eq!((found, index.entries), (model.len(), model.len()));
         for ((at, counter), gone) in gone {
-            let counted = index.buckets[at].hashes[DISPLACED] >> counter & 15;
-            assert!(counted >= gone.min(15), "a counter is never too low");
+            let counted = index.buckets[at].entries[counter] >> COUNT_AT;
+            assert!(counted >= gone.min(3), "a counter is never too low");
         }
     }
 

@@ -167,7 +167,7 @@ impl<K: Key, V> Table<K, V> {
     #[inline(always)]
     fn lookup_near(&self, key: &K) -> Option<Entry> {
         let hash = self.signature(key);
-        if let Ok(number) = self.index.first(hash)
+        if let Some(number) = self.index.first(hash).any(hash)
             && let Some(record) = self.records.get(number as usize)
             && record.key == *key
         {
@@ -193,22 +193,19 @@ impl<K: Key, V> Table<K, V> {
         let mut count = 0;
         for (at, (&hash, candidate)) in hashes[..keys.len()].iter().zip(&mut candidates).enumerate()
         {
-            match self.index.first(hash) {
-                Ok(number) => {
-                    self.prefetch(number);
-                    *candidate = number;
-                }
-                Err(true) => {
-                    self.index.prefetch_second(hash);
-                    displaced[count % GROUP] = at as u8;
-                    count += 1;
-                }
-                Err(false) => {}
+            let bucket = self.index.first(hash);
+            if let Some(number) = bucket.any(hash) {
+                self.prefetch(number);
+                *candidate = number;
+            } else if bucket.has_displaced(hash) {
+                self.index.prefetch_second(hash);
+                displaced[count % GROUP] = at as u8;
+                count += 1;
             }
         }
         for &at in &displaced[..count] {
             let at = usize::from(at) % GROUP;
-            if let Some(number) = self.index.second(hashes[at]) {
+            if let Some(number) = self.index.second(hashes[at]).any(hashes[at]) {
                 self.prefetch(number);
                 candidates[at] = number;
             }

@@ -23,8 +23,9 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::read("program", "the steps by which packets are classified")],
     drops: &["no pattern matches"],
     cost: "Every word looked at is read once per packet; the steps of a program of up to 24 are \
-        decided for sixteen packets at a time without branches, so that a mix of packets costs \
-        no more than packets of one kind. A frame whose packets all go one way is handed on \
+        decided for sixteen packets at a time without branches. Where the first word decides \
+        about all packets of a frame, the others are not read; behind a frame where it does not, \
+        15 are decided by all words at once. A frame whose packets all go one way is handed on \
         whole.",
     example: "InfiniteSource(LIMIT 10, STOP true)\n  \
         -> c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);\n\

@@ -104,20 +104,24 @@ fn any_program_means_what_its_patterns_mean() {
         let patterns = random_patterns(&mut random);
         let rules = rules(&patterns);
         let mut matcher = Matcher::new(Program::first_of(&rules), &rules, Headers::Packet, 64);
-        let (mut frame, mut survey) = (Frame::new(64), Survey::new(64));
-        let count = random.usize(1..65);
-        assert_eq!(pool.take(&mut frame, count, 26), count);
-        arena.for_each_mut(&mut frame, |bytes| bytes.fill_with(|| random.u8(..4)));
-        if random.bool() {
-            let slots = frame.slots_mut().iter_mut();
-            slots.for_each(|slot| slot.truncate(random.usize(..30)));
+        // What the first word does not decide is not asked of the next 15 frames.
+        for _ in 0..if seed % 8 == 0 { 18 } else { 2 } {
+            let (mut frame, mut survey) = (Frame::new(64), Survey::new(64));
+            let count = random.usize(1..65);
+            assert_eq!(pool.take(&mut frame, count, 26), count);
+            let values = random.u8(1..5);
+            arena.for_each_mut(&mut frame, |bytes| bytes.fill_with(|| random.u8(..values)));
+            if random.bool() {
+                let slots = frame.slots_mut().iter_mut();
+                slots.for_each(|slot| slot.truncate(random.usize(..30)));
+            }
+            let answers = matcher.run(&arena, &mut frame, &mut survey).to_vec();
+            for (answer, bytes) in answers.iter().zip(arena.packets(&frame)) {
+                let expected = patterns.iter().position(|pattern| matches(pattern, bytes));
+                let expected = expected.map_or(u32::MAX, |output| output as u32);
+                assert_eq!(*answer, expected, "seed {seed}: {bytes:02x?} {}", matcher.program());
+            }
+            pool.give(&mut frame);
         }
-        let answers = matcher.run(&arena, &mut frame, &mut survey).to_vec();
-        for (answer, bytes) in answers.iter().zip(arena.packets(&frame)) {
-            let expected = patterns.iter().position(|pattern| matches(pattern, bytes));
-            let expected = expected.map_or(u32::MAX, |output| output as u32);
-            assert_eq!(*answer, expected, "seed {seed}: {bytes:02x?} {}", matcher.program());
-        }
-        pool.give(&mut frame);
     }
 }

@@ -4,6 +4,9 @@
 //! steps it leads to. There is no branch on packet bytes, so a mix of packets costs
 //! what packets of one kind cost, and the compiler turns the choices into vector
 //! instructions.
+//!
+//! What the first word decides alone is asked first: of the frames of a router, whose kinds of packets
+//! differ in it, hardly any has a packet that needs another.
 
 use linerate_memory::{BitWork, with_vectors};
 
@@ -17,6 +20,8 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     row: usize,
+    /// The cell of its answers.
+    cell: usize,
     /// As this machine reads them, like the words.
     mask: u32,
     value: u32,
@@ -31,12 +36,39 @@ pub(super) struct Choices {
     cells: Vec<[u32; LANES]>,
 }
 
+/// The answer for packets that other words than those looked at must decide.
+pub(super) const UNDECIDED: u32 = u32::MAX - 1;
+
 impl Choices {
+    /// All of a program.
     pub(super) fn new(program: &Program, words: &Words) -> Choices {
+        Choices::of(program, words, |_| true)
+    }
+
+    /// What the word of the first step decides alone, [`UNDECIDED`] where others have to be looked at.
+    /// `None` when all steps look at that word.
+    pub(super) fn of_first_word(program: &Program, words: &Words) -> Option<Choices> {
+        let first = program.steps.first()?.test.offset;
+        let is_first = |step: &Step| step.test.offset == first;
+        let has_others = !program.steps.iter().all(is_first);
+        has_others.then(|| Choices::of(program, words, is_first))
+    }
+
+    /// The row of the first step.
+    pub(super) fn first_row(&self) -> usize {
+        self.choices.first().map_or(0, |choice| choice.row)
+    }
+
+    fn of(program: &Program, words: &Words, is_of: impl Fn(&Step) -> bool) -> Choices {
         let steps = program.steps.len();
         let mut cells = vec![[NEVER; LANES]; steps + 1];
         let mut choices = Vec::with_capacity(steps);
-        for Step { test, yes, no } in &program.steps {
+        for (at, step) in program.steps.iter().enumerate() {
+            let Step { test, yes, no } = step;
+            if !is_of(step) {
+                cells[at] = [UNDECIDED; LANES];
+                continue;
+            }
             let mut cell = |to: &To| match *to {
                 To::Step(at) => at,
                 To::Never | To::Next => steps,
@@ -47,6 +79,7 @@ impl Choices {
             };
             choices.push(Choice {
                 row: words.row(test.offset),
+                cell: at,
                 mask: test.mask.to_be(),
                 value: test.value.to_be(),
                 yes: cell(yes),
@@ -76,7 +109,7 @@ impl BitWork for Decide<'_> {
     fn run(self) {
         let Choices { choices, cells } = self.choices;
         for (answers, rows) in self.answers.iter_mut().zip(self.words.blocks()) {
-            for (at, choice) in choices.iter().enumerate().rev() {
+            for choice in choices.iter().rev() {
                 let (words, yes, no) = (&rows[choice.row], &cells[choice.yes], &cells[choice.no]);
                 // A choice by bits: a choice by condition becomes a branch.
                 let mut cell = [0; LANES];
@@ -85,7 +118,7 @@ impl BitWork for Decide<'_> {
                     let bits = u32::from(matches).wrapping_neg();
                     cell[lane] = no[lane] ^ ((yes[lane] ^ no[lane]) & bits);
                 }
-                cells[at] = cell;
+                cells[choice.cell] = cell;
             }
             *answers = cells[0];
         }

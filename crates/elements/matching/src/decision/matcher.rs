@@ -15,7 +15,7 @@ use linerate_memory::{Arena, Frame, Survey};
 use super::{
     bits::Bits,
     buckets::Buckets,
-    choices::Choices,
+    choices::{Choices, UNDECIDED},
     formula::Formula,
     program::{Program, To},
     table::Tables,
@@ -35,11 +35,56 @@ pub(crate) const NEVER: u32 = u32::MAX;
 enum Way {
     /// All packets get this answer.
     Constant(u32),
-    Choices(Choices),
+    Choices(Box<Steps>),
     Buckets(Buckets),
     Bits(Bits),
     Tables(Tables),
     Walk,
+}
+
+/// All steps, and what the first word decides.
+#[derive(Debug)]
+struct Steps {
+    all: Choices,
+    first: Option<Choices>,
+    /// Frames for which the first word is not asked alone.
+    skipped: u32,
+}
+
+/// Frames for which the first word is not asked alone after one that it has not decided.
+const SKIPPED: u32 = 15;
+
+impl Steps {
+    fn new(program: &Program, words: &Words) -> Steps {
+        let first = Choices::of_first_word(program, words);
+        Steps { all: Choices::new(program, words), first, skipped: 0 }
+    }
+
+    /// Decides all packets; returns whether all have the words for that.
+    #[inline]
+    fn decide(
+        &mut self,
+        words: &mut Words,
+        (arena, frame, survey): (&Arena, &mut Frame, &mut Survey),
+        answers: &mut [[u32; LANES]],
+    ) -> bool {
+        match &mut self.first {
+            Some(first) if self.skipped == 0 => {
+                if words.gather_row(arena, frame, survey, first.first_row()) {
+                    first.decide(words, answers);
+                    let answers = &answers.as_flattened()[..frame.len()];
+                    if !answers.iter().fold(false, |any, answer| any | (*answer == UNDECIDED)) {
+                        return true;
+                    }
+                }
+                self.skipped = SKIPPED;
+            }
+            _ => self.skipped = self.skipped.saturating_sub(1),
+        }
+        let whole = words.gather(arena, frame, survey);
+        self.all.decide(words, answers);
+        whole
+    }
 }
 
 /// A decision made ready to run over frames.
@@ -70,7 +115,7 @@ impl Matcher {
             To::Output(output) => Way::Constant(output as u32),
             To::Never | To::Next => Way::Constant(NEVER),
             To::Step(_) if program.steps.len() <= STEPS_LIMIT => {
-                Way::Choices(Choices::new(&program, &words))
+                Way::Choices(Box::new(Steps::new(&program, &words)))
             }
             To::Step(_) => {
                 let (of_words, way) = by_tables(Tables::one(rules), headers, frame_limit)
@@ -149,10 +194,8 @@ impl Matcher {
                 blocks.fill([*answer; LANES]);
                 false
             }
-            Way::Choices(choices) if count >= FRAME_LEAST => {
-                let whole = words.gather(arena, frame, survey);
-                choices.decide(words, blocks);
-                !whole
+            Way::Choices(steps) if count >= FRAME_LEAST => {
+                !steps.decide(words, (arena, frame, survey), blocks)
             }
             Way::Buckets(buckets) if count >= FRAME_LEAST => {
                 let whole = words.gather(arena, frame, survey);

@@ -208,6 +208,18 @@ impl Words {
         all
     }
 
+    /// Fills in those of one row only; returns whether all are there.
+    #[inline]
+    pub(super) fn gather_row(
+        &mut self,
+        arena: &Arena,
+        frame: &mut Frame,
+        survey: &mut Survey,
+        row: usize,
+    ) -> bool {
+        self.gather_some::<1>(arena, frame, survey, row)
+    }
+
     /// The same for `WORDS` offsets from `first` on.
     #[inline(never)]
     fn gather_some<const WORDS: usize>(
