@@ -173,7 +173,7 @@ impl Capture {
         let anchor = Anchor::default();
         let boundary = Boundary::begin(&anchor, handle);
         // SAFETY: as the caller says.
-        let outcome = unsafe { Capture::read_within(this, handle, limit, &mut each) };
+        let outcome = unsafe { Capture::read_within(this, handle, limit, &anchor, &mut each) };
         drop(boundary);
         // SAFETY: no callback is running any more.
         unsafe { (*this).arm(&handle.interrupt) };
@@ -187,6 +187,7 @@ impl Capture {
         this: *mut Capture,
         handle: &Handle,
         limit: Option<usize>,
+        anchor: &Anchor,
         each: &mut impl FnMut(&PacketHeader, *const u8),
     ) -> Outcome {
         let limit = limit.unwrap_or(ALL);
@@ -204,8 +205,9 @@ impl Capture {
                 // SAFETY: this reference ends here. What is pointed to stays until the burst is given
                 // back, which is done below and in `close` alone.
                 let Some(found) = (unsafe { (*this).find() }) else { break };
-                each(&found.header, found.bytes);
                 given += 1;
+                anchor.say_last(given == limit);
+                each(&found.header, found.bytes);
             }
             // SAFETY: no callback is running.
             let capture = unsafe { &mut *this };

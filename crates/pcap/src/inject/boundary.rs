@@ -4,20 +4,34 @@ use std::{
     cell::{Cell, RefCell},
     mem::MaybeUninit,
     ptr,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::Sender;
 use crate::handle::Handle;
 
-/// What a call that makes callbacks has on the stack: a number that no other call has, as long as it runs.
+/// What a call that makes callbacks has on the stack.
 #[derive(Default)]
-pub(crate) struct Anchor(AtomicU64);
+pub(crate) struct Anchor {
+    /// One that no other call has, as long as this one runs.
+    number: AtomicU64,
+    /// Whether the callback is the call's last.
+    is_last: AtomicBool,
+}
+
+impl Anchor {
+    /// Says whether the callback that comes is the last: there is nothing to come that what it sends could go
+    /// with.
+    #[inline]
+    pub(crate) fn say_last(&self, is_last: bool) {
+        self.is_last.store(is_last, Ordering::Relaxed);
+    }
+}
 
 /// The outermost call that makes callbacks on a thread.
 struct Outermost {
     /// Null when there is none.
-    anchor: Cell<*const AtomicU64>,
+    anchor: Cell<*const Anchor>,
     /// The last one's. Not one that a stack is full of.
     number: Cell<u64>,
 }
@@ -59,8 +73,8 @@ impl<'a> Boundary<'a> {
             }
             let number = outermost.number.get().wrapping_add(1);
             outermost.number.set(number);
-            anchor.0.store(number, Ordering::Relaxed);
-            outermost.anchor.set(&raw const anchor.0);
+            anchor.number.store(number, Ordering::Relaxed);
+            outermost.anchor.set(anchor);
             true
         });
         Boundary { anchor: outermost.then_some(anchor), handle }
@@ -71,7 +85,7 @@ impl Drop for Boundary<'_> {
     fn drop(&mut self) {
         if let Some(anchor) = self.anchor {
             OUTERMOST.with(|outermost| outermost.anchor.set(ptr::null()));
-            anchor.0.store(0, Ordering::Relaxed);
+            anchor.number.store(0, Ordering::Relaxed);
             flush_held(self.handle);
         }
     }
@@ -86,15 +100,24 @@ impl Outermost {
         // nobody's: a volatile read of a number, which any bytes are.
         !anchor.is_null()
             && here < anchor.addr()
-            && unsafe { anchor.cast::<u64>().read_volatile() } == self.number.get()
+            && unsafe { (&raw const (*anchor).number).cast::<u64>().read_volatile() }
+                == self.number.get()
+    }
+
+    /// Whether something that lies here is of a callback, and not of a call's last.
+    fn goes_on_above(&self, here: usize) -> bool {
+        // SAFETY: as above, and with that number it is the anchor. A volatile read of a byte, which any are.
+        self.is_above(here)
+            && unsafe { (&raw const (*self.anchor.get()).is_last).cast::<u8>().read_volatile() }
+                == 0
     }
 }
 
-/// Whether this is a callback, and what it sends can be noted.
-pub(super) fn is_inside() -> bool {
+/// Whether this is a callback behind which others may come, and what it sends can be noted.
+pub(super) fn holds_back() -> bool {
     let here = 0u8;
     let here = (&raw const here).addr();
-    OUTERMOST.with(|outermost| outermost.is_above(here)) && HELD.try_with(|_| ()).is_ok()
+    OUTERMOST.with(|outermost| outermost.goes_on_above(here)) && HELD.try_with(|_| ()).is_ok()
 }
 
 /// Whether this is a callback, or a handler of a signal that has interrupted a call that reads. Handlers may

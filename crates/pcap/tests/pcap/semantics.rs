@@ -444,6 +444,41 @@ fn filters_of_what_is_beside_a_tunnel_can_be_set() {
     assert_eq!(numbers(&b.dispatch(-1).1), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
+/// Behind the last callback of a call none comes that more could be sent with; what others send waits for it.
+#[test]
+fn the_last_callback_of_a_call_sends_at_once() {
+    struct Bridge {
+        to: Handle,
+        behind: Handle,
+        arrived: Vec<Vec<u8>>,
+    }
+    extern "C-unwind" fn forward_and_look(
+        user: *mut u8,
+        header: *const PacketHeader,
+        bytes: *const u8,
+    ) {
+        // SAFETY: that is what is given.
+        let bridge = unsafe { &mut *user.cast::<Bridge>() };
+        forward(bridge.to.0.cast(), header, bytes);
+        // By another thread: a call of this one would send what it holds back.
+        let behind = &bridge.behind;
+        let arrived = thread::scope(|scope| scope.spawn(|| behind.next_ex().1).join().unwrap());
+        bridge.arrived.push(numbers(&arrived.into_iter().collect::<Vec<_>>()));
+    }
+    let ((a, b), (to, behind)) = (pair(0), pair(0));
+    behind.set_nonblocking(true);
+    let mut bridge = Bridge { to, behind, arrived: Vec::new() };
+    a.send(0, 4);
+    for count in [1, 3] {
+        let user: *mut Bridge = &raw mut bridge;
+        // SAFETY: the callback takes a bridge.
+        let status = unsafe { pcap_dispatch(b.0, count, Some(forward_and_look), user.cast()) };
+        assert_eq!(status, count);
+    }
+    assert_eq!(bridge.arrived, [vec![0], vec![], vec![], vec![1]]);
+    assert_eq!(numbers(&bridge.behind.dispatch(-1).1), [2, 3]);
+}
+
 /// What was sent in callbacks is on its way when the call returns.
 #[test]
 fn a_bridge_of_two_rings_passes_everything_on() {
