@@ -2,8 +2,9 @@
 //!
 //! A packet that is sent outside of a callback is on its way when the call returns. What a callback of
 //! `pcap_dispatch` or `pcap_loop` sends, by whatever handle, goes in bursts: when there are
-//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns. What is sent in the last
-//! callback of a call that is given a count goes at once, since none comes behind it. Where there is no place, that call waits for some, unless its handle does not wait or its loop is broken: the rest goes
+//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns. What is sent in the
+//! last callback of a call that is given a count goes at once, since none comes behind it. Where there is
+//! no place, that call waits for some, unless its handle does not wait or its loop is broken: the rest goes
 //! with the next call, or when the handle that sends is closed.
 
 mod boundary;
