@@ -260,6 +260,10 @@ impl Index {
     /// Splits the next bucket, where the capacity reserved allows.
     fn split_next(&mut self) {
         let from = self.split as usize;
+        let new = self.buckets.len();
+        if self.buckets.push(Bucket::EMPTY).is_err() {
+            return;
+        }
         let mut stays = Bucket::EMPTY;
         let mut goes = Bucket::EMPTY;
         // Which of the displaced entries it counts go is not known here: both may have them.
@@ -285,10 +289,8 @@ impl Index {
             let to = if chooser & (self.mask + 1) == 0 { &mut stays } else { &mut goes };
             to.put(lane, hash, entry);
         }
-        if self.buckets.push(goes).is_err() {
-            return;
-        }
         self.buckets[from] = stays;
+        self.buckets[new] = goes;
         self.split += 1;
         if self.split > self.mask {
             self.mask = 2 * self.mask + 1;
@@ -358,6 +360,27 @@ mod tests {
             assert_eq!(index.find(hash, |found| found == entry), Some(entry));
         }
         assert_eq!(index.buckets.len(), 1024);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of keys take hours")]
+    fn an_index_that_cannot_grow_has_each_entry_once() {
+        let mut random = fastrand::Rng::with_seed(6);
+        let mut index = Index::new(MIN_BUCKETS * FILL, Backing::OnDemand).expect("memory");
+        let mut model = HashMap::new();
+        for entry in 0..4000 {
+            if !model.is_empty() && random.u8(..) < 110 {
+                let &gone = model.keys().next().expect("one");
+                index.remove(model.remove(&gone).expect("there"), gone);
+            }
+            let hash = signature(random.u64(..));
+            if index.insert(hash, entry).is_ok() {
+                model.insert(entry, hash);
+            }
+            check(&index, &model);
+        }
+        assert_eq!(index.buckets.len(), MIN_BUCKETS);
+        assert!(model.len() > MIN_BUCKETS * FILL, "it was never asked for more");
     }
 
     #[test]
