@@ -130,7 +130,13 @@ fn fit([small, large]: [f64; 2]) -> ElementFit {
 mod tests {
     use linerate_model::units::Packets;
 
-    use super::{super::visits::tests::trial as tried, *};
+    use super::{
+        super::{
+            alone::fit as fit_alone, measure::tests::calibrated, visits::tests::trial as tried,
+        },
+        *,
+    };
+    use crate::calibration::{ENGINE, ROUND};
 
     #[test]
     fn elements_are_the_colder_the_more_others_work_between_their_frames() {
@@ -154,6 +160,24 @@ mod tests {
         let call = |vector: f64| found.at(Packets::new(vector)).get() * vector;
         assert!((call(1.0) - 40.0).abs() < 1e-9 && (call(256.0) - 180.0).abs() < 1e-9);
         assert!((40.0..180.0).contains(&call(32.0)));
+    }
+
+    /// Elements that take nothing alone leave all that the graph takes, dear ones nothing of it.
+    #[test]
+    fn what_elements_take_alone_is_not_counted_again() {
+        let bench = Bench::new(linerate_elements::library());
+        let [free, dear] = [0.0, 1e6].map(|cycles| {
+            let sampled = trial(&bench, VECTORS[1]).unwrap().sample().unwrap();
+            let mut calibrated = calibrated();
+            let alone = || fit_alone(&[cycles; 3]);
+            let keys = sampled.visits.into_iter().filter_map(|visit| visit.alone);
+            calibrated.alone.extend(keys.map(|key| (key, alone())));
+            for class in ["FromPort:capture", ROUND, ENGINE] {
+                calibrated.elements.insert(class.into(), alone());
+            }
+            at(&bench, &mut calibrated, VECTORS[1], &mut |_| {}).unwrap()
+        });
+        assert!(free > 0.0 && dear == 0.0, "{free} {dear}");
     }
 
     /// It is a graph, of elements that all have packets.

@@ -211,7 +211,7 @@ fn shortened(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use super::{super::visits::tests::trial, *};
@@ -222,7 +222,7 @@ mod tests {
     };
 
     /// A calibration that knows a `Counter`, of 10 cycles.
-    fn calibrated() -> Calibrated {
+    pub(in crate::plan) fn calibrated() -> Calibrated {
         let records: Vec<Record> = [1, 4, 16, 64]
             .into_iter()
             .map(|vector| {
