@@ -2,7 +2,8 @@
 //!
 //! Capturing does not disturb: an interface is copied from through an `AF_PACKET` socket, in both
 //! directions, also where an `xdp:` port is named, unless taking is asked for. What the filter does
-//! not want the kernel does not copy.
+//! not want the kernel does not copy, but where the filter asks for what is otherwise in packets that
+//! the kernel has merged or not finished, as `less 100`.
 
 use std::{fs, path::Path, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! Which programs of classic BPF decide on a packet as the kernel has it as they do on what is
-//! received of it.
+//! Which programs of classic BPF refuse of packets as the kernel has them only what they refuse as it is
+//! received.
 //!
 //! The two differ. The kernel may have several packets merged into one, which then has a length, an
 //! identification, a sequence number and flags of its own, and it may have a checksum that is not
@@ -7,6 +7,9 @@
 //! type on the way: all that it loads must be bytes that are the same in both. These are the
 //! addresses of Ethernet, types and tags, of IP everything but lengths, identifications and header
 //! checksums, and ports. Packets of ARP are never merged, and have no checksums.
+//!
+//! Of TCP's flags merged packets have those that any of them had. All but three are on each of
+//! them; a program may ask for one of those three if it wants the packet for it.
 
 use linerate_filter::{Instruction, code};
 
@@ -55,6 +58,14 @@ impl Type {
     }
 }
 
+/// `IPPROTO_TCP`, and where a header of IPv4 says it.
+const TCP: u32 = 6;
+const PROTOCOL: u32 = NETWORK + 9;
+/// Where TCP's flags are, behind a header of IPv4.
+const FLAGS: u32 = NETWORK + 13;
+/// Those that only the first or the last of merged packets has: `CWR`, `PSH` and `FIN`.
+const FLAGS_OF_ONE: u32 = 0x89;
+
 /// What is known at an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
@@ -63,10 +74,32 @@ struct Known {
     a_is_type: bool,
     /// Whether the length of an IPv4 header is in X.
     x_is_header: bool,
+    /// Whether IPv4's protocol is in A, and whether it was found to be TCP.
+    a_is_protocol: bool,
+    is_tcp: bool,
+    /// Which of TCP's flags may be in A.
+    flags: u32,
 }
 
 impl Known {
-    const NOTHING: Known = Known { kind: Type::Unknown, a_is_type: false, x_is_header: false };
+    const NOTHING: Known = Known {
+        kind: Type::Unknown,
+        a_is_type: false,
+        x_is_header: false,
+        a_is_protocol: false,
+        is_tcp: false,
+        flags: 0,
+    };
+
+    /// With something else in A.
+    fn other(self) -> Known {
+        Known { a_is_type: false, a_is_protocol: false, flags: 0, ..self }
+    }
+
+    /// Whether what is in A may differ.
+    fn differs(self) -> bool {
+        self.flags & FLAGS_OF_ONE != 0
+    }
 
     /// What is known where both ways meet.
     fn meet(self, other: Known) -> Known {
@@ -74,6 +107,9 @@ impl Known {
             kind: if self.kind == other.kind { self.kind } else { Type::Unknown },
             a_is_type: self.a_is_type && other.a_is_type,
             x_is_header: self.x_is_header && other.x_is_header,
+            a_is_protocol: self.a_is_protocol && other.a_is_protocol,
+            is_tcp: self.is_tcp && other.is_tcp,
+            flags: self.flags | other.flags,
         }
     }
 
@@ -84,7 +120,8 @@ impl Known {
     }
 }
 
-/// Whether a program decides alike on both. It need not be valid.
+/// Whether a program refuses as the kernel has it only what it refuses as it is received. It need not be
+/// valid.
 pub(super) fn decides_alike(program: &[Instruction]) -> bool {
     let mut known = vec![None; program.len()];
     if let Some(first) = known.first_mut() {
@@ -103,11 +140,24 @@ pub(super) fn decides_alike(program: &[Instruction]) -> bool {
             code::RETURN => true,
             code::JUMP if code == code::JUMP | code::ALWAYS => go(k, after),
             code::JUMP => {
-                let is_type = code == code::JUMP | code::EQUAL && after.a_is_type;
-                let kind = if is_type { Type::of(k) } else { after.kind };
-                let equal = Known { kind, ..after };
-                go(jt.into(), if kind == Type::Unknown { after } else { equal })
-                    && go(jf.into(), after)
+                let is_equal = code == code::JUMP | code::EQUAL;
+                let mut equal = after;
+                if is_equal && after.a_is_type && Type::of(k) != Type::Unknown {
+                    equal.kind = Type::of(k);
+                }
+                equal.is_tcp |= is_equal && after.a_is_protocol && k == TCP;
+                // With a flag that may be of one of several the packet must be wanted.
+                let with_flag = match code {
+                    _ if !after.differs() => None,
+                    _ if is_equal && k == 0 => Some(jf),
+                    _ if code == code::JUMP | code::ANY_BITS => Some(jt),
+                    _ => return false,
+                };
+                let is_wanted = |skipped: u8| {
+                    let to = program.get(at + 1 + usize::from(skipped));
+                    to.is_some_and(|to| to.code == code::RETURN && to.k > 0)
+                };
+                with_flag.is_none_or(is_wanted) && go(jt.into(), equal) && go(jf.into(), after)
             }
             _ => go(0, after),
         };
@@ -130,26 +180,31 @@ fn after(instruction: &Instruction, here: Known) -> Option<Known> {
     Some(match (code & code::KIND, mode) {
         (code::LOAD, code::ABSOLUTE) => {
             let a_is_type = k == TYPE && width == 2;
-            here.has(k, width).then_some(Known { a_is_type, ..here })?
+            let a_is_protocol = k == PROTOCOL && width == 1 && here.kind == Type::Ipv4;
+            here.has(k, width).then_some(Known { a_is_type, a_is_protocol, ..here.other() })?
         }
         (code::LOAD, code::INDEXED) => {
-            // The ports.
             let ports = NETWORK..NETWORK + 4;
             let is_port = ports.contains(&k) && k + width <= ports.end;
-            let is_same = here.kind == Type::Ipv4 && here.x_is_header && is_port;
-            is_same.then_some(Known { a_is_type: false, ..here })?
+            let are_flags = here.is_tcp && k == FLAGS && width == 1;
+            let is_found = here.kind == Type::Ipv4 && here.x_is_header && (is_port || are_flags);
+            is_found.then_some(Known { flags: if are_flags { 0xff } else { 0 }, ..here.other() })?
         }
         (code::LOAD_X, code::HEADER_LENGTH) => {
             here.has(k, 1).then_some(Known { x_is_header: k == NETWORK, ..here })?
         }
-        (code::LOAD, code::CONSTANT | code::MEMORY) => Known { a_is_type: false, ..here },
+        (code::LOAD, code::CONSTANT | code::MEMORY) => here.other(),
         (code::LOAD_X, code::CONSTANT | code::MEMORY) => Known { x_is_header: false, ..here },
-        (code::CALCULATE, _) => Known { a_is_type: false, ..here },
+        (code::CALCULATE, _) if code == code::CALCULATE | code::AND => {
+            Known { flags: here.flags & k, ..here.other() }
+        }
+        (code::CALCULATE | code::STORE, _) if here.differs() => return None,
+        (code::CALCULATE, _) => here.other(),
         (code::STORE | code::STORE_X | code::JUMP, _) => here,
         // How much of a packet is given then is calculated, too.
         (code::RETURN, _) => (code == code::RETURN).then_some(here)?,
-        _ if code == code::A_TO_X => Known { x_is_header: false, ..here },
-        _ if code == code::X_TO_A => Known { a_is_type: false, ..here },
+        _ if code == code::A_TO_X && !here.differs() => Known { x_is_header: false, ..here },
+        _ if code == code::X_TO_A => here.other(),
         _ => return None,
     })
 }
@@ -178,6 +233,8 @@ mod tests {
             "icmp[icmptype] = icmp-echo",
             "vlan 5",
             "ip[8] < 5 and ip[6:2] & 0x1fff = 0",
+            "tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn",
+            "tcp[13] & 2 != 0 and port 80",
         ] {
             assert!(alike(text), "{text}");
         }
@@ -191,7 +248,15 @@ mod tests {
             "ip[4:2] = 7",
             "ip[10:2] = 0",
             "ip6[4:2] = 7",
-            "tcp[tcpflags] & tcp-push != 0",
+            "tcp[tcpflags] & tcp-push = 0",
+            "tcp[tcpflags] & (tcp-syn | tcp-fin) != tcp-syn",
+            "tcp[tcpflags] & tcp-fin != 0 and len > 60",
+            "tcp[13] = 16",
+            "tcp[13] << 1 != 0",
+            "tcp[13] + 1 = 3",
+            "tcp[12] & 16 != 0",
+            "udp[13] & 2 != 0",
+            "ip[ip[0] & 15 + 13] & 2 != 0",
             "tcp[16:2] = 0",
             "udp[6:2] = 0",
             "tcp port 80 and tcp[4:4] = 0",
@@ -222,6 +287,25 @@ mod tests {
         let return_a = Instruction { code: code::RETURN | code::FROM_A, jt: 0, jf: 0, k: 0 };
         assert!(!decides_alike(&[return_a]));
         assert!(!decides_alike(&[Instruction { code: 0xffff, jt: 0, jf: 0, k: 0 }]));
+    }
+
+    /// Of a flag that the last of several merged packets has, more is given than is wanted.
+    #[test]
+    fn flags_that_one_of_several_has_may_be_asked_for() {
+        for text in [
+            "tcp[tcpflags] & (tcp-syn | tcp-fin) != 0",
+            "tcp[tcpflags] & tcp-push != 0",
+            "port 80 and (tcp[13] & 1 != 0 or tcp[13] & 2 != 0)",
+        ] {
+            assert!(alike(text), "{text}");
+        }
+        // Any of the bits; what is jumped over refuses.
+        let mut program = Filter::new("tcp[13] & 9 != 0", Names::NONE).unwrap().program().unwrap();
+        let at = program.len() - 3;
+        program[at] = Instruction { code: code::JUMP | code::ANY_BITS, jt: 0, jf: 1, k: u32::MAX };
+        assert!(decides_alike(&program));
+        (program[at].jt, program[at].jf) = (1, 0);
+        assert!(!decides_alike(&program));
     }
 
     /// A program that goes on where two types meet knows neither.

@@ -148,7 +148,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let stride = stride_for(tpacket::FRAME_AT + mtu + FRAMING);
 
     let mut opened = Vec::with_capacity(queues);
-    let program = program::build(outbound, context.filter.as_deref(), mtu + FRAMING);
+    let program = program::build(outbound, context.filter.as_deref());
     let (direction, outbound) = (outbound, outbound != Outbound::No);
     let mut fanout = Fanout::new(queues, outbound);
     let promiscuous = (promiscuous && context.direction.receives())

@@ -10,6 +10,7 @@ use linerate_filter::{
     code::{self, VLAN_TAG_PRESENT},
 };
 
+use super::alike::decides_alike;
 use crate::options::truth;
 
 /// `SKF_AD_PKTTYPE`: how a packet was addressed.
@@ -41,20 +42,14 @@ impl FromStr for Outbound {
 ///
 /// What does not lie as the filter expects it passes, and is decided on as it
 /// is received: a packet whose VLAN tag the kernel keeps beside it, with the tag
-/// back in place; and, where the filter calculates, a packet longer than
-/// `longest`, which is several that were merged, one by one.
-pub(super) fn build(
-    outbound: Outbound,
-    filter: Option<&Filter>,
-    longest: usize,
-) -> Vec<libc::sock_filter> {
+/// back in place. A filter that calculates with what merging and unfinished
+/// checksums change is not the kernel's: it does not tell such packets from others.
+pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::sock_filter> {
     let mut program = directed(outbound);
-    if let Some((filter, wanted)) = filter.and_then(|filter| Some((filter, filter.program()?))) {
-        if filter.calculates() {
-            program.push(Instruction::load_length());
-            program.push(Instruction::skip_above(longest as u32, 0, 1));
-            program.push(Instruction::give(u32::MAX));
-        }
+    let wanted = filter.and_then(|filter| {
+        filter.program().filter(|program| !filter.calculates() || decides_alike(program))
+    });
+    if let Some(wanted) = wanted {
         pass_tagged(&mut program);
         program.extend(wanted);
     } else if !program.is_empty() {
@@ -116,18 +111,22 @@ mod tests {
             "",
             "tcp port 80 and not host 10.0.0.1",
             "vlan 5 and ip6 net 2001:db8::/32",
-            "ip[ip[0] & 15] / (1 + tcp[0]) > (len - 14) * 4 and len << 31 = 0",
-            "geneve 5 and geneve and tcp[tcp[12] >> 2] = 1 and ether host 2:0:0:0:0:1",
-            "geneve or len ^ ether[0] = 60",
+            "tcp[tcpflags] & (tcp-syn | tcp-fin) != 0",
+            "geneve 5 and geneve and ether host 2:0:0:0:0:1",
         ] {
             let filter = Filter::new(text, Names::NONE).unwrap();
             for outbound in [Outbound::No, Outbound::Too, Outbound::Only] {
-                let program = build(outbound, Some(&filter), 1518);
+                let program = build(outbound, Some(&filter));
                 assert!(!program.is_empty());
                 set_filter(&socket, &program).unwrap_or_else(|error| panic!("{text}: {error}"));
             }
         }
-        assert!(build(Outbound::Too, None, 1518).is_empty());
-        set_filter(&socket, &build(Outbound::Only, None, 1518)).unwrap();
+        // What it would not decide as it is decided here.
+        for text in ["less 100", "udp[6:2] = 0", "geneve or len ^ ether[0] = 60"] {
+            let filter = Filter::new(text, Names::NONE).unwrap();
+            assert!(build(Outbound::Too, Some(&filter)).is_empty(), "{text}");
+        }
+        assert!(build(Outbound::Too, None).is_empty());
+        set_filter(&socket, &build(Outbound::Only, None)).unwrap();
     }
 }

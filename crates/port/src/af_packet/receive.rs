@@ -368,7 +368,7 @@ impl Receive for PacketReceive {
             return true;
         }
         // That there was none is no failure.
-        let _ = set_filter(&self.socket, &program::build(outbound, None, 0));
+        let _ = set_filter(&self.socket, &program::build(outbound, None));
         false
     }
 

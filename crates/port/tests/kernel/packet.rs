@@ -1,13 +1,14 @@
 //! `packet:` ports against the kernel: frames as they were, hosts that talk
 //! through us with their offloads on, and interfaces that go away.
 
-use std::sync::Arc;
+use std::{net::UdpSocket, sync::Arc};
 
 use crate::support::{
     Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
     send, sides,
 };
 use linerate_filter::{Filter, Names};
+use linerate_host::socket::set_option;
 use linerate_memory::{ArenaOptions, Frame};
 use linerate_port::{DropReason, OpenError, PortFault};
 use linerate_testlab::{Lab, Namespace, wait_until};
@@ -404,4 +405,58 @@ fn the_kernel_leaves_out_what_a_program_does_not_want() {
     let (mut filtered, _) = sides(port.unwrap());
     assert!(!filtered.leave_out(Some(&program("udp port 53"))));
     assert_eq!(arena.accounting().held, 0);
+}
+
+/// What the kernel has merged, has taken a tag out of or left a checksum of unfinished is decided on as it
+/// is received.
+#[test]
+#[ignore = "needs root"]
+fn filters_decide_on_packets_as_they_are_received() {
+    let lab = Lab::new();
+    let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+    lab.veth(&left, "l0", &right, "r0");
+    for (space, interface, host) in [(&left, "l0", 1), (&right, "r0", 2)] {
+        offloads_on(space, interface);
+        space.add_address(interface, &format!("198.18.0.{host}/24"));
+    }
+    let arena = arena();
+    let mut pool = arena.cache(64);
+    let (_, mut transmit) = sides(open(&left, &arena, "packet:l0"));
+    let header = [0x81, 0, 0, 5, 8, 0, 0x45, 0, 0, 128, 0, 0, 0, 0, 64, 17, 0, 0];
+    let rest = [10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 108, 0x12, 0x34];
+    let mut tagged = frame(146, &[&header[..], &rest].concat(), 1);
+    *tagged.last_mut().unwrap() = 4;
+    let mut received = |text: &str, count: usize| {
+        let filter = Some(Arc::new(Filter::new(text, Names::NONE).unwrap()));
+        let context = linerate_port::Context::new(arena.clone());
+        let context = linerate_port::Context { filter, ..context };
+        let port = right.enter(|| linerate_port::open(&"packet:r0".parse().unwrap(), &context));
+        let mut from = port.unwrap().queues.remove(0).receive.unwrap();
+        // Datagrams that cross as one, without a checksum.
+        left.enter(|| {
+            let socket = UdpSocket::bind("198.18.0.1:7").unwrap();
+            set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 100).unwrap();
+            let datagrams = [[1; 100], [2; 100], [3; 100]].concat();
+            socket.send_to(&datagrams, "198.18.0.2:9").unwrap();
+        });
+        send(&mut pool, &mut *transmit, std::slice::from_ref(&tagged));
+        receive(&mut pool, &mut *from, count)
+    };
+    let seen = |packets: &[Vec<u8>]| -> Vec<(usize, u8)> {
+        packets.iter().map(|packet| (packet.len(), packet[packet.len() - 1])).collect()
+    };
+    // Once, so that the hosts know each other.
+    received("udp dst port 9", 3);
+    let all = received("udp dst port 9 or (vlan 5 and udp dst port 9)", 4);
+    assert_eq!(seen(&all), [(142, 1), (142, 2), (142, 3), (146, 4)]);
+    let mut wanted = |text: &str, expected: &[u8]| {
+        let packets = received(text, expected.len());
+        let last: Vec<u8> = packets.iter().map(|packet| packet[packet.len() - 1]).collect();
+        assert_eq!(last, expected, "{text}");
+    };
+    wanted("vlan 5 and udp dst port 9 and greater 146", &[4]);
+    wanted("vlan 5 and udp[6:2] = 0x1234", &[4]);
+    wanted("udp dst port 9 and less 150", &[1, 2, 3]);
+    let sum = u16::from_be_bytes([all[1][40], all[1][41]]);
+    wanted(&format!("udp dst port 9 and udp[6:2] = {sum}"), &[2]);
 }
