@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     engine::{
         Context, Driver, Usage, WorkerStats,
         change::{Barrier, needs_barrier},
+        hub::Question,
         wiring::Placement,
     },
     error::{BuildError, HandlerError},
@@ -23,6 +25,9 @@ use crate::{
     plan::Plan,
     value::HandlerRef,
 };
+
+/// Longer than a round of a worker that runs, nearly always.
+const ROUND: Duration = Duration::from_millis(100);
 
 /// Handlers, figures, replacement and the end of the run. Clones are handles
 /// on the same router. Its methods are for threads that are not workers: they
@@ -309,7 +314,7 @@ impl Control {
         // A worker that does not answer is not running. It changes over before
         // anything else, unless it must not do so alone, or will not run any more.
         for change in changes {
-            let changed = change.wait(ANSWER);
+            let changed = changed(&change, || self.driver().is_aborted(), ANSWER);
             let cancel = || barrier.as_ref().is_some_and(|barrier| barrier.cancel());
             let over = || cancel() || self.driver().is_aborted();
             if changed == Some(false) || changed.is_none() && over() {
@@ -341,6 +346,19 @@ impl Control {
     }
 }
 
+/// Whether a worker has changed over; `None` when it says nothing for so long. One whose run has been ended
+/// may have looked at its mailbox for the last time, so it is waited for no longer than a round takes.
+fn changed(change: &Question<bool>, is_ended: impl Fn() -> bool, limit: Duration) -> Option<bool> {
+    let until = Instant::now() + limit;
+    loop {
+        let is_last = is_ended() || Instant::now() >= until;
+        let changed = change.wait(ROUND);
+        if changed.is_some() || is_last {
+            return changed;
+        }
+    }
+}
+
 /// Signs of life that workers were asked for.
 #[derive(Debug)]
 pub struct RollCall {
@@ -359,5 +377,27 @@ const NOT_ALLOWED: &str = "the configuration cannot be replaced";
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, sync::mpsc, thread};
+
+    use super::*;
+    use crate::engine::hub::Hub;
+
+    #[test]
+    fn a_worker_whose_run_ends_meanwhile_is_not_waited_for() {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            let hub = Hub::new(1).unwrap();
+            let change = hub.change(0, |_| true);
+            // It goes on when it is first asked.
+            let is_ended = Cell::new(false);
+            let _ =
+                tell.send(changed(&change, || is_ended.replace(true), Duration::from_secs(3600)));
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(None));
     }
 }
