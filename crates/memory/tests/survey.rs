@@ -15,10 +15,12 @@ const HEAD: usize = 12;
 const SOUND: u8 = 0x45;
 
 /// Checks headers at a place: the first byte is [`SOUND`] and the second, the length of the packet
-/// from there on, not too much. Notes the third word as the destination.
-struct Check(usize);
+/// from there on, not too much. Notes the third word as the destination, and leaves so many for those
+/// behind.
+struct Check<const KEPT: usize>(usize);
 
-impl HeadStep<3> for Check {
+impl<const KEPT: usize> HeadStep<3> for Check<KEPT> {
+    const KEPT: usize = KEPT;
     type Exit = u8;
     type Found = Column;
 
@@ -189,7 +191,8 @@ impl Side {
         let mut left = Vec::new();
         let mut out = |at: usize, slot: Slot, why: u8| left.push((at, why, slot));
         match pass {
-            Pass::Check(at) => arena.sift_heads(frame, survey, &mut Check(at), out),
+            Pass::Check(5) => arena.sift_heads(frame, survey, &mut Check::<2>(5), out),
+            Pass::Check(at) => arena.sift_heads(frame, survey, &mut Check::<3>(at), out),
             Pass::Less => arena.sift_heads(frame, survey, &mut Less, out),
             Pass::Paint(paint) => {
                 let put = |packet: &mut PacketMut<'_>| {

@@ -106,6 +106,9 @@ impl HeadStep<WORDS> for CheckIp6Header {
     /// Lengths of the IPv6 packets.
     type Found = Column;
 
+    /// Those with length and hop limit; but for its end, nobody looks at the source.
+    const KEPT: usize = 2;
+
     #[inline(always)]
     fn at(&self) -> HeadAt {
         HeadAt::Start(self.offset)

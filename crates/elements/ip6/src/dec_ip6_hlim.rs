@@ -1,11 +1,11 @@
 //! `DecIP6HLIM`: one hop less to live.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
-use linerate_memory::PacketMut;
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, LANES, PacketMut};
 
 use super::{
     FAMILY,
-    header::{HOPS, REFUSED, known},
+    header::{HOPS, LEAST, REFUSED, known},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -32,7 +32,17 @@ struct DecIp6Hlim {
     drops: u64,
 }
 
+/// Words of the header up to the one that ends with the hop limit.
+const WORDS: usize = HOPS / 4 + 1;
+/// One hop in that word.
+const HOP: u32 = 1 << 24;
+
 impl Step for DecIp6Hlim {
+    #[inline]
+    fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        cx.sift_heads(frame, <DecIp6Hlim as Step>::NO_BUFFER, self);
+    }
+
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let hops = &mut known(packet)?[HOPS];
@@ -42,5 +52,38 @@ impl Step for DecIp6Hlim {
         }
         *hops -= 1;
         Ok(())
+    }
+}
+
+impl HeadStep<WORDS> for DecIp6Hlim {
+    type Exit = Exit;
+    type Found = ();
+
+    #[inline(always)]
+    fn at(&self) -> HeadAt {
+        HeadAt::Network
+    }
+
+    #[inline(always)]
+    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
+        let Heads { words: [.., words], room } = heads;
+        let mut unusual = [0; LANES];
+        for lane in 0..LANES {
+            // The sign says that this is no whole header.
+            let short = room[lane].wrapping_sub(LEAST as u32) & 0x8000_0000;
+            unusual[lane] = u32::from(words[lane] < 2 * HOP) | short;
+            words[lane] = words[lane].wrapping_sub(HOP);
+        }
+        (unusual, ())
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, heads: &Heads<WORDS>, (): &(), lane: usize, head: &mut Head<'_, WORDS>) {
+        head.words()[HOPS / 4] = heads.words[HOPS / 4][lane].to_le_bytes();
+    }
+
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        self.step(packet)
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{Arguments, Class, Make, Step, Way};
-use linerate_memory::PacketMut;
+use linerate_memory::{Leaves, PacketMut};
 
 use super::FAMILY;
 
@@ -33,7 +33,15 @@ fn offset(make: &mut Make<'_>, name: &str) -> usize {
     usize::try_from(make.need::<i32>(name)).unwrap_or(usize::MAX)
 }
 
+/// What is left of a survey.
+const LEAVES: Leaves = Leaves { headers: true, destination: false };
+
 impl Step for GetIp6Address {
+    #[inline(always)]
+    fn leaves(&self) -> Leaves {
+        LEAVES
+    }
+
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let (bytes, meta) = packet.parts();
@@ -65,6 +73,11 @@ struct SetIp6Address {
 }
 
 impl Step for SetIp6Address {
+    #[inline(always)]
+    fn leaves(&self) -> Leaves {
+        LEAVES
+    }
+
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         packet.meta_mut().destination = self.address.octets();

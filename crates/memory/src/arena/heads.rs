@@ -61,6 +61,10 @@ pub struct Notes {
 ///
 /// Implementations say `#[inline(always)]`, or they are compiled for the oldest processor.
 pub trait HeadStep<const N: usize> {
+    /// How many of the first words are left for those behind, among them all that are changed:
+    /// of others, those that are not looked at need not be loaded.
+    const KEPT: usize = N;
+
     /// Where a packet goes that does not stay.
     type Exit;
     /// What [`HeadStep::look`] found, for what follows.
@@ -133,7 +137,7 @@ impl Arena {
         step: &mut S,
         out: impl FnMut(usize, Slot, S::Exit),
     ) {
-        const { assert!(N <= HEAD_WORDS) };
+        const { assert!(N <= HEAD_WORDS && S::KEPT <= N) };
         if !survey.is_for(frame.len()) {
             if step.at() != HeadAt::Network {
                 self.prefetch_packets(frame);
@@ -227,8 +231,8 @@ impl<const N: usize, S: HeadStep<N>, O: FnMut(usize, Slot, S::Exit)> BitWork
             survey.keep(Leaves::NOTHING);
         } else {
             survey.words = match step.at() {
-                HeadAt::Network => survey.words.max(N),
-                HeadAt::Start(_) if noted.headers => N,
+                HeadAt::Network => survey.words.max(S::KEPT),
+                HeadAt::Start(_) if noted.headers => S::KEPT,
                 HeadAt::Start(_) => 0,
             };
             survey.has_destinations |= noted.destinations;
@@ -309,7 +313,7 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
     if count < LANES {
         alone[count..].fill(0);
     }
-    kept[..N].copy_from_slice(&heads.words);
+    kept[..S::KEPT].copy_from_slice(&heads.words[..S::KEPT]);
     let all = !any(&alone) && count == LANES;
     if let Some(notes) = step.notes(&heads, &found) {
         *noted = Noted { headers: true, destinations: notes.destinations.is_some() };

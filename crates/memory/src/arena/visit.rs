@@ -160,7 +160,9 @@ impl Arena {
         with: impl Iterator<Item = Column>,
     ) {
         if !(survey.has_destinations && survey.is_of(&self.inner, frame)) {
-            return self.for_each_meta_mut(frame, with.flatten(), |meta, destination| {
+            let leaves = Leaves { headers: true, destination: false };
+            let with = with.flatten();
+            return self.for_each_meta_mut(frame, survey, leaves, with, |meta, destination| {
                 if destination != 0 {
                     meta.destination[..4].copy_from_slice(&destination.to_le_bytes());
                 }
@@ -289,14 +291,36 @@ impl Arena {
     }
 
     /// The same for writing, passing over those that [`Arena::meta_mut`]
-    /// refuses, each with the one of `with` in its place.
+    /// refuses, each with the one of `with` in its place. Where a survey has the metadata, it stays
+    /// the frame's, with what `leaves` says.
     #[inline]
     pub fn for_each_meta_mut<T>(
         &self,
         frame: &mut Frame,
+        survey: &mut Survey,
+        leaves: Leaves,
         with: impl IntoIterator<Item = T>,
         mut each: impl FnMut(&mut Meta, T),
     ) {
+        if survey.is_of(&self.inner, frame) {
+            survey.keep(leaves);
+            let bases = self.inner.bases();
+            let (mut left, mut with) = (frame.len(), with.into_iter());
+            for group in &survey.groups[..frame.len().div_ceil(LANES)] {
+                let mut one = |lane: usize| {
+                    let Some(with) = with.next() else { return };
+                    // SAFETY: that of the frame's packets, which nobody else holds and which are
+                    // borrowed mutably.
+                    each(unsafe { &mut *bases.meta_at(group.metas[lane]) }, with);
+                };
+                match left {
+                    LANES.. => (0..LANES).for_each(&mut one),
+                    _ => (0..left).for_each(&mut one),
+                }
+                left = left.saturating_sub(LANES);
+            }
+            return;
+        }
         let Inner { meta, tag, mask, .. } = *self.inner;
         for (slot, with) in frame.slots_mut().iter_mut().zip(with) {
             let index = slot.buffer ^ tag;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use linerate_lookup::prefix::Address;
-use linerate_memory::{Arena, Frame, LANES, Survey};
+use linerate_memory::{Arena, Frame, LANES, Leaves, Survey};
 
 use linerate_kit::address6;
 
@@ -109,6 +109,9 @@ impl Family for u32 {
     }
 }
 
+/// What is left of a survey where destinations are written.
+const DESTINATION: Leaves = Leaves { headers: true, destination: false };
+
 impl Family for u128 {
     const WORDS: usize = 3;
 
@@ -118,8 +121,8 @@ impl Family for u128 {
     }
 
     #[inline]
-    fn annotate(arena: &Arena, frame: &mut Frame, _: &mut Survey, with: &[u128]) {
-        arena.for_each_meta_mut(frame, with, |meta, address| {
+    fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[u128]) {
+        arena.for_each_meta_mut(frame, survey, DESTINATION, with, |meta, address| {
             if *address != 0 {
                 meta.destination = address.to_be_bytes();
             }
@@ -127,9 +130,10 @@ impl Family for u128 {
     }
 
     #[inline]
-    fn annotate_all(arena: &Arena, frame: &mut Frame, _: &mut Survey, with: u128) {
-        arena.for_each_meta_mut(frame, iter::repeat(with), |meta, address| {
-            meta.destination = address.to_be_bytes();
+    fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: u128) {
+        let with = iter::repeat(with.to_be_bytes());
+        arena.for_each_meta_mut(frame, survey, DESTINATION, with, |meta, address| {
+            meta.destination = address;
         });
     }
 
