@@ -102,6 +102,28 @@ for number in range(100):
 pcap.pcap_close(device)
 ";
 
+/// Sends numbered packets in a loop, and ends without closing; or, until it cannot, and says why.
+const LOOP: &str = "\
+import ctypes, sys
+pcap = ctypes.CDLL('libpcap.so.0.8')
+pcap.pcap_open_live.restype = pcap.pcap_geterr.restype = ctypes.c_void_p
+words = ctypes.create_string_buffer(256)
+device = ctypes.c_void_p(pcap.pcap_open_live(sys.argv[1].encode(), 65535, 0, 0, words))
+assert device, words.value
+frame = ctypes.create_string_buffer(b'\\xff' * 6 + b'\\x02' + b'\\0' * 5 + b'\\x88\\xb5', 60)
+send = pcap.pcap_inject
+left = int(sys.argv[2])
+while left:
+    if send(device, frame, 60) == 60:
+        left -= 1
+        continue
+    said = ctypes.string_at(pcap.pcap_geterr(device)).decode()
+    # A packet may be in the midst of it when a link goes.
+    if left > 0 or said != 'send: No buffer space available':
+        print(said)
+        break
+";
+
 /// Tries to send, and says what libpcap says.
 const MUTE: &str = "\
 import ctypes, sys
@@ -167,4 +189,37 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     assert_eq!(mute.trim(), "-1 Writing packets is not supported on this device");
     server.signal(rustix::process::Signal::INT);
     server.wait(PATIENCE);
+}
+
+/// What is sent packet after packet all goes, whether the handle is closed or not; and that the link is gone is told.
+#[test]
+#[ignore = "needs root"]
+fn a_loop_sends_all_and_is_told_what_becomes_of_it() {
+    const COUNT: u64 = 30_000;
+    let lab = Lab::new();
+    let (a, b) = (lab.namespace("a"), lab.namespace("b"));
+    lab.veth(&a, "a0", &b, "b0");
+    for port in ["packet:b0", "xdp:b0"] {
+        let map = format!("x={port}");
+        let run = |count: &str| {
+            let words =
+                [LINERATE, "pcap", "-q", "-m", &map, "--", "python3", "-c", LOOP, "x", count];
+            let mut command = b.command(words);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            b.spawn_command(command)
+        };
+        let before = a.counters("a0").rx_packets;
+        let ended = run(&COUNT.to_string()).output(PATIENCE);
+        assert!(ended.status.success() && ended.stdout.is_empty(), "{port}: {ended:?}");
+        let arrived = || a.counters("a0").rx_packets - before;
+        assert!(wait_until(|| arrived() >= COUNT, PATIENCE), "{port}: {} arrive", arrived());
+
+        let endless = run("-1");
+        assert!(wait_until(|| arrived() >= 3 * COUNT, PATIENCE), "{port}: nobody sends");
+        b.expect(["ip", "link", "set", "b0", "down"]);
+        let ended = endless.output(PATIENCE);
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert_eq!(said.trim(), "send: Network is down", "{port}: {ended:?}");
+        b.link_up("b0");
+    }
 }

@@ -1,7 +1,7 @@
 //! `packet:` ports against the kernel: frames as they were, hosts that talk
 //! through us with their offloads on, and interfaces that go away.
 
-use std::{net::UdpSocket, sync::Arc};
+use std::{net::UdpSocket, sync::Arc, thread, time::Duration};
 
 use crate::support::{
     Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
@@ -440,7 +440,12 @@ fn filters_decide_on_packets_as_they_are_received() {
             socket.send_to(&datagrams, "198.18.0.2:9").unwrap();
         });
         send(&mut pool, &mut *transmit, std::slice::from_ref(&tagged));
-        receive(&mut pool, &mut *from, count)
+        let packets = receive(&mut pool, &mut *from, count);
+        // All are on their way; what is not wanted does not come either.
+        thread::sleep(Duration::from_millis(20));
+        let mut more = Frame::new(8);
+        assert_eq!(from.receive(&mut pool, &mut more).unwrap(), 0, "{text}");
+        packets
     };
     let seen = |packets: &[Vec<u8>]| -> Vec<(usize, u8)> {
         packets.iter().map(|packet| (packet.len(), packet[packet.len() - 1])).collect()
