@@ -1,0 +1,328 @@
+//! Matches: what a flow wants of packets.
+//!
+//! A match is a list of fields, as OpenFlow 1.2 and later have it on the wire. The struct of OpenFlow
+//! 1.0 is in [`standard`](super::standard); Nicira's format, which extends 1.0, differs in a few
+//! fields, which become OpenFlow's here (see [`Match::decode_nxm`]).
+
+use super::bytes::{Reader, Writer};
+use super::fault::Fault;
+use super::field::{Field, Needs};
+use super::oxm::{Entry, IN_MATCH};
+use super::port_number::PortNumber;
+use super::unencodable::Unencodable;
+use super::version::Version;
+
+/// The bit of `VlanVid`, and of a tag's control information, that says that there is a tag.
+pub const VLAN_PRESENT: u128 = 0x1000;
+
+/// What a flow wants of packets: fields, each once, those another needs before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Match {
+    entries: Vec<Entry>,
+}
+
+impl Match {
+    /// A match of all packets.
+    #[must_use]
+    pub fn new() -> Match {
+        Match::default()
+    }
+
+    /// This match, and the whole of `field` has the value.
+    #[must_use]
+    pub fn with(self, field: Field, value: u128) -> Match {
+        self.with_entry(Entry::exact(field, value))
+    }
+
+    /// This match, and bits of `field` that the mask has are those of the value.
+    #[must_use]
+    pub fn with_masked(self, field: Field, value: u128, mask: u128) -> Match {
+        self.with_entry(Entry::masked(field, value, mask))
+    }
+
+    /// This match with one more field, unless its mask has no bit; what was said of it is replaced.
+    #[must_use]
+    pub fn with_entry(mut self, entry: Entry) -> Match {
+        self.entries.retain(|other| other.field() != entry.field());
+        if entry.mask() != 0 {
+            self.entries.push(entry);
+        }
+        self
+    }
+
+    /// The fields, in the order of the message.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// What is wanted of a field.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.field() == field)
+    }
+
+    /// The value of a field that is wanted as a whole.
+    #[must_use]
+    pub fn exact(&self, field: Field) -> Option<u128> {
+        self.get(field).filter(|entry| entry.is_exact()).map(Entry::value)
+    }
+
+    /// Whether all packets match.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether what a field needs is matched.
+    #[must_use]
+    pub fn meets(&self, needs: Needs) -> bool {
+        let ethernet = |types: &[u128]| {
+            // A packet type of namespace 1 is a type of Ethernet without a header of Ethernet.
+            let packet = self.exact(Field::PacketType).filter(|kind| kind >> 16 == 1);
+            let kind = self.exact(Field::EthType).or(packet.map(|kind| kind & 0xffff));
+            kind.is_some_and(|kind| types.contains(&kind))
+        };
+        let carries = |protocol| self.exact(Field::IpProto) == Some(protocol);
+        let discovery = |types: &[u128]| {
+            self.meets(Needs::Icmpv6)
+                && self.exact(Field::Icmpv6Type).is_some_and(|kind| types.contains(&kind))
+        };
+        match needs {
+            Needs::Nothing => true,
+            Needs::InPort => self.get(Field::InPort).is_some(),
+            Needs::Vlan => [Field::VlanVid, Field::VlanTci]
+                .iter()
+                .any(|&field| self.get(field).is_some_and(|tag| tag.value() & VLAN_PRESENT != 0)),
+            Needs::Mpls => ethernet(&[0x8847, 0x8848]),
+            Needs::Pbb => ethernet(&[0x88e7]),
+            Needs::Ip => ethernet(&[0x0800, 0x86dd]),
+            Needs::Ipv4 => ethernet(&[0x0800]),
+            Needs::Ipv6 => ethernet(&[0x86dd]),
+            Needs::Arp => ethernet(&[0x0806, 0x8035]),
+            Needs::Tcp => self.meets(Needs::Ip) && carries(6),
+            Needs::Udp => self.meets(Needs::Ip) && carries(17),
+            Needs::Sctp => self.meets(Needs::Ip) && carries(132),
+            Needs::Icmpv4 => ethernet(&[0x0800]) && carries(1),
+            Needs::Icmpv6 => ethernet(&[0x86dd]) && carries(58),
+            Needs::Discovery => discovery(&[135, 136]),
+            Needs::Solicitation => discovery(&[135]),
+            Needs::Advertisement => discovery(&[136]),
+            Needs::Tracked => self.get(Field::CtState).is_some_and(|state| state.value() != 0),
+        }
+    }
+
+    /// Adds a field that was read.
+    fn push(&mut self, entry: Entry) -> Result<(), Fault> {
+        if self.get(entry.field()).is_some() {
+            return Err(Fault::DuplicateField);
+        }
+        if entry.field() == Field::VlanVid && entry.is_exact() {
+            let (present, number) = (entry.value() & VLAN_PRESENT, entry.value() & 0xfff);
+            if present == 0 && number != 0 {
+                return Err(Fault::BadValue);
+            }
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Reads fields up to the end of `reader`; `strict` wants those that others need before them.
+    ///
+    /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos` an
+    /// `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where both can be said by those.
+    fn decode_fields(mut reader: Reader<'_>, strict: bool) -> Result<Match, Fault> {
+        let mut matching = Match::new();
+        while !reader.is_empty() {
+            let Some(entry) = Entry::decode(&mut reader, &IN_MATCH)? else { continue };
+            if strict && !matching.meets(entry.field().needs()) {
+                return Err(Fault::BadPrerequisite);
+            }
+            match entry.field() {
+                Field::InPort16 => {
+                    let port = PortNumber::from_short(entry.value() as u16);
+                    matching.push(Entry::exact(Field::InPort, port.0.into()))?;
+                }
+                Field::IpTos if entry.value() & 3 != 0 => return Err(Fault::BadValue),
+                Field::IpTos => matching.push(Entry::exact(Field::IpDscp, entry.value() >> 2))?,
+                Field::VlanTci => {
+                    for part in split_tag(entry) {
+                        matching.push(part)?;
+                    }
+                }
+                _ => matching.push(entry)?,
+            }
+        }
+        Ok(matching)
+    }
+
+    /// Reads a match with its header, and the padding behind it.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, Fault> {
+        Match::decode_with(reader, true)
+    }
+
+    /// Reads the fields of a packet, which may come in any order.
+    pub(crate) fn decode_fields_of_packet(reader: &mut Reader<'_>) -> Result<Match, Fault> {
+        Match::decode_with(reader, false)
+    }
+
+    /// Reads fields without a header around them, in any order.
+    pub(crate) fn decode_fields_alone(reader: Reader<'_>) -> Result<Match, Fault> {
+        Match::decode_fields(reader.with_fault(Fault::MatchBadLength), false)
+    }
+
+    pub(crate) fn encode_fields_alone(&self, version: Version, out: &mut Writer) {
+        for entry in &self.entries {
+            entry.encode(version, out);
+        }
+    }
+
+    fn decode_with(reader: &mut Reader<'_>, strict: bool) -> Result<Match, Fault> {
+        let mut inside = reader.with_fault(Fault::MatchBadLength);
+        let kind = inside.u16()?;
+        let length = usize::from(inside.u16()?);
+        if kind != 1 {
+            return Err(Fault::MatchBadType);
+        }
+        let fields = length.checked_sub(4).ok_or(Fault::MatchBadLength)?;
+        let fields = inside.part(fields)?;
+        inside.skip(length.next_multiple_of(8) - length)?;
+        let used = reader.len() - inside.len();
+        reader.skip(used)?;
+        Match::decode_fields(fields, strict)
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        let start = out.len();
+        out.u16(1);
+        out.u16(0);
+        self.encode_fields_alone(version, out);
+        out.length(start + 2, start)?;
+        out.pad(start);
+        Ok(())
+    }
+
+    /// Reads a match in Nicira's format, of `length` bytes and padding.
+    pub(crate) fn decode_nxm(
+        reader: &mut Reader<'_>,
+        length: u16,
+        strict: bool,
+    ) -> Result<Match, Fault> {
+        let mut inside = reader.with_fault(Fault::MatchBadLength);
+        let fields = nxm_bytes(&mut inside, length)?;
+        reader.skip(reader.len() - inside.len())?;
+        Match::decode_fields(fields, strict)
+    }
+
+    /// As [`Match::decode_nxm`], where Nicira's format has the cookie of flows among the fields.
+    ///
+    /// Of the two it is `(cookie, mask)`; without one the mask is 0.
+    pub(crate) fn decode_nxm_with_cookie(
+        reader: &mut Reader<'_>,
+        length: u16,
+    ) -> Result<(Match, (u64, u64)), Fault> {
+        let mut inside = reader.with_fault(Fault::MatchBadLength);
+        let fields = nxm_bytes(&mut inside, length)?;
+        reader.skip(reader.len() - inside.len())?;
+        let (mut kept, mut cookie, mut left) = (Writer::new(), (0, 0), fields);
+        while !left.is_empty() {
+            let mut header = left;
+            let word = header.u32()?;
+            let bytes = left.part(4 + (word & 0xff) as usize)?.rest();
+            let mut value = Reader::new(&bytes[4..], Fault::MatchBadLength);
+            match word {
+                COOKIE => cookie = (value.u64()?, u64::MAX),
+                COOKIE_MASKED => {
+                    let (number, mask) = (value.u64()?, value.u64()?);
+                    cookie = (number & mask, mask);
+                }
+                _ => kept.bytes(bytes),
+            }
+        }
+        let kept = kept.into_bytes();
+        let fields = Reader::new(&kept, Fault::MatchBadLength);
+        Ok((Match::decode_fields(fields, true)?, cookie))
+    }
+
+    /// Writes the fields in Nicira's format, and padding, and returns their length without it.
+    pub(crate) fn encode_nxm(
+        &self,
+        cookie: (u64, u64),
+        out: &mut Writer,
+    ) -> Result<u16, Unencodable> {
+        let start = out.len();
+        for entry in &self.entries {
+            let (field, value) = (entry.field(), entry.value());
+            let entry = match field {
+                Field::InPort => {
+                    let port = PortNumber(value as u32).short()?;
+                    Entry::exact(Field::InPort16, port.into())
+                }
+                Field::IpDscp => Entry::exact(Field::IpTos, value << 2),
+                Field::VlanVid => join_tag(entry, self.get(Field::VlanPcp)),
+                // It went with the rest of the tag, which it needs.
+                Field::VlanPcp if self.get(Field::VlanVid).is_some() => continue,
+                _ => *entry,
+            };
+            entry.encode(Version::V10, out);
+        }
+        match cookie {
+            (_, 0) => {}
+            (cookie, u64::MAX) => {
+                out.u32(COOKIE);
+                out.u64(cookie);
+            }
+            (cookie, mask) => {
+                out.u32(COOKIE_MASKED);
+                out.u64(cookie);
+                out.u64(mask);
+            }
+        }
+        let length = u16::try_from(out.len() - start).map_err(|_| Unencodable::TooLong)?;
+        out.pad(start);
+        Ok(length)
+    }
+}
+
+impl FromIterator<Entry> for Match {
+    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Match {
+        entries.into_iter().fold(Match::new(), Match::with_entry)
+    }
+}
+
+/// The header of the cookie among Nicira's fields: class 1, number 30, eight bytes.
+const COOKIE: u32 = 0x0001_3c08;
+/// The same with a mask.
+const COOKIE_MASKED: u32 = 0x0001_3d10;
+
+fn nxm_bytes<'a>(reader: &mut Reader<'a>, length: u16) -> Result<Reader<'a>, Fault> {
+    let fields = reader.part(usize::from(length))?;
+    reader.skip(usize::from(length.wrapping_neg() % 8))?;
+    Ok(fields)
+}
+
+/// The control information of a tag as `VlanVid` and `VlanPcp`, or as it is.
+fn split_tag(tag: Entry) -> impl Iterator<Item = Entry> {
+    const PRIORITY: u128 = 0xe000;
+    let (value, mask) = (tag.value(), tag.mask());
+    let number = Entry::masked(Field::VlanVid, value, mask);
+    let priority = Entry::exact(Field::VlanPcp, value >> 13);
+    let untagged = Entry::exact(Field::VlanVid, 0);
+    let present = value & VLAN_PRESENT != 0;
+    let parts = match mask & PRIORITY {
+        // No tag: all is zero.
+        PRIORITY if tag.is_exact() && value == 0 => [Some(untagged), None],
+        0 if present => [Some(number), None],
+        PRIORITY if present => [Some(number), Some(priority)],
+        _ => [Some(tag), None],
+    };
+    parts.into_iter().flatten()
+}
+
+/// `VlanVid` and `VlanPcp` as the control information of a tag.
+fn join_tag(number: &Entry, priority: Option<&Entry>) -> Entry {
+    if number.is_exact() && number.value() == 0 {
+        return Entry::exact(Field::VlanTci, 0);
+    }
+    let (value, mask) = priority.map_or((0, 0), |entry| (entry.value() << 13, 0xe000));
+    Entry::masked(Field::VlanTci, number.value() | value, number.mask() | mask)
+}
