@@ -63,7 +63,7 @@ pub enum Needs {
     Sctp,
     /// ICMP.
     Icmpv4,
-    /// ICMPv6.
+    /// ICMP for IPv6.
     Icmpv6,
     /// A neighbour solicitation or advertisement.
     Discovery,

@@ -5,6 +5,7 @@
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
+use super::field::Field;
 use super::instruction::{self, Instruction};
 use super::matching::Match;
 use super::numbered::{flags, numbered};
@@ -235,10 +236,15 @@ impl FlowMod {
         })
     }
 
-    /// Whether OpenFlow 1.0's own message can say it.
+    /// Whether OpenFlow 1.0's own message says it.
+    ///
+    /// It could say parts of IPv6 and SCTP, but a switch need not look at them there, and would match
+    /// more than is meant.
     pub(crate) fn is_standard(&self) -> bool {
         let fits = standard::encode(&self.matching, &mut Writer::new()).is_ok();
-        self.filter.mask == 0 && fits
+        let newer = self.matching.exact(Field::EthType) == Some(0x86dd)
+            || self.matching.exact(Field::IpProto) == Some(132);
+        self.filter.mask == 0 && fits && !newer
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {

@@ -1,12 +1,11 @@
 //! The end of a flow.
 
-use std::time::Duration;
-
 use super::bytes::{Reader, Writer};
+use super::elapsed::Elapsed;
 use super::fault::Fault;
 use super::matching::Match;
 use super::numbered::numbered;
-use super::oxs::{self, Statistics, decode_duration, encode_duration};
+use super::oxs::{self, Statistics};
 use super::standard;
 use super::unencodable::Unencodable;
 use super::version::Version;
@@ -41,7 +40,7 @@ pub struct FlowRemoved {
     /// Its table; OpenFlow 1.0 does not say it.
     pub table: u8,
     /// How long it was there.
-    pub duration: Duration,
+    pub duration: Elapsed,
     /// Its idle time-out, in seconds.
     pub idle_timeout: u16,
     /// Its hard time-out, in seconds; OpenFlow 1.0 does not say it.
@@ -66,7 +65,7 @@ impl FlowRemoved {
                 let (cookie, priority) = (reader.u64()?, reader.u16()?);
                 let reason = reason(reader.u8()?)?;
                 reader.skip(1)?;
-                let duration = decode_duration(&mut reader)?;
+                let duration = Elapsed::decode(&mut reader)?;
                 let idle_timeout = reader.u16()?;
                 reader.skip(2)?;
                 let (packets, bytes) = (reader.u64()?, reader.u64()?);
@@ -86,7 +85,7 @@ impl FlowRemoved {
             Version::V13 | Version::V14 => {
                 let (cookie, priority) = (reader.u64()?, reader.u16()?);
                 let (reason, table) = (reason(reader.u8()?)?, reader.u8()?);
-                let duration = decode_duration(&mut reader)?;
+                let duration = Elapsed::decode(&mut reader)?;
                 let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
                 let (packets, bytes) = (reader.u64()?, reader.u64()?);
                 let matching = Match::decode(&mut reader)?;
@@ -133,7 +132,7 @@ impl FlowRemoved {
         let (cookie, priority) = (reader.u64()?, reader.u16()?);
         // The number of the table is one more, so that 0 says nothing.
         let (reason, table) = (reason(reader.u8()?)?, reader.u8()?.saturating_sub(1));
-        let duration = decode_duration(&mut reader)?;
+        let duration = Elapsed::decode(&mut reader)?;
         let idle_timeout = reader.u16()?;
         let length = reader.u16()?;
         let (packets, bytes) = (reader.u64()?, reader.u64()?);
@@ -172,7 +171,7 @@ impl FlowRemoved {
                 out.u16(self.priority);
                 out.u8(reason);
                 out.zeros(1);
-                encode_duration(self.duration, out);
+                self.duration.encode(out);
                 out.u16(self.idle_timeout);
                 out.zeros(2);
                 out.u64(self.packets);
@@ -184,7 +183,7 @@ impl FlowRemoved {
                 out.u16(self.priority);
                 out.u8(reason);
                 out.u8(self.table);
-                encode_duration(self.duration, out);
+                self.duration.encode(out);
                 out.u16(self.idle_timeout);
                 out.u16(self.hard_timeout);
                 out.u64(self.packets);
@@ -215,7 +214,7 @@ impl FlowRemoved {
         out.u16(self.priority);
         out.u8(self.reason_in(Version::V10));
         out.u8(self.table.saturating_add(1));
-        encode_duration(self.duration, out);
+        self.duration.encode(out);
         out.u16(self.idle_timeout);
         let at = out.len();
         out.zeros(2);

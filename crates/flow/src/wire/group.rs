@@ -158,8 +158,11 @@ impl GroupMod {
             GroupCommand::RemoveBucket if !self.buckets.is_empty() => return Err(Fault::BadBucket),
             _ => {}
         }
-        let whole = !self.command.is_of_buckets();
-        if whole && self.kind == GroupType::Indirect && self.buckets.len() != 1 {
+        // Who adds single buckets need not say to what.
+        if self.command.is_of_buckets() {
+            return Ok(());
+        }
+        if self.kind == GroupType::Indirect && self.buckets.len() != 1 {
             return Err(Fault::InvalidGroup);
         }
         for bucket in &self.buckets {
@@ -194,7 +197,7 @@ impl GroupMod {
         let start = out.len();
         encode_buckets(&self.buckets, version, out)?;
         out.length(length, start)?;
-        encode_selection(self.selection.as_ref(), out)
+        encode_selection(self.selection.as_ref(), version, out)
     }
 }
 
@@ -240,11 +243,7 @@ fn decode_bucket_15(mut body: Reader<'_>, version: Version) -> Result<Bucket, Fa
     let mut bucket = Bucket { id, ..Bucket::new(actions) };
     while let Some((kind, mut value)) = property::next(&mut body)? {
         match kind {
-            WEIGHT => {
-                bucket.weight = value.u16()?;
-                // A value of two bytes, which the specification pads within its length.
-                value.skip(value.len().min(2))?;
-            }
+            WEIGHT => bucket.weight = property::u16(&mut value)?,
             WATCH_PORT => bucket.watch_port = PortNumber(value.u32()?),
             WATCH_GROUP => {
                 let group = value.u32()?;
@@ -273,10 +272,7 @@ pub(crate) fn encode_buckets(
             action::encode_list(&bucket.actions, version, out)?;
             out.length(length, actions)?;
             if bucket.weight != 0 {
-                property::put(out, WEIGHT, |out| {
-                    out.u16(bucket.weight);
-                    out.zeros(2);
-                })?;
+                property::put_u16(out, WEIGHT, bucket.weight)?;
             }
             if bucket.watch_port != PortNumber::ANY {
                 property::put(out, WATCH_PORT, |out| out.u32(bucket.watch_port.0))?;
@@ -324,6 +320,7 @@ pub(crate) fn decode_selection(mut reader: Reader<'_>) -> Result<Option<Selectio
 
 pub(crate) fn encode_selection(
     selection: Option<&Selection>,
+    version: Version,
     out: &mut Writer,
 ) -> Result<(), Unencodable> {
     let Some(selection) = selection else { return Ok(()) };
@@ -333,6 +330,6 @@ pub(crate) fn encode_selection(
         out.zeros(4);
         out.text(&selection.method, METHOD);
         out.u64(selection.parameter);
-        selection.fields.encode_fields_alone(Version::V15, out);
+        selection.fields.encode_fields_alone(version, out);
     })
 }

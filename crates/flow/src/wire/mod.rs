@@ -47,6 +47,7 @@
 mod action;
 mod bundle;
 mod bytes;
+mod elapsed;
 mod error_message;
 mod fault;
 mod features;
@@ -83,6 +84,7 @@ pub use action::{
     Multipath, Nat, NatAddresses, NatFlags, Sample, Zone,
 };
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
+pub use elapsed::Elapsed;
 pub use error_message::{ErrorMessage, QUOTED};
 pub use fault::{Code, Fault, NICIRA, ONF};
 pub use features::{Capabilities, Config, ConfigFlags, Features};

@@ -164,8 +164,7 @@ impl Entry {
         if mask == field.all_bits() {
             return Ok(Some(Entry { field, value: number, mask }));
         }
-        // Nicira's classes allow bits beside the mask, and do not look at them.
-        if number & !mask != 0 && id.class > 1 {
+        if number & !mask != 0 {
             return Err(faults.beside_mask);
         }
         if mask == 0 {

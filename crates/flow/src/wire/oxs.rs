@@ -1,8 +1,7 @@
 //! Statistics as a list of fields, as OpenFlow 1.5 has them (section 7.2.4.2).
 
-use std::time::Duration;
-
 use super::bytes::{Reader, Writer};
+use super::elapsed::Elapsed;
 use super::fault::Fault;
 use super::unencodable::Unencodable;
 
@@ -16,28 +15,17 @@ const BYTE_COUNT: u8 = 5;
 
 /// Statistics; what is absent was not said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub(super) struct Statistics {
     /// How long it has been there.
-    pub duration: Option<Duration>,
+    pub(super) duration: Option<Elapsed>,
     /// How long no packet came.
-    pub idle: Option<Duration>,
+    pub(super) idle: Option<Elapsed>,
     /// How many flows.
-    pub flows: Option<u32>,
+    pub(super) flows: Option<u32>,
     /// How many packets.
-    pub packets: Option<u64>,
+    pub(super) packets: Option<u64>,
     /// How many bytes.
-    pub bytes: Option<u64>,
-}
-
-/// A time of seconds and nanoseconds.
-pub(crate) fn decode_duration(reader: &mut Reader<'_>) -> Result<Duration, Fault> {
-    Ok(Duration::new(reader.u32()?.into(), reader.u32()?))
-}
-
-/// As two numbers; what is longer than 136 years is as long.
-pub(crate) fn encode_duration(duration: Duration, out: &mut Writer) {
-    out.u32(u32::try_from(duration.as_secs()).unwrap_or(u32::MAX));
-    out.u32(duration.subsec_nanos());
+    pub(super) bytes: Option<u64>,
 }
 
 pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Statistics, Fault> {
@@ -55,8 +43,8 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Statistics, Fault> {
             continue;
         }
         match number {
-            DURATION => found.duration = Some(decode_duration(&mut value)?),
-            IDLE_TIME => found.idle = Some(decode_duration(&mut value)?),
+            DURATION => found.duration = Some(Elapsed::decode(&mut value)?),
+            IDLE_TIME => found.idle = Some(Elapsed::decode(&mut value)?),
             FLOW_COUNT => found.flows = Some(value.u32()?),
             PACKET_COUNT => found.packets = Some(value.u64()?),
             BYTE_COUNT => found.bytes = Some(value.u64()?),
@@ -79,18 +67,18 @@ pub(crate) fn encode(statistics: &Statistics, out: &mut Writer) -> Result<(), Un
     for (number, duration) in [(DURATION, statistics.duration), (IDLE_TIME, statistics.idle)] {
         if let Some(duration) = duration {
             header(out, number, 8);
-            encode_duration(duration, out);
+            duration.encode(out);
         }
-    }
-    if let Some(flows) = statistics.flows {
-        header(out, FLOW_COUNT, 4);
-        out.u32(flows);
     }
     for (number, count) in [(PACKET_COUNT, statistics.packets), (BYTE_COUNT, statistics.bytes)] {
         if let Some(count) = count {
             header(out, number, 8);
             out.u64(count);
         }
+    }
+    if let Some(flows) = statistics.flows {
+        header(out, FLOW_COUNT, 4);
+        out.u32(flows);
     }
     out.length(start + 2, start)?;
     out.pad(start);

@@ -46,6 +46,21 @@ pub(crate) fn put(
     Ok(())
 }
 
+/// A value of two bytes, which has two more of padding within its length.
+pub(crate) fn u16(value: &mut Reader<'_>) -> Result<u16, Fault> {
+    let number = value.u16()?;
+    value.skip(2)?;
+    Ok(number)
+}
+
+/// Writes such a value.
+pub(crate) fn put_u16(out: &mut Writer, kind: u16, number: u16) -> Result<(), Unencodable> {
+    put(out, kind, |out| {
+        out.u16(number);
+        out.zeros(2);
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

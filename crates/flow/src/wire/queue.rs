@@ -65,10 +65,7 @@ impl Queue {
         out.u32(self.number);
         out.zeros(8);
         for (kind, rate) in self.rates() {
-            property::put(out, kind, |out| {
-                out.u16(rate);
-                out.zeros(2);
-            })?;
+            property::put_u16(out, kind, rate)?;
         }
         out.length(start + 8, start)
     }

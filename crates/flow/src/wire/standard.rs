@@ -107,14 +107,15 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, Fault> {
         add(Entry::masked(fields[0], from.into(), from_mask.into()));
         add(Entry::masked(fields[1], to.into(), to_mask.into()));
     }
-    if counts(PROTOCOL) {
-        if let Some((source, destination)) = transport_fields(ethernet, protocol) {
-            if counts(TP_SRC) {
-                add(exact(source, tp_src.into()));
-            }
-            if counts(TP_DST) {
-                add(exact(destination, tp_dst.into()));
-            }
+    if !counts(PROTOCOL) {
+        return Ok(matching);
+    }
+    if let Some((source, destination)) = transport_fields(ethernet, protocol) {
+        if counts(TP_SRC) {
+            add(exact(source, tp_src.into()));
+        }
+        if counts(TP_DST) {
+            add(exact(destination, tp_dst.into()));
         }
     }
     Ok(matching)

@@ -7,6 +7,9 @@ use super::oxm::{FieldId, IN_ACTION};
 use super::unencodable::Unencodable;
 use super::version::Version;
 
+/// The version whose numbers of fields Nicira's actions have, whatever is spoken.
+pub(crate) const NXM: Version = Version::V10;
+
 /// Bits of a field that lie beside each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subfield {
@@ -97,15 +100,9 @@ pub(crate) fn encode_header(field: Field, version: Version, out: &mut Writer) {
     FieldId::new(field, false, version).encode(out);
 }
 
-/// Writes a header of four bytes.
-pub(crate) fn encode_short_header(
-    field: Field,
-    version: Version,
-    out: &mut Writer,
-) -> Result<(), Unencodable> {
-    let id = FieldId::new(field, false, version);
-    // Nicira's number of a field has four bytes, where an experimenter's has eight.
-    let id = if id.experimenter.is_some() { FieldId::new(field, false, Version::V10) } else { id };
+/// Writes a header of four bytes, in Nicira's form.
+pub(crate) fn encode_short_header(field: Field, out: &mut Writer) -> Result<(), Unencodable> {
+    let id = FieldId::new(field, false, NXM);
     if id.experimenter.is_some() {
         return Err(Unencodable::Field(field));
     }

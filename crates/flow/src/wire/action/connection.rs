@@ -116,14 +116,15 @@ pub(super) fn decode_ct(mut body: Reader<'_>, place: Place) -> Result<Action, Fa
 
 pub(super) fn encode_ct(ct: &Ct, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
     write_nicira(out, 35, |out| {
-        out.u16(u16::from(ct.commit) * COMMIT | u16::from(ct.force) * FORCE);
+        let flag = |set: bool, flag: u16| if set { flag } else { 0 };
+        out.u16(flag(ct.commit, COMMIT) | flag(ct.force, FORCE));
         match ct.zone {
             Zone::Number(number) => {
                 out.zeros(4);
                 out.u16(number);
             }
             Zone::Field(part) => {
-                subfield::encode_short_header(part.field(), version, out)?;
+                subfield::encode_short_header(part.field(), out)?;
                 out.u16(part.packed()?);
             }
         }
@@ -198,10 +199,16 @@ pub(super) fn decode_nat(body: Reader<'_>) -> Result<Action, Fault> {
 pub(super) fn encode_nat(nat: &Nat, out: &mut Writer) -> Result<(), Unencodable> {
     let addresses = match nat.addresses {
         NatAddresses::Unchanged => 0,
-        NatAddresses::V4(_, last) => V4_MIN | u16::from(last.is_some()) * V4_MAX,
-        NatAddresses::V6(_, last) => V6_MIN | u16::from(last.is_some()) * V6_MAX,
+        NatAddresses::V4(_, None) => V4_MIN,
+        NatAddresses::V4(_, Some(_)) => V4_MIN | V4_MAX,
+        NatAddresses::V6(_, None) => V6_MIN,
+        NatAddresses::V6(_, Some(_)) => V6_MIN | V6_MAX,
     };
-    let ports = nat.ports.map_or(0, |(_, last)| PORT_MIN | u16::from(last.is_some()) * PORT_MAX);
+    let ports = match nat.ports {
+        None => 0,
+        Some((_, None)) => PORT_MIN,
+        Some((_, Some(_))) => PORT_MIN | PORT_MAX,
+    };
     write_nicira(out, 36, |out| {
         out.zeros(2);
         out.u16(nat.flags.0);

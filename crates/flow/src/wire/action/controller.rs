@@ -55,8 +55,8 @@ pub(super) fn decode_properties(mut body: Reader<'_>) -> Result<Action, Fault> {
     let mut controller = Controller::default();
     while let Some((kind, mut value)) = property::next(&mut body)? {
         match kind {
-            MAX_LEN => controller.max_len = value.u16()?,
-            ID => controller.id = value.u16()?,
+            MAX_LEN => controller.max_len = property::u16(&mut value)?,
+            ID => controller.id = property::u16(&mut value)?,
             REASON => controller.reason = reason(value.u8()?)?,
             USERDATA => controller.userdata = value.rest().to_vec(),
             PAUSE => controller.pause = true,
@@ -81,10 +81,10 @@ pub(super) fn encode(controller: &Controller, out: &mut Writer) -> Result<(), Un
     write_nicira(out, 37, |out| {
         out.zeros(6);
         if controller.max_len != default.max_len {
-            property::put(out, MAX_LEN, |out| out.u16(controller.max_len))?;
+            property::put_u16(out, MAX_LEN, controller.max_len)?;
         }
         if controller.id != default.id {
-            property::put(out, ID, |out| out.u16(controller.id))?;
+            property::put_u16(out, ID, controller.id)?;
         }
         if controller.reason != default.reason {
             property::put(out, REASON, |out| out.u8(controller.reason.number()))?;

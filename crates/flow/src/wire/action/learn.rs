@@ -4,9 +4,8 @@ use super::super::bytes::{Reader, Writer};
 use super::super::fault::Fault;
 use super::super::field::Field;
 use super::super::numbered::flags;
-use super::super::subfield::{self, Subfield};
+use super::super::subfield::{self, NXM, Subfield};
 use super::super::unencodable::Unencodable;
-use super::super::version::Version;
 use super::Action;
 use super::nicira::write_nicira;
 
@@ -161,7 +160,7 @@ fn decode_spec(header: u16, body: &mut Reader<'_>) -> Result<LearnSpec, Fault> {
     Ok(LearnSpec { bits, source, destination })
 }
 
-pub(super) fn encode(learn: &Learn, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+pub(super) fn encode(learn: &Learn, out: &mut Writer) -> Result<(), Unencodable> {
     let second = learn.limit != 0 || learn.result.is_some();
     write_nicira(out, if second { 45 } else { 16 }, |out| {
         out.u16(learn.idle_timeout);
@@ -180,17 +179,17 @@ pub(super) fn encode(learn: &Learn, version: Version, out: &mut Writer) -> Resul
             out.u16(learn.result.map_or(0, |part| part.offset()));
             out.zeros(2);
             if let Some(part) = learn.result {
-                subfield::encode_header(part.field(), version, out);
+                subfield::encode_header(part.field(), NXM, out);
             }
         }
         for spec in &learn.specs {
-            encode_spec(spec, version, out);
+            encode_spec(spec, out);
         }
         Ok(())
     })
 }
 
-fn encode_spec(spec: &LearnSpec, version: Version, out: &mut Writer) {
+fn encode_spec(spec: &LearnSpec, out: &mut Writer) {
     let source = match spec.source {
         LearnSource::Field(_) => 0,
         LearnSource::Value(_) => IMMEDIATE,
@@ -201,14 +200,14 @@ fn encode_spec(spec: &LearnSpec, version: Version, out: &mut Writer) {
         LearnDestination::Output => (OUTPUT, None),
     };
     let put_part = |out: &mut Writer, field: Field, offset: u16| {
-        subfield::encode_header(field, version, out);
+        subfield::encode_header(field, NXM, out);
         out.u16(offset);
     };
     out.u16(spec.bits & BITS | source | destination);
     match spec.source {
         LearnSource::Field(part) => put_part(out, part.field(), part.offset()),
         LearnSource::Value(value) => {
-            out.number(value, 2 * usize::from(spec.bits.div_ceil(16)).min(8))
+            out.number(value, 2 * usize::from(spec.bits.div_ceil(16)).min(8));
         }
     }
     if let Some(part) = into {

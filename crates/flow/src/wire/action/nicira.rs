@@ -7,7 +7,7 @@ use super::super::fault::{Fault, NICIRA, ONF};
 use super::super::field::Field;
 use super::super::oxm::{Entry, FieldId, IN_ACTION};
 use super::super::port_number::PortNumber;
-use super::super::subfield::{self, Subfield};
+use super::super::subfield::{self, NXM, Subfield};
 use super::super::unencodable::Unencodable;
 use super::super::version::Version;
 use super::{
@@ -359,13 +359,6 @@ pub(super) fn encode(
     // Up to 24 bytes, the first ten of which come before `start`.
     let fill = |out: &mut Writer, start: usize| out.zeros(14 - (out.len() - start));
     match action {
-        Action::Resubmit { port, table: 255, original: false } => {
-            let port = port.short()?;
-            write_nicira(out, 1, |out| {
-                out.u16(port);
-                Ok(())
-            })
-        }
         Action::Resubmit { port, table, original } => {
             write_nicira(out, if *original { 44 } else { 14 }, |out| {
                 out.u16(port.short()?);
@@ -384,13 +377,13 @@ pub(super) fn encode(
             out.u16(source.bits());
             out.u16(source.offset());
             out.u16(destination.offset());
-            subfield::encode_header(source.field(), version, out);
-            subfield::encode_header(destination.field(), version, out);
+            subfield::encode_header(source.field(), NXM, out);
+            subfield::encode_header(destination.field(), NXM, out);
             Ok(())
         }),
         Action::Load { destination, value } => write_nicira(out, 7, |out| {
             out.u16(destination.packed()?);
-            subfield::encode_short_header(destination.field(), version, out)?;
+            subfield::encode_short_header(destination.field(), out)?;
             out.u64(*value);
             Ok(())
         }),
@@ -407,15 +400,15 @@ pub(super) fn encode(
             out.u32(multipath.argument);
             out.zeros(2);
             out.u16(multipath.destination.packed()?);
-            subfield::encode_short_header(multipath.destination.field(), version, out)
+            subfield::encode_short_header(multipath.destination.field(), out)
         }),
-        Action::Bundle(bundle) => encode_bundle(bundle, version, out),
+        Action::Bundle(bundle) => encode_bundle(bundle, out),
         Action::OutputField { source, max_len } => {
-            let short = FieldId::new(source.field(), false, version);
+            let short = FieldId::new(source.field(), false, NXM);
             if short.experimenter.is_none() {
                 return write_nicira(out, 15, |out| {
                     out.u16(source.packed()?);
-                    subfield::encode_header(source.field(), version, out);
+                    subfield::encode_header(source.field(), NXM, out);
                     out.u16(*max_len);
                     out.zeros(6);
                     Ok(())
@@ -425,12 +418,12 @@ pub(super) fn encode(
                 let start = out.len();
                 out.u16(source.packed()?);
                 out.u16(*max_len);
-                subfield::encode_header(source.field(), version, out);
+                subfield::encode_header(source.field(), NXM, out);
                 fill(out, start);
                 Ok(())
             })
         }
-        Action::Learn(learn) => learn::encode(learn, version, out),
+        Action::Learn(learn) => learn::encode(learn, out),
         Action::Exit => write_nicira(out, 17, |_| Ok(())),
         Action::DecIpTtl => write_nicira(out, 18, |_| Ok(())),
         Action::FinTimeout { idle, hard } => write_nicira(out, 19, |out| {
@@ -468,7 +461,7 @@ pub(super) fn encode(
             write_nicira(out, kind, |out| {
                 let start = out.len();
                 out.u16(part.offset());
-                subfield::encode_header(part.field(), version, out);
+                subfield::encode_header(part.field(), NXM, out);
                 out.u16(part.bits());
                 fill(out, start);
                 Ok(())
@@ -502,7 +495,7 @@ pub(super) fn encode(
             let start = out.len();
             out.u16(*length);
             out.u16(destination.offset());
-            subfield::encode_header(destination.field(), version, out);
+            subfield::encode_header(destination.field(), NXM, out);
             fill(out, start);
             Ok(())
         }),
@@ -557,7 +550,7 @@ fn encode_set_field(entry: &Entry, version: Version, out: &mut Writer) -> Result
     }
 }
 
-fn encode_bundle(bundle: &Bundle, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+fn encode_bundle(bundle: &Bundle, out: &mut Writer) -> Result<(), Unencodable> {
     write_nicira(out, if bundle.destination.is_some() { 13 } else { 12 }, |out| {
         out.u16(bundle.algorithm);
         out.u16(bundle.fields);
@@ -567,7 +560,7 @@ fn encode_bundle(bundle: &Bundle, version: Version, out: &mut Writer) -> Result<
         match &bundle.destination {
             Some(part) => {
                 out.u16(part.packed()?);
-                subfield::encode_short_header(part.field(), version, out)?;
+                subfield::encode_short_header(part.field(), out)?;
             }
             None => out.zeros(6),
         }

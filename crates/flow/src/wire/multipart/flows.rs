@@ -1,13 +1,12 @@
 //! Statistics of flows, one by one and together.
 
-use std::time::Duration;
-
 use super::super::bytes::{Reader, Writer};
+use super::super::elapsed::Elapsed;
 use super::super::fault::Fault;
 use super::super::flow_mod::{ALL_TABLES, ANY_GROUP, CookieFilter, FlowFlags};
 use super::super::instruction::{self, Instruction};
 use super::super::matching::Match;
-use super::super::oxs::{self, Statistics, decode_duration, encode_duration};
+use super::super::oxs::{self, Statistics};
 use super::super::port_number::PortNumber;
 use super::super::standard;
 use super::super::unencodable::Unencodable;
@@ -121,7 +120,7 @@ pub struct FlowStats {
     /// Its table.
     pub table: u8,
     /// How long it has been there.
-    pub duration: Duration,
+    pub duration: Elapsed,
     /// Its priority.
     pub priority: u16,
     /// Its idle time-out, in seconds.
@@ -139,9 +138,9 @@ pub struct FlowStats {
     /// How many bytes these had.
     pub bytes: u64,
     /// How long no packet came, in Nicira's form and since OpenFlow 1.5.
-    pub idle: Option<Duration>,
+    pub idle: Option<Elapsed>,
     /// How long it has been as it is, in Nicira's form.
-    pub unchanged: Option<Duration>,
+    pub unchanged: Option<Elapsed>,
     /// What it matches.
     pub matching: Match,
     /// What it does.
@@ -149,12 +148,12 @@ pub struct FlowStats {
 }
 
 /// An age in whole seconds, one more than it is; 0 is none.
-fn age(number: u16) -> Option<Duration> {
-    number.checked_sub(1).map(|seconds| Duration::from_secs(seconds.into()))
+fn age(number: u16) -> Option<Elapsed> {
+    number.checked_sub(1).map(|seconds| Elapsed { seconds: seconds.into(), nanoseconds: 0 })
 }
 
-fn encode_age(age: Option<Duration>) -> u16 {
-    age.map_or(0, |age| u16::try_from(age.as_secs().saturating_add(1)).unwrap_or(u16::MAX))
+fn encode_age(age: Option<Elapsed>) -> u16 {
+    age.map_or(0, |age| u16::try_from(age.seconds.saturating_add(1)).unwrap_or(u16::MAX))
 }
 
 impl FlowStats {
@@ -163,7 +162,7 @@ impl FlowStats {
     pub fn new(table: u8, priority: u16, matching: Match, instructions: Vec<Instruction>) -> Self {
         FlowStats {
             table,
-            duration: Duration::ZERO,
+            duration: Elapsed::default(),
             priority,
             idle_timeout: 0,
             hard_timeout: 0,
@@ -197,7 +196,7 @@ impl FlowStats {
         if old {
             matching = standard::decode(&mut body)?;
         }
-        let duration = decode_duration(&mut body)?;
+        let duration = Elapsed::decode(&mut body)?;
         let priority = body.u16()?;
         let (idle_timeout, hard_timeout) = (body.u16()?, body.u16()?);
         let (mut flags, mut importance) = (FlowFlags::default(), 0);
@@ -290,7 +289,7 @@ impl FlowStats {
         let mut body = FlowStats::entry(reader)?;
         let table = body.u8()?;
         body.skip(1)?;
-        let duration = decode_duration(&mut body)?;
+        let duration = Elapsed::decode(&mut body)?;
         let priority = body.u16()?;
         let (idle_timeout, hard_timeout) = (body.u16()?, body.u16()?);
         let length = body.u16()?;
@@ -336,7 +335,7 @@ impl FlowStats {
         if old {
             standard::encode(&self.matching, out)?;
         }
-        encode_duration(self.duration, out);
+        self.duration.encode(out);
         out.u16(self.priority);
         out.u16(self.idle_timeout);
         out.u16(self.hard_timeout);
@@ -377,7 +376,7 @@ impl FlowStats {
         out.u16(0);
         out.u8(self.table);
         out.zeros(1);
-        encode_duration(self.duration, out);
+        self.duration.encode(out);
         out.u16(self.priority);
         out.u16(self.idle_timeout);
         out.u16(self.hard_timeout);

@@ -1,14 +1,12 @@
 //! Statistics and descriptions of groups.
 
-use std::time::Duration;
-
 use super::super::bytes::{Reader, Writer};
+use super::super::elapsed::Elapsed;
 use super::super::fault::Fault;
 use super::super::group::{
     Bucket, GroupType, Selection, decode_buckets, decode_selection, encode_buckets,
     encode_selection,
 };
-use super::super::oxs::{decode_duration, encode_duration};
 use super::super::unencodable::Unencodable;
 use super::super::version::Version;
 
@@ -24,7 +22,7 @@ pub struct GroupStats {
     /// How many bytes these had.
     pub bytes: u64,
     /// How long it has been there.
-    pub duration: Duration,
+    pub duration: Elapsed,
     /// Packets and bytes of each bucket.
     pub buckets: Vec<(u64, u64)>,
 }
@@ -37,7 +35,7 @@ impl GroupStats {
         let (group, references) = (body.u32()?, body.u32()?);
         body.skip(4)?;
         let (packets, bytes) = (body.u64()?, body.u64()?);
-        let duration = decode_duration(&mut body)?;
+        let duration = Elapsed::decode(&mut body)?;
         let mut buckets = Vec::new();
         while !body.is_empty() {
             buckets.push((body.u64()?, body.u64()?));
@@ -53,7 +51,7 @@ impl GroupStats {
         out.zeros(4);
         out.u64(self.packets);
         out.u64(self.bytes);
-        encode_duration(self.duration, out);
+        self.duration.encode(out);
         for &(packets, bytes) in &self.buckets {
             out.u64(packets);
             out.u64(bytes);
@@ -106,7 +104,7 @@ impl GroupDesc {
             let buckets = out.len();
             encode_buckets(&self.buckets, version, out)?;
             out.length(at, buckets)?;
-            encode_selection(self.selection.as_ref(), out)?;
+            encode_selection(self.selection.as_ref(), version, out)?;
         }
         out.length(start, start)
     }
@@ -137,7 +135,6 @@ impl GroupFeatures {
     pub(super) fn encode(&self, out: &mut Writer) {
         out.u32(self.types);
         out.u32(self.capabilities);
-        self.greatest.map(|number| out.u32(number));
-        self.actions.map(|number| out.u32(number));
+        self.greatest.iter().chain(&self.actions).for_each(|&number| out.u32(number));
     }
 }

@@ -1,11 +1,9 @@
 //! Statistics and descriptions of meters.
 
-use std::time::Duration;
-
 use super::super::bytes::{Reader, Writer};
+use super::super::elapsed::Elapsed;
 use super::super::fault::Fault;
 use super::super::meter::{Band, MeterFlags, decode_bands, encode_bands};
-use super::super::oxs::{decode_duration, encode_duration};
 use super::super::unencodable::Unencodable;
 use super::super::version::Version;
 
@@ -21,7 +19,7 @@ pub struct MeterStats {
     /// How many bytes these had.
     pub bytes: u64,
     /// How long it has been there.
-    pub duration: Duration,
+    pub duration: Elapsed,
     /// Packets and bytes of each band.
     pub bands: Vec<(u64, u64)>,
 }
@@ -34,7 +32,7 @@ impl MeterStats {
         body.skip(6)?;
         let flows = body.u32()?;
         let (packets, bytes) = (body.u64()?, body.u64()?);
-        let duration = decode_duration(&mut body)?;
+        let duration = Elapsed::decode(&mut body)?;
         let mut bands = Vec::new();
         while !body.is_empty() {
             bands.push((body.u64()?, body.u64()?));
@@ -49,7 +47,7 @@ impl MeterStats {
         out.u32(self.flows);
         out.u64(self.packets);
         out.u64(self.bytes);
-        encode_duration(self.duration, out);
+        self.duration.encode(out);
         for &(packets, bytes) in &self.bands {
             out.u64(packets);
             out.u64(bytes);

@@ -510,7 +510,7 @@ impl Reply {
             Reply::NiciraFlow(flows) => flows[nth].encode_nicira(out)?,
             Reply::FlowCounters(flows) => flows[nth].encode_counters(version, out)?,
             Reply::Aggregate(stats) | Reply::NiciraAggregate(stats) => {
-                stats.encode(version, out)?
+                stats.encode(version, out)?;
             }
             Reply::Table(tables) => tables[nth].encode(version, out),
             Reply::Port(ports) => ports[nth].encode(version, out)?,

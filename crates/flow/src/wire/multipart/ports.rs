@@ -1,10 +1,8 @@
 //! Statistics of ports and their queues.
 
-use std::time::Duration;
-
 use super::super::bytes::{Reader, Writer};
+use super::super::elapsed::Elapsed;
 use super::super::fault::Fault;
-use super::super::oxs::{decode_duration, encode_duration};
 use super::super::port::RawProperty;
 use super::super::port_number::PortNumber;
 use super::super::property;
@@ -37,7 +35,9 @@ impl EthernetErrors {
     }
 
     fn encode(&self, out: &mut Writer) {
-        [self.frame, self.overrun, self.crc, self.collisions].map(|count| out.u64(count));
+        for count in [self.frame, self.overrun, self.crc, self.collisions] {
+            out.u64(count);
+        }
     }
 }
 
@@ -47,7 +47,7 @@ pub struct PortStats {
     /// Its number.
     pub port: PortNumber,
     /// How long it has been there; OpenFlow 1.0 does not say it.
-    pub duration: Duration,
+    pub duration: Elapsed,
     /// Packets that came in.
     pub received: u64,
     /// Packets that went out.
@@ -93,9 +93,9 @@ impl PortStats {
                 PortNumber(body.u32()?)
             }
         };
-        let mut duration = Duration::ZERO;
+        let mut duration = Elapsed::default();
         if version > Version::V13 {
-            duration = decode_duration(&mut body)?;
+            duration = Elapsed::decode(&mut body)?;
         }
         let mut stats = PortStats {
             port,
@@ -125,7 +125,7 @@ impl PortStats {
         }
         stats.ethernet = Some(EthernetErrors::decode(&mut body)?);
         if version == Version::V13 {
-            stats.duration = decode_duration(&mut body)?;
+            stats.duration = Elapsed::decode(&mut body)?;
         }
         Ok(stats)
     }
@@ -144,7 +144,7 @@ impl PortStats {
             _ => {
                 out.zeros(4);
                 out.u32(self.port.0);
-                encode_duration(self.duration, out);
+                self.duration.encode(out);
             }
         }
         for count in [
@@ -177,7 +177,7 @@ impl PortStats {
         };
         self.ethernet.unwrap_or(unknown).encode(out);
         if version == Version::V13 {
-            encode_duration(self.duration, out);
+            self.duration.encode(out);
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ pub struct QueueStats {
     /// Packets there was no room for.
     pub errors: u64,
     /// How long it has been there; OpenFlow 1.0 does not say it.
-    pub duration: Duration,
+    pub duration: Elapsed,
 }
 
 impl QueueStats {
@@ -218,7 +218,7 @@ impl QueueStats {
         let queue = body.u32()?;
         let (bytes, packets, errors) = (body.u64()?, body.u64()?, body.u64()?);
         let duration =
-            if version == Version::V10 { Duration::ZERO } else { decode_duration(&mut body)? };
+            if version == Version::V10 { Elapsed::default() } else { Elapsed::decode(&mut body)? };
         if version > Version::V13 {
             // There are properties of experimenters alone.
             while property::next(&mut body)?.is_some() {}
@@ -246,7 +246,7 @@ impl QueueStats {
         out.u64(self.packets);
         out.u64(self.errors);
         if version != Version::V10 {
-            encode_duration(self.duration, out);
+            self.duration.encode(out);
         }
         if version > Version::V13 { out.length(start, start) } else { Ok(()) }
     }

@@ -1,0 +1,3 @@
+//! The codec beside others: messages that other programs wrote, and what other programs read in ours.
+
+mod golden;
