@@ -216,13 +216,13 @@ fields! {
     // Ethernet, tags and labels.
     EthDst: "eth_dst", 48, 6, Masked, Settable, Nothing, [basic(3), nxm(0, 1)];
     EthSrc: "eth_src", 48, 6, Masked, Settable, Nothing, [basic(4), nxm(0, 2)];
-    EthType: "eth_type", 16, 2, Exact, ReadOnly, Nothing, [basic(5), nxm(0, 3)];
+    EthType: "eth_type", 16, 2, Exact, Settable, Nothing, [basic(5), nxm(0, 3)];
     VlanTci: "vlan_tci", 16, 2, Masked, Settable, Nothing, [nxm(0, 4)];
     VlanVid: "vlan_vid", 13, 2, Masked, Settable, Nothing, [basic(6)];
     VlanPcp: "vlan_pcp", 3, 1, Exact, Settable, Vlan, [basic(7)];
     MplsLabel: "mpls_label", 20, 4, Exact, Settable, Mpls, [basic(34)];
     MplsTc: "mpls_tc", 3, 1, Exact, Settable, Mpls, [basic(35)];
-    MplsBos: "mpls_bos", 1, 1, Exact, ReadOnly, Mpls, [basic(36)];
+    MplsBos: "mpls_bos", 1, 1, Exact, Settable, Mpls, [basic(36)];
     MplsTtl: "mpls_ttl", 8, 1, Exact, Settable, Mpls, [nxm(1, 30)];
     PbbIsid: "pbb_isid", 24, 3, Masked, Settable, Pbb, [basic(37)];
     PbbUca: "pbb_uca", 1, 1, Exact, Settable, Pbb, [basic14(41)];
@@ -230,7 +230,7 @@ fields! {
     IpDscp: "ip_dscp", 6, 1, Exact, Settable, Ip, [basic(8)];
     IpTos: "ip_tos", 8, 1, Exact, Settable, Ip, [nxm(0, 5)];
     IpEcn: "ip_ecn", 2, 1, Exact, Settable, Ip, [basic(9), nxm(1, 28)];
-    IpProto: "ip_proto", 8, 1, Exact, ReadOnly, Ip, [basic(10), nxm(0, 6)];
+    IpProto: "ip_proto", 8, 1, Exact, Settable, Ip, [basic(10), nxm(0, 6)];
     IpTtl: "ip_ttl", 8, 1, Exact, Settable, Ip, [nxm(1, 29)];
     IpFrag: "ip_frag", 2, 1, Masked, ReadOnly, Ip, [nxm(1, 26)];
     Ipv4Src: "ipv4_src", 32, 4, Masked, Settable, Ipv4, [basic(11), nxm(0, 7)];

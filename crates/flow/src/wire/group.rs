@@ -19,6 +19,10 @@ pub const MAX_GROUP: u32 = 0xffff_ff00;
 pub const ALL_GROUPS: u32 = 0xffff_fffc;
 /// All buckets, in requests.
 pub const ALL_BUCKETS: u32 = 0xffff_ffff;
+/// The first bucket of a group.
+const FIRST: u32 = 0xffff_fffd;
+/// The last bucket of a group.
+const LAST: u32 = 0xffff_fffe;
 /// No group is watched.
 const NO_GROUP: u32 = 0xffff_ffff;
 
@@ -149,12 +153,24 @@ impl GroupMod {
 
     /// What must hold of any group.
     fn check(&self) -> Result<(), Fault> {
-        let all = self.command == GroupCommand::Delete && self.group == ALL_GROUPS;
-        if self.group > MAX_GROUP && !all {
+        let at = match self.command {
+            GroupCommand::InsertBucket => self.at <= MAX_GROUP || matches!(self.at, FIRST | LAST),
+            GroupCommand::RemoveBucket => {
+                self.at <= MAX_GROUP || matches!(self.at, FIRST | LAST | ALL_BUCKETS)
+            }
+            _ => self.at == ALL_BUCKETS,
+        };
+        if !at {
+            return Err(Fault::BadBucket);
+        }
+        if self.command == GroupCommand::Delete {
+            // One that cannot be is not there to be deleted.
+            return Ok(());
+        }
+        if self.group > MAX_GROUP {
             return Err(Fault::InvalidGroup);
         }
         match self.command {
-            GroupCommand::Delete => return Ok(()),
             GroupCommand::RemoveBucket if !self.buckets.is_empty() => return Err(Fault::BadBucket),
             _ => {}
         }
@@ -166,9 +182,6 @@ impl GroupMod {
             return Err(Fault::InvalidGroup);
         }
         for bucket in &self.buckets {
-            if bucket.weight != 0 && self.kind != GroupType::Select {
-                return Err(Fault::InvalidGroup);
-            }
             match self.kind {
                 GroupType::All | GroupType::Indirect if bucket.watches() => {
                     return Err(Fault::WatchUnsupported);

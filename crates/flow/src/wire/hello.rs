@@ -23,21 +23,25 @@ impl Hello {
         Hello { bitmap: Some(vec![bits]) }
     }
 
-    /// Elements that are not known are passed over, as the specification wants.
-    pub(crate) fn decode(mut reader: Reader<'_>) -> Result<Hello, Fault> {
+    /// Elements that are not known are passed over, as the specification wants, and what cannot be
+    /// read ends them: the other side may be of a time that is to come.
+    pub(crate) fn decode(mut reader: Reader<'_>) -> Hello {
         let mut hello = Hello::default();
-        while !reader.is_empty() {
-            let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
-            let mut body = reader.part(length.checked_sub(4).ok_or(Fault::BadLength)?)?;
-            // The padding behind the last element may be missing.
-            let padding = length.next_multiple_of(8) - length;
-            reader.skip(padding.min(reader.len()))?;
+        while let Ok((kind, mut body)) = Hello::element(&mut reader) {
             if kind == VERSION_BITMAP && hello.bitmap.is_none() {
-                let words = (0..body.len() / 4).map(|_| body.u32());
-                hello.bitmap = Some(words.collect::<Result<_, _>>()?);
+                hello.bitmap = Some(std::iter::from_fn(|| body.u32().ok()).collect());
             }
         }
-        Ok(hello)
+        hello
+    }
+
+    fn element<'a>(reader: &mut Reader<'a>) -> Result<(u16, Reader<'a>), Fault> {
+        let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
+        let body = reader.part(length.checked_sub(4).ok_or(Fault::BadLength)?)?;
+        // The padding behind the last element may be missing.
+        let padding = length.next_multiple_of(8) - length;
+        reader.skip(padding.min(reader.len()))?;
+        Ok((kind, body))
     }
 
     pub(crate) fn encode(&self, out: &mut Writer) -> Result<(), Unencodable> {

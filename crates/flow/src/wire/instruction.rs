@@ -97,6 +97,9 @@ fn decode(kind: u16, mut body: Reader<'_>, version: Version) -> Result<Instructi
         WRITE_ACTIONS | APPLY_ACTIONS => {
             body.skip(4)?;
             let actions = action::decode_list(body, version)?;
+            if kind == WRITE_ACTIONS && !actions.iter().all(Action::fits_a_set) {
+                return Err(Fault::ActionBadType);
+            }
             return Ok(if kind == WRITE_ACTIONS {
                 Instruction::WriteActions(actions)
             } else {

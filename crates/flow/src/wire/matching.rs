@@ -107,7 +107,7 @@ impl Match {
             Needs::Discovery => discovery(&[135, 136]),
             Needs::Solicitation => discovery(&[135]),
             Needs::Advertisement => discovery(&[136]),
-            Needs::Tracked => self.get(Field::CtState).is_some_and(|state| state.value() != 0),
+            Needs::Tracked => self.get(Field::CtState).is_some_and(is_tracked),
         }
     }
 
@@ -116,26 +116,32 @@ impl Match {
         if self.get(entry.field()).is_some() {
             return Err(Fault::DuplicateField);
         }
-        if entry.field() == Field::VlanVid && entry.is_exact() {
-            let (present, number) = (entry.value() & VLAN_PRESENT, entry.value() & 0xfff);
-            if present == 0 && number != 0 {
-                return Err(Fault::BadValue);
-            }
-        }
         self.entries.push(entry);
         Ok(())
     }
 
-    /// Reads fields up to the end of `reader`; `strict` wants those that others need before them.
+    /// Reads fields up to the end of `reader`; `strict` wants those that others need before them, and to
+    /// know all.
     ///
     /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos` an
     /// `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where both can be said by those.
     fn decode_fields(mut reader: Reader<'_>, strict: bool) -> Result<Match, Fault> {
         let mut matching = Match::new();
         while !reader.is_empty() {
-            let Some(entry) = Entry::decode(&mut reader, &IN_MATCH)? else { continue };
+            let entry = match Entry::decode(&mut reader, &IN_MATCH) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => continue,
+                // Of a packet more may be said than is known here.
+                Err(Fault::BadField) if !strict => continue,
+                Err(fault) => return Err(fault),
+            };
             if strict && !matching.meets(entry.field().needs()) {
                 return Err(Fault::BadPrerequisite);
+            }
+            // A number of a VLAN and no tag, which no packet has.
+            let number = entry.field() == Field::VlanVid && entry.value() & 0xfff != 0;
+            if strict && number && entry.is_exact() && entry.value() & VLAN_PRESENT == 0 {
+                return Err(Fault::BadValue);
             }
             match entry.field() {
                 Field::InPort16 => {
@@ -233,7 +239,10 @@ impl Match {
                 COOKIE => cookie = (value.u64()?, u64::MAX),
                 COOKIE_MASKED => {
                     let (number, mask) = (value.u64()?, value.u64()?);
-                    cookie = (number & mask, mask);
+                    if number & !mask != 0 {
+                        return Err(Fault::BadWildcards);
+                    }
+                    cookie = (number, mask);
                 }
                 _ => kept.bytes(bytes),
             }
@@ -287,6 +296,16 @@ impl FromIterator<Entry> for Match {
     fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Match {
         entries.into_iter().fold(Match::new(), Match::with_entry)
     }
+}
+
+/// Whether a packet with this state of its connection has one for sure: one bit only connections have,
+/// or it is said that it is tracked and not invalid.
+fn is_tracked(state: &Entry) -> bool {
+    const OF_CONNECTIONS: u128 = 0xcf;
+    const INVALID: u128 = 0x10;
+    const TRACKED: u128 = 0x20;
+    let valid = state.mask() & INVALID != 0 && state.value() & INVALID == 0;
+    state.value() & OF_CONNECTIONS != 0 || (state.value() & TRACKED != 0 && valid)
 }
 
 /// The header of the cookie among Nicira's fields: class 1, number 30, eight bytes.

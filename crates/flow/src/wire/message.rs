@@ -231,7 +231,7 @@ impl Message {
         let nothing = |message: Message| reader.finish().map(|()| message);
         let mut all = reader;
         Ok(match unify(header.kind, version).ok_or(Fault::BadType)? {
-            kinds::HELLO => M::Hello(Hello::decode(reader)?),
+            kinds::HELLO => M::Hello(Hello::decode(reader)),
             kinds::ERROR => M::Error(ErrorMessage::decode(reader, version)?),
             kinds::ECHO_REQUEST => M::EchoRequest(all.rest().to_vec()),
             kinds::ECHO_REPLY => M::EchoReply(all.rest().to_vec()),
@@ -264,8 +264,10 @@ impl Message {
             kinds::ROLE_REQUEST => M::RoleRequest(RoleMessage::decode(reader, version)?),
             kinds::ROLE_REPLY => M::RoleReply(RoleMessage::decode(reader, version)?),
             kinds::GET_ASYNC_REQUEST => nothing(M::GetAsyncRequest)?,
-            kinds::GET_ASYNC_REPLY => M::GetAsyncReply(AsyncConfig::decode(reader, version)?),
-            kinds::SET_ASYNC => M::SetAsync(AsyncConfig::decode(reader, version)?),
+            kinds::GET_ASYNC_REPLY => {
+                M::GetAsyncReply(AsyncConfig::decode(reader, version, false)?)
+            }
+            kinds::SET_ASYNC => M::SetAsync(AsyncConfig::decode(reader, version, true)?),
             kinds::METER_MOD => M::MeterMod(MeterMod::decode(reader)?),
             kinds::ROLE_STATUS => M::RoleStatus(RoleStatus::decode(reader)?),
             kinds::TABLE_STATUS => M::TableStatus(TableStatus::decode(reader)?),

@@ -121,7 +121,7 @@ impl NiciraMessage {
                 NiciraMessage::SetControllerId(reader.u16()?)
             }
             SET_ASYNC_2 if version < Version::V14 => {
-                return AsyncConfig::decode_properties(reader).map(NiciraMessage::SetAsync2);
+                return AsyncConfig::decode_properties(reader, true).map(NiciraMessage::SetAsync2);
             }
             RESUME => return PacketIn::decode_nicira_2(reader).map(NiciraMessage::Resume),
             FLUSH_ZONE => {

@@ -153,11 +153,16 @@ impl AsyncConfig {
         self
     }
 
-    pub(crate) fn decode(reader: Reader<'_>, version: Version) -> Result<AsyncConfig, Fault> {
+    /// `request` wants what is said to be known.
+    pub(crate) fn decode(
+        reader: Reader<'_>,
+        version: Version,
+        request: bool,
+    ) -> Result<AsyncConfig, Fault> {
         if version < Version::V14 {
             AsyncConfig::decode_fixed(reader)
         } else {
-            AsyncConfig::decode_properties(reader)
+            AsyncConfig::decode_properties(reader, request)
         }
     }
 
@@ -172,12 +177,21 @@ impl AsyncConfig {
     }
 
     /// Properties, the even ones for slaves, the odd ones for others.
-    pub(crate) fn decode_properties(mut reader: Reader<'_>) -> Result<AsyncConfig, Fault> {
+    pub(crate) fn decode_properties(
+        mut reader: Reader<'_>,
+        request: bool,
+    ) -> Result<AsyncConfig, Fault> {
         let mut config = AsyncConfig::default();
         while let Some((kind, mut value)) = property::next(&mut reader)? {
-            let masks = config.masks.get_mut(usize::from(kind / 2));
-            let mask =
-                &mut masks.ok_or_else(|| property::unknown(kind))?[usize::from(1 - kind % 2)];
+            let Some(masks) = config.masks.get_mut(usize::from(kind / 2)) else {
+                // Experimenters have two types here.
+                match kind {
+                    _ if !request => continue,
+                    0xfffe.. => return Err(Fault::PropertyBadExperimenter),
+                    _ => return Err(Fault::PropertyBadType),
+                }
+            };
+            let mask = &mut masks[usize::from(1 - kind % 2)];
             if mask.replace(value.u32()?).is_some() {
                 return Err(Fault::DuplicateProperty);
             }

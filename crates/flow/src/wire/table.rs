@@ -45,7 +45,8 @@ const EVICTION: u16 = 2;
 const VACANCY: u16 = 3;
 
 impl TableProperties {
-    fn decode(mut reader: Reader<'_>) -> Result<TableProperties, Fault> {
+    /// `request` wants what is said to be known.
+    fn decode(mut reader: Reader<'_>, request: bool) -> Result<TableProperties, Fault> {
         let mut found = TableProperties::default();
         while let Some((kind, mut value)) = property::next(&mut reader)? {
             let twice = match kind {
@@ -53,12 +54,13 @@ impl TableProperties {
                 VACANCY => {
                     let (down, up, now) = (value.u8()?, value.u8()?, value.u8()?);
                     value.skip(1)?;
-                    if down > up || up > 100 {
+                    if down > up || up > 100 || (request && now != 0) {
                         return Err(Fault::PropertyBadValue);
                     }
                     found.vacancy.replace(Vacancy { down, up, now }).is_some()
                 }
-                _ => return Err(property::unknown(kind)),
+                _ if request => return Err(property::unknown(kind)),
+                _ => continue,
             };
             value.finish()?;
             if twice {
@@ -103,7 +105,7 @@ impl TableMod {
             reader.finish()?;
             TableProperties::default()
         } else {
-            TableProperties::decode(reader)?
+            TableProperties::decode(reader, true)?
         };
         Ok(TableMod { table, config, properties })
     }
@@ -134,7 +136,7 @@ impl TableDesc {
         let table = body.u8()?;
         body.skip(1)?;
         let config = TableConfig(body.u32()?);
-        Ok(TableDesc { table, config, properties: TableProperties::decode(body)? })
+        Ok(TableDesc { table, config, properties: TableProperties::decode(body, false)? })
     }
 
     pub(crate) fn encode(&self, out: &mut Writer) -> Result<(), Unencodable> {

@@ -51,7 +51,7 @@ const PAUSE: u16 = 4;
 const METER: u16 = 5;
 
 pub(super) fn decode_properties(mut body: Reader<'_>) -> Result<Action, Fault> {
-    body.zeros(6, Fault::ActionMustBeZero)?;
+    body.zeros(6, Fault::MustBeZero)?;
     let mut controller = Controller::default();
     while let Some((kind, mut value)) = property::next(&mut body)? {
         match kind {

@@ -187,6 +187,62 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Whether it can be among the actions done at the end, which have an order of their own: what
+    /// depends on where it stands cannot.
+    #[must_use]
+    pub fn fits_a_set(&self) -> bool {
+        match self {
+            Action::Output { .. }
+            | Action::Group(_)
+            | Action::SetQueue(_)
+            | Action::SetField(_)
+            | Action::Load { .. }
+            | Action::Move { .. }
+            | Action::SetVlanVid(_)
+            | Action::SetVlanPcp(_)
+            | Action::SetTpSrc(_)
+            | Action::SetTpDst(_)
+            | Action::PushVlan(_)
+            | Action::PopVlan
+            | Action::PushMpls(_)
+            | Action::PopMpls(_)
+            | Action::PushPbb(_)
+            | Action::PopPbb
+            | Action::CopyTtlOut
+            | Action::CopyTtlIn
+            | Action::SetMplsTtl(_)
+            | Action::DecMplsTtl
+            | Action::SetIpTtl(_)
+            | Action::DecIpTtl
+            | Action::DecIpTtlFor(_)
+            | Action::Resubmit { .. }
+            | Action::Ct(_)
+            | Action::CtClear
+            | Action::Meter(_) => true,
+            Action::Enqueue { .. }
+            | Action::PopQueue
+            | Action::Controller(_)
+            | Action::WriteMetadata { .. }
+            | Action::Note(_)
+            | Action::Multipath(_)
+            | Action::Bundle(_)
+            | Action::OutputField { .. }
+            | Action::OutputTruncated { .. }
+            | Action::Learn(_)
+            | Action::Exit
+            | Action::FinTimeout { .. }
+            | Action::StackPush(_)
+            | Action::StackPop(_)
+            | Action::Sample(_)
+            | Action::Conjunction { .. }
+            | Action::Nat(_)
+            | Action::Clone(_)
+            | Action::CheckLarger { .. } => false,
+        }
+    }
+}
+
 /// Where actions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {

@@ -96,7 +96,7 @@ fn end(body: Reader<'_>) -> Result<(), Fault> {
 }
 
 fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action, Fault> {
-    let zero = Fault::ActionMustBeZero;
+    let zero = Fault::MustBeZero;
     // These have 24 bytes, the first ten of which have been read.
     if matches!(kind, 27 | 28 | 32 | 49) && body.len() != 14 {
         return Err(Fault::ActionBadLength);
@@ -145,14 +145,14 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
         14 | 44 => {
             let port = PortNumber::from_short(body.u16()?);
             let table = body.u8()?;
-            body.skip(3)?;
+            body.zeros(3, Fault::ActionBadArgument)?;
             Action::Resubmit { port, table, original: kind == 44 }
         }
         15 => {
             let packed = body.u16()?;
             let field = subfield::decode_short_header(&mut body)?.ok_or(Fault::BadSetType)?;
             let max_len = body.u16()?;
-            body.zeros(6, zero)?;
+            body.zeros(6, Fault::ActionBadArgument)?;
             Action::OutputField { source: Subfield::from_packed(packed, field)?, max_len }
         }
         16 | 45 => return learn::decode(body, kind == 45),
@@ -276,7 +276,7 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
 
 /// The rest of an action of 24 bytes that ends with a field's header: zeros.
 fn zeros(body: &mut Reader<'_>) -> Result<(), Fault> {
-    body.zeros(body.len(), Fault::ActionMustBeZero)
+    body.zeros(body.len(), Fault::MustBeZero)
 }
 
 fn decode_multipath(body: &mut Reader<'_>) -> Result<Multipath, Fault> {
@@ -325,7 +325,7 @@ fn decode_sample(body: &mut Reader<'_>, kind: u16) -> Result<Sample, Fault> {
         port = PortNumber::from_short(body.u16()?);
         let given = body.u8()?;
         if kind == 41 {
-            body.zeros(5, Fault::ActionMustBeZero)?;
+            body.zeros(5, Fault::MustBeZero)?;
             direction = given;
         } else {
             body.skip(5)?;
