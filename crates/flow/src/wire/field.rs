@@ -311,6 +311,21 @@ impl Field {
         (number < 16).then(|| Field::ALL[first + usize::from(number)])
     }
 
+    /// The registers of 32 bits it consists of, a bit for each; 0 for what is no register.
+    #[must_use]
+    pub const fn registers(self) -> u16 {
+        let number = self as usize;
+        if number >= Field::Reg0 as usize && number <= Field::Reg15 as usize {
+            1 << (number - Field::Reg0 as usize)
+        } else if number >= Field::Xreg0 as usize && number <= Field::Xreg7 as usize {
+            0b11 << (2 * (number - Field::Xreg0 as usize))
+        } else if number >= Field::Xxreg0 as usize && number <= Field::Xxreg3 as usize {
+            0b1111 << (4 * (number - Field::Xxreg0 as usize))
+        } else {
+            0
+        }
+    }
+
     /// The field with this number.
     pub(crate) fn from_number(class: u16, number: u8, experimenter: u32) -> Option<Field> {
         const BASICS: [Option<Field>; 128] = of_class(BASIC);
@@ -397,5 +412,9 @@ mod tests {
         assert_eq!(number(Field::Reg3, Version::V15), (1, 3));
         assert_eq!(Field::register(15), Some(Field::Reg15));
         assert_eq!(Field::register(16), None);
+        assert_eq!(Field::Reg15.registers(), 1 << 15);
+        assert_eq!(Field::Xreg7.registers(), 3 << 14);
+        assert_eq!(Field::Xxreg1.registers(), 0xf0);
+        assert_eq!(Field::EthSrc.registers(), 0);
     }
 }

@@ -4,6 +4,8 @@
 //! 1.0 is in [`standard`](super::standard); Nicira's format, which extends 1.0, differs in a few
 //! fields, which become OpenFlow's here (see [`Match::decode_nxm`]).
 
+use std::hash::{Hash, Hasher};
+
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
 use super::field::{Field, Needs};
@@ -16,9 +18,28 @@ use super::version::Version;
 pub const VLAN_PRESENT: u128 = 0x1000;
 
 /// What a flow wants of packets: fields, each once, those another needs before it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+///
+/// The order is kept for writing; matches of the same fields are equal in any.
+#[derive(Debug, Clone, Default)]
 pub struct Match {
     entries: Vec<Entry>,
+}
+
+impl PartialEq for Match {
+    fn eq(&self, other: &Match) -> bool {
+        let same = |entry: &Entry| other.get(entry.field()) == Some(entry);
+        self.entries.len() == other.entries.len() && self.entries.iter().all(same)
+    }
+}
+
+impl Eq for Match {}
+
+impl Hash for Match {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut entries: Vec<&Entry> = self.entries.iter().collect();
+        entries.sort_unstable_by_key(|entry| entry.field());
+        entries.hash(state);
+    }
 }
 
 impl Match {
@@ -113,7 +134,11 @@ impl Match {
 
     /// Adds a field that was read.
     fn push(&mut self, entry: Entry) -> Result<(), Fault> {
-        if self.get(entry.field()).is_some() {
+        let same = |other: &Entry| {
+            let (field, other) = (entry.field(), other.field());
+            field == other || overlap(field, other)
+        };
+        if self.entries.iter().any(same) {
             return Err(Fault::DuplicateField);
         }
         self.entries.push(entry);
@@ -298,6 +323,14 @@ impl FromIterator<Entry> for Match {
     }
 }
 
+/// Whether two fields have bits in common: wide registers are several narrow ones, and a tag's control
+/// information is its number and priority.
+fn overlap(one: Field, other: Field) -> bool {
+    let tag = |field| matches!(field, Field::VlanVid | Field::VlanPcp);
+    let tags = (one == Field::VlanTci && tag(other)) || (other == Field::VlanTci && tag(one));
+    one.registers() & other.registers() != 0 || tags
+}
+
 /// Whether a packet with this state of its connection has one for sure: one bit only connections have,
 /// or it is said that it is tracked and not invalid.
 fn is_tracked(state: &Entry) -> bool {
@@ -344,4 +377,38 @@ fn join_tag(number: &Entry, priority: Option<&Entry>) -> Entry {
     }
     let (value, mask) = priority.map_or((0, 0), |entry| (entry.value() << 13, 0xe000));
     Entry::masked(Field::VlanTci, number.value() | value, number.mask() | mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher;
+    use std::hash::RandomState;
+
+    use super::*;
+
+    #[test]
+    fn matches_are_equal_in_any_order() {
+        let one = Match::new().with(Field::EthType, 0x0800).with(Field::InPort, 1);
+        let other = Match::new().with(Field::InPort, 1).with(Field::EthType, 0x0800);
+        let hasher = RandomState::new();
+        assert_eq!(one, other);
+        assert_eq!(hasher.hash_one(&one), hasher.hash_one(&other));
+        assert_ne!(one, other.clone().with(Field::InPort, 2));
+        assert_ne!(one, other.with_masked(Field::EthType, 0, 0).with(Field::IpProto, 6));
+    }
+
+    #[test]
+    fn tags_are_split_where_two_fields_can_say_them() {
+        let split = |value, mask| {
+            let tag = Entry::masked(Field::VlanTci, value, mask);
+            split_tag(tag).map(|part| (part.field(), part.value(), part.mask())).collect::<Vec<_>>()
+        };
+        assert_eq!(split(0, 0xffff), [(Field::VlanVid, 0, 0x1fff)], "no tag");
+        assert_eq!(split(0x1005, 0x1fff), [(Field::VlanVid, 0x1005, 0x1fff)]);
+        let both = [(Field::VlanVid, 0x1005, 0x1fff), (Field::VlanPcp, 3, 7)];
+        assert_eq!(split(0x7005, 0xffff), both);
+        assert_eq!(split(0x1000, 0x1000), [(Field::VlanVid, 0x1000, 0x1000)], "any tag");
+        assert_eq!(split(0x3000, 0x3000), [(Field::VlanTci, 0x3000, 0x3000)], "one bit of three");
+        assert_eq!(split(0x0005, 0x0fff), [(Field::VlanTci, 0x0005, 0x0fff)]);
+    }
 }

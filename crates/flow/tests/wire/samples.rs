@@ -43,11 +43,11 @@ fn part(field: Field, offset: u16, bits: u16) -> Subfield {
 fn tcp() -> Match {
     Match::new()
         .with(Field::InPort, 3)
-        .with(Field::EthSrc, 0x0001_0203_0405)
         .with(Field::EthDst, 0x0607_0809_0a0b)
+        .with(Field::EthSrc, 0x0001_0203_0405)
+        .with(Field::EthType, 0x0800)
         .with(Field::VlanVid, 0x1007)
         .with(Field::VlanPcp, 5)
-        .with(Field::EthType, 0x0800)
         .with(Field::IpDscp, 10)
         .with(Field::IpProto, 6)
         .with_masked(Field::Ipv4Src, 0x0a01_0200, 0xffff_ff00)
@@ -78,7 +78,8 @@ fn flow(version: Version) -> FlowMod {
 
 fn with_actions(actions: Vec<Action>) -> Message {
     let instructions = vec![Instruction::ApplyActions(actions)];
-    Message::FlowMod(FlowMod::add(1, 100, Match::new().with(Field::EthType, 0x0800), instructions))
+    let tcp = Match::new().with(Field::EthType, 0x0800).with(Field::IpProto, 6);
+    Message::FlowMod(FlowMod::add(1, 100, tcp, instructions))
 }
 
 fn with_match(matching: Match) -> Message {
@@ -253,20 +254,28 @@ fn ct() -> Ct {
 fn standard_actions() -> Vec<Action> {
     vec![
         Action::Output { port: PortNumber::CONTROLLER, max_len: 101 },
-        Action::CopyTtlOut,
-        Action::CopyTtlIn,
-        Action::SetMplsTtl(102),
-        Action::DecMplsTtl,
-        Action::PushVlan(0x88a8),
-        Action::PopVlan,
-        Action::PushMpls(0x8848),
-        Action::PopMpls(0x0800),
         Action::SetQueue(103),
         Action::Group(104),
         Action::SetIpTtl(105),
         Action::DecIpTtl,
-        exact(Field::Ipv6Label, 0x6789a),
+        exact(Field::Ipv4Dst, 0x0102_0304),
+        Action::PushVlan(0x88a8),
+        Action::PopVlan,
+        Action::PushMpls(0x8848),
+        exact(Field::MplsLabel, 0x6789a),
+        Action::SetMplsTtl(102),
+        Action::DecMplsTtl,
+        Action::PopMpls(0x0800),
+    ]
+}
+
+/// Actions Open vSwitch has not.
+fn rare_actions() -> Vec<Action> {
+    vec![
+        Action::CopyTtlOut,
+        Action::CopyTtlIn,
         Action::PushPbb(0x88e7),
+        exact(Field::PbbIsid, 0x01_0203),
         Action::PopPbb,
     ]
 }
@@ -346,7 +355,7 @@ fn matches() -> Vec<(&'static str, Match)> {
     let registers = Match::new()
         .with(Field::Reg0, 1)
         .with_masked(Field::Reg7, 0x20, 0xf0)
-        .with(Field::Xxreg1, 3)
+        .with(Field::Xxreg2, 3)
         .with_masked(Field::TunnelId, 0x400, 0xff00)
         .with(Field::TunnelIpv4Src, 0x0102_0304)
         .with(Field::PacketMark, 5)
@@ -362,12 +371,20 @@ fn matches() -> Vec<(&'static str, Match)> {
 fn newer_match() -> Match {
     Match::new()
         .with(Field::InPort, 1)
-        .with(Field::InPhyPort, 2)
         .with_masked(Field::Metadata, 0x300, 0xf00)
         .with(Field::EthType, 0x8847)
         .with(Field::MplsLabel, 4)
         .with(Field::MplsTc, 5)
         .with(Field::MplsBos, 1)
+}
+
+/// Fields Open vSwitch has not.
+fn rare_match() -> Match {
+    Match::new()
+        .with(Field::InPort, 1)
+        .with(Field::InPhyPort, 2)
+        .with(Field::EthType, 0x86dd)
+        .with_masked(Field::Ipv6Extensions, 0x8, 0x18)
 }
 
 fn requests(version: Version) -> Vec<(&'static str, Request)> {
@@ -708,10 +725,13 @@ fn since_13(version: Version) -> Vec<(&'static str, Message)> {
     let instructions = if version == V15 { instructions[1..].to_vec() } else { instructions };
     let table = TableMod {
         table: 218,
-        config: if version == V13 { TableConfig(0) } else { TableConfig::EVICTION },
+        config: if version == V13 { TableConfig(0) } else { TableConfig::VACANCY_EVENTS },
         properties: match version {
             V13 => TableProperties::default(),
-            _ => TableProperties { eviction: Some(6), vacancy: None },
+            _ => {
+                let vacancy = Some(Vacancy { down: 22, up: 82, now: 0 });
+                TableProperties { eviction: None, vacancy }
+            }
         },
     };
     let mut actions = standard_actions();
@@ -726,7 +746,7 @@ fn since_13(version: Version) -> Vec<(&'static str, Message)> {
         let destination = part(Field::Metadata, 16, 20);
         actions.push(Action::Load { destination, value: 0x1_2345 });
     }
-    let echo = Message::EchoRequest(vec![9]).encode(version, XID).expect("a message");
+    let inner = Message::FlowMod(flow(version)).encode(version, XID).expect("a message");
     let status = RoleStatus { role: Role::Slave, reason: RoleReason::Config, generation: 231 };
     let mut all = vec![
         ("role request", Message::RoleRequest(role)),
@@ -740,6 +760,8 @@ fn since_13(version: Version) -> Vec<(&'static str, Message)> {
         ("table mod", Message::TableMod(table)),
         ("actions", with_actions(actions)),
         ("newer fields", with_match(newer_match())),
+        ("rare actions", with_actions(rare_actions())),
+        ("rare fields", with_match(rare_match())),
         (
             "bundle",
             Message::BundleControl(BundleControl {
@@ -754,7 +776,7 @@ fn since_13(version: Version) -> Vec<(&'static str, Message)> {
             Message::BundleAdd(BundleAdd {
                 bundle: 222,
                 flags: BundleFlags::ORDERED,
-                message: echo.clone(),
+                message: inner,
             }),
         ),
         ("role status", Message::RoleStatus(status)),
