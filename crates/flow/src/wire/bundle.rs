@@ -4,6 +4,7 @@
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
+use super::message::Header;
 use super::numbered::{flags, numbered};
 use super::port::RawProperty;
 use super::property;
@@ -120,10 +121,22 @@ impl BundleAdd {
         Ok(BundleAdd { bundle, flags, message: reader.take(length)?.to_vec() })
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(
+        &self,
+        version: Version,
+        xid: u32,
+        out: &mut Writer,
+    ) -> Result<(), Unencodable> {
+        let inner = Header::read(&self.message);
+        if inner.is_none_or(|inner| (inner.version, inner.xid) != (version.number(), xid)) {
+            return Err(Unencodable::Absent(
+                "a message of another version or transaction in a bundle",
+            ));
+        }
         out.u32(self.bundle);
         out.zeros(2);
         out.u16(self.flags.0);
         out.bytes(&self.message);
+        Ok(())
     }
 }

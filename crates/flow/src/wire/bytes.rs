@@ -87,11 +87,15 @@ impl<'a> Reader<'a> {
         Ok(self.take(bytes)?.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
     }
 
-    /// A text in a field of fixed size, which ends at its first zero.
+    /// A text in a field of fixed size, which ends at its first zero, or before the last byte.
+    ///
+    /// What is not UTF-8 has question marks, so that it is as long as it was.
     pub(crate) fn text(&mut self, size: usize) -> Result<String, Fault> {
         let field = self.take(size)?;
-        let end = field.iter().position(|&byte| byte == 0).unwrap_or(size);
-        Ok(String::from_utf8_lossy(&field[..end]).into_owned())
+        let end = field.iter().take(size - 1).take_while(|&&byte| byte != 0).count();
+        let ascii = |&byte: &u8| if byte.is_ascii() { char::from(byte) } else { '?' };
+        let text = std::str::from_utf8(&field[..end]);
+        Ok(text.map_or_else(|_| field[..end].iter().map(ascii).collect(), str::to_owned))
     }
 
     /// Nothing may be left.
@@ -202,6 +206,9 @@ mod tests {
         let mut reader = Reader::new(&bytes, Fault::BadLength);
         assert_eq!(reader.text(8).as_deref(), Ok("eth0"));
         assert_eq!(reader.text(3).as_deref(), Ok("s"));
+        let mut reader = Reader::new(b"a\xffbc1234", Fault::BadLength);
+        assert_eq!(reader.text(4).as_deref(), Ok("a?b"));
+        assert_eq!(reader.text(4).as_deref(), Ok("123"));
     }
 
     #[test]

@@ -117,8 +117,12 @@ impl Config {
         Ok(config)
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        if version != Version::V10 && self.flags.contains(ConfigFlags::INVALID_TTL) {
+            return Err(Unencodable::Absent("packets whose time has ended, as a flag"));
+        }
         out.u16(self.flags.0);
         out.u16(self.miss_send_len);
+        Ok(())
     }
 }

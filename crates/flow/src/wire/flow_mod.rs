@@ -37,6 +37,14 @@ numbered! {
     }
 }
 
+impl FlowModCommand {
+    /// Whether flows are deleted.
+    #[must_use]
+    pub const fn deletes(self) -> bool {
+        matches!(self, FlowModCommand::Delete | FlowModCommand::DeleteStrict)
+    }
+}
+
 flags! {
     /// What else a flow has.
     pub struct FlowFlags: u16 {
@@ -142,11 +150,8 @@ impl FlowMod {
         Ok(FlowMod { command, cookie, idle_timeout, hard_timeout, buffer, out_port, flags, ..flow })
     }
 
-    /// Nicira's change of flows, in any version.
-    pub(crate) fn decode_nicira(
-        mut reader: Reader<'_>,
-        version: Version,
-    ) -> Result<FlowMod, Fault> {
+    /// Nicira's change of flows, which extends OpenFlow 1.0.
+    pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<FlowMod, Fault> {
         let cookie = reader.u64()?;
         let (command, table) = decode_command_10(reader.u16()?)?;
         let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
@@ -160,15 +165,7 @@ impl FlowMod {
         if command == FlowModCommand::Add && mask != 0 {
             return Err(Fault::NxmInvalid);
         }
-        let instructions = match version {
-            Version::V10 => instruction::decode_list(reader, version)?,
-            // Actions, as it is an extension of 1.0.
-            _ => {
-                let actions = super::action::decode_list(reader, version)?;
-                let some = !actions.is_empty();
-                some.then_some(Instruction::ApplyActions(actions)).into_iter().collect()
-            }
-        };
+        let instructions = instruction::decode_list(reader, Version::V10)?;
         let flow = FlowMod::add(table, priority, matching, instructions);
         let (filter, cookie) = (CookieFilter { value, mask }, Some(cookie));
         Ok(FlowMod {
@@ -200,7 +197,7 @@ impl FlowMod {
         }
         let command = FlowModCommand::from_number(command).ok_or(Fault::FlowModBadCommand)?;
         let flags = decode_flags(flags, version)?;
-        let deletes = matches!(command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
+        let deletes = command.deletes();
         if table == ALL_TABLES && !deletes {
             return Err(Fault::FlowModBadTableId);
         }
@@ -253,6 +250,9 @@ impl FlowMod {
             out.u64(self.cookie.unwrap_or(u64::MAX));
             self.encode_middle(out)?;
             return instruction::encode_list(&self.instructions, version, out);
+        }
+        if self.table == ALL_TABLES && !self.command.deletes() {
+            return Err(Unencodable::Absent("a table that the switch chooses"));
         }
         let (cookie, mask) = match self.command {
             FlowModCommand::Add => (self.cookie.unwrap_or(0), 0),

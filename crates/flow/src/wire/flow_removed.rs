@@ -53,8 +53,18 @@ pub struct FlowRemoved {
     pub matching: Match,
 }
 
-fn reason(number: u8) -> Result<FlowRemovedReason, Fault> {
-    FlowRemovedReason::from_number(number).ok_or(Fault::BadReason)
+/// The newest reason a version has.
+fn newest(version: Version) -> FlowRemovedReason {
+    match version {
+        Version::V10 => FlowRemovedReason::Delete,
+        Version::V13 => FlowRemovedReason::GroupDelete,
+        _ => FlowRemovedReason::Eviction,
+    }
+}
+
+fn reason(number: u8, version: Version) -> Result<FlowRemovedReason, Fault> {
+    let reason = FlowRemovedReason::from_number(number);
+    reason.filter(|reason| *reason <= newest(version)).ok_or(Fault::BadReason)
 }
 
 impl FlowRemoved {
@@ -63,7 +73,7 @@ impl FlowRemoved {
             Version::V10 => {
                 let matching = standard::decode(&mut reader)?;
                 let (cookie, priority) = (reader.u64()?, reader.u16()?);
-                let reason = reason(reader.u8()?)?;
+                let reason = reason(reader.u8()?, version)?;
                 reader.skip(1)?;
                 let duration = Elapsed::decode(&mut reader)?;
                 let idle_timeout = reader.u16()?;
@@ -84,7 +94,7 @@ impl FlowRemoved {
             }
             Version::V13 | Version::V14 => {
                 let (cookie, priority) = (reader.u64()?, reader.u16()?);
-                let (reason, table) = (reason(reader.u8()?)?, reader.u8()?);
+                let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?);
                 let duration = Elapsed::decode(&mut reader)?;
                 let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
                 let (packets, bytes) = (reader.u64()?, reader.u64()?);
@@ -103,7 +113,7 @@ impl FlowRemoved {
                 }
             }
             Version::V15 => {
-                let (table, reason) = (reader.u8()?, reason(reader.u8()?)?);
+                let (table, reason) = (reader.u8()?, reason(reader.u8()?, version)?);
                 let priority = reader.u16()?;
                 let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
                 let cookie = reader.u64()?;
@@ -129,9 +139,10 @@ impl FlowRemoved {
 
     /// Nicira's message, in any version.
     pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<FlowRemoved, Fault> {
+        let version = Version::V10;
         let (cookie, priority) = (reader.u64()?, reader.u16()?);
         // The number of the table is one more, so that 0 says nothing.
-        let (reason, table) = (reason(reader.u8()?)?, reader.u8()?.saturating_sub(1));
+        let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?.saturating_sub(1));
         let duration = Elapsed::decode(&mut reader)?;
         let idle_timeout = reader.u16()?;
         let length = reader.u16()?;
@@ -153,12 +164,7 @@ impl FlowRemoved {
     }
 
     fn reason_in(&self, version: Version) -> u8 {
-        let greatest = match version {
-            Version::V10 => FlowRemovedReason::Delete,
-            Version::V13 => FlowRemovedReason::GroupDelete,
-            _ => FlowRemovedReason::Eviction,
-        };
-        let known = self.reason <= greatest;
+        let known = self.reason <= newest(version);
         if known { self.reason.number() } else { FlowRemovedReason::Delete.number() }
     }
 

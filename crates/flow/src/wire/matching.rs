@@ -287,14 +287,13 @@ impl Match {
         for entry in &self.entries {
             let (field, value) = (entry.field(), entry.value());
             let entry = match field {
-                Field::InPort => {
-                    let port = PortNumber(value as u32).short()?;
-                    Entry::exact(Field::InPort16, port.into())
-                }
+                Field::InPort => PortNumber(value as u32)
+                    .short()
+                    .map_or(*entry, |port| Entry::exact(Field::InPort16, port.into())),
                 Field::IpDscp => Entry::exact(Field::IpTos, value << 2),
                 Field::VlanVid => join_tag(entry, self.get(Field::VlanPcp)),
-                // It went with the rest of the tag, which it needs.
-                Field::VlanPcp if self.get(Field::VlanVid).is_some() => continue,
+                // It went with the rest of the tag.
+                Field::VlanPcp if self.get(Field::VlanVid).is_some_and(is_tag) => continue,
                 _ => *entry,
             };
             entry.encode(Version::V10, out);
@@ -370,10 +369,16 @@ fn split_tag(tag: Entry) -> impl Iterator<Item = Entry> {
     parts.into_iter().flatten()
 }
 
-/// `VlanVid` and `VlanPcp` as the control information of a tag.
+/// Whether a `VlanVid` wants a tag.
+fn is_tag(number: &Entry) -> bool {
+    number.value() & VLAN_PRESENT != 0
+}
+
+/// `VlanVid` and `VlanPcp` as the control information of a tag, where that can say them.
 fn join_tag(number: &Entry, priority: Option<&Entry>) -> Entry {
-    if number.is_exact() && number.value() == 0 {
-        return Entry::exact(Field::VlanTci, 0);
+    if !is_tag(number) {
+        let untagged = number.is_exact() && number.value() == 0 && priority.is_none();
+        return if untagged { Entry::exact(Field::VlanTci, 0) } else { *number };
     }
     let (value, mask) = priority.map_or((0, 0), |entry| (entry.value() << 13, 0xe000));
     Entry::masked(Field::VlanTci, number.value() | value, number.mask() | mask)

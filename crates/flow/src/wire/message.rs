@@ -289,8 +289,8 @@ impl Message {
         }
         let kind = reader.u32()?;
         Ok(match (experimenter, kind) {
-            (NICIRA, nicira::FLOW_MOD) => {
-                Message::FlowMod(FlowMod::decode_nicira(reader, version)?)
+            (NICIRA, nicira::FLOW_MOD) if version == Version::V10 => {
+                Message::FlowMod(FlowMod::decode_nicira(reader)?)
             }
             (NICIRA, nicira::GROUP_MOD) if version == Version::V10 => {
                 Message::GroupMod(GroupMod::decode(reader, version)?)
@@ -325,7 +325,7 @@ impl Message {
             out.u32(experimenter);
             out.u32(kind);
         }
-        self.encode_body(version, &mut out)?;
+        self.encode_body(version, xid, &mut out)?;
         out.length(2, 0)?;
         Ok(out.into_bytes())
     }
@@ -386,7 +386,7 @@ impl Message {
         }
     }
 
-    fn encode_body(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+    fn encode_body(&self, version: Version, xid: u32, out: &mut Writer) -> Result<(), Unencodable> {
         match self {
             Message::Hello(hello) => hello.encode(out)?,
             Message::Error(error) => error.encode(out),
@@ -397,7 +397,9 @@ impl Message {
             | Message::BarrierReply
             | Message::GetAsyncRequest => {}
             Message::FeaturesReply(features) => features.encode(version, out)?,
-            Message::GetConfigReply(config) | Message::SetConfig(config) => config.encode(out),
+            Message::GetConfigReply(config) | Message::SetConfig(config) => {
+                config.encode(version, out)?;
+            }
             Message::PacketIn(packet) => packet.encode(version, out)?,
             Message::FlowRemoved(removed) => removed.encode(version, out)?,
             Message::PortStatus(status) => status.encode(version, out)?,
@@ -422,7 +424,7 @@ impl Message {
             Message::TableStatus(status) => status.encode(out)?,
             Message::RequestForward(message) => out.bytes(message),
             Message::BundleControl(control) => control.encode(out)?,
-            Message::BundleAdd(add) => add.encode(out),
+            Message::BundleAdd(add) => add.encode(version, xid, out)?,
             Message::Nicira(message) => message.encode(version, out)?,
         }
         Ok(())

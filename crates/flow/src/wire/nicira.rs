@@ -70,7 +70,7 @@ pub enum NiciraMessage {
 const ROLE_REQUEST: u32 = 10;
 const ROLE_REPLY: u32 = 11;
 const SET_FLOW_FORMAT: u32 = 12;
-/// A change of flows, which becomes a message of its own.
+/// A change of flows for OpenFlow 1.0, which becomes a message of its own.
 pub(crate) const FLOW_MOD: u32 = 13;
 const FLOW_REMOVED: u32 = 14;
 const FLOW_MOD_TABLE_ID: u32 = 15;

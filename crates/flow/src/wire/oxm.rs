@@ -75,7 +75,8 @@ pub(crate) struct FieldFaults {
     pub(crate) unknown: Fault,
     pub(crate) length: Fault,
     pub(crate) value: Fault,
-    pub(crate) mask: Fault,
+    /// A mask on a field that is matched as a whole; `None` where that is no matter.
+    pub(crate) mask: Option<Fault>,
     pub(crate) beside_mask: Fault,
 }
 
@@ -84,7 +85,7 @@ pub(crate) const IN_MATCH: FieldFaults = FieldFaults {
     unknown: Fault::BadField,
     length: Fault::MatchBadLength,
     value: Fault::BadValue,
-    mask: Fault::BadMask,
+    mask: Some(Fault::BadMask),
     beside_mask: Fault::BadWildcards,
 };
 
@@ -93,7 +94,7 @@ pub(crate) const IN_ACTION: FieldFaults = FieldFaults {
     unknown: Fault::BadSetType,
     length: Fault::BadSetLength,
     value: Fault::BadSetArgument,
-    mask: Fault::BadSetMask,
+    mask: None,
     beside_mask: Fault::BadSetArgument,
 };
 
@@ -170,8 +171,9 @@ impl Entry {
         if mask == 0 {
             return Ok(None);
         }
-        if !field.is_maskable() {
-            return Err(faults.mask);
+        match faults.mask {
+            Some(fault) if !field.is_maskable() => return Err(fault),
+            _ => {}
         }
         Ok(Some(Entry { field, value: number & mask, mask }))
     }

@@ -65,8 +65,14 @@ const METADATA: u16 = 6;
 const USERDATA: u16 = 7;
 const CONTINUATION: u16 = 8;
 
-fn reason(number: u8) -> Result<PacketInReason, Fault> {
-    PacketInReason::from_number(number).ok_or(Fault::BadReason)
+/// The newest reason a version has.
+fn newest(version: Version) -> PacketInReason {
+    if version < Version::V14 { PacketInReason::InvalidTtl } else { PacketInReason::PacketOut }
+}
+
+fn reason(number: u8, version: Version) -> Result<PacketInReason, Fault> {
+    let reason = PacketInReason::from_number(number);
+    reason.filter(|reason| *reason <= newest(version)).ok_or(Fault::BadReason)
 }
 
 impl PacketIn {
@@ -91,12 +97,12 @@ impl PacketIn {
         let total_len = reader.u16()?.into();
         if version == Version::V10 {
             let port = PortNumber::from_short(reader.u16()?);
-            let reason = reason(reader.u8()?)?;
+            let reason = reason(reader.u8()?, version)?;
             reader.skip(1)?;
             let packet = PacketIn::new(port, reason, reader.rest().to_vec());
             return Ok(PacketIn { buffer, total_len, ..packet });
         }
-        let (reason, table) = (reason(reader.u8()?)?, reader.u8()?);
+        let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?);
         let cookie = reader.u64()?;
         let fields = Match::decode_fields_of_packet(&mut reader)?;
         reader.skip(2)?;
@@ -108,7 +114,7 @@ impl PacketIn {
     pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<PacketIn, Fault> {
         let buffer = buffer(reader.u32()?);
         let total_len = reader.u16()?.into();
-        let (reason, table) = (reason(reader.u8()?)?, reader.u8()?);
+        let (reason, table) = (reason(reader.u8()?, Version::V10)?, reader.u8()?);
         let cookie = reader.u64()?;
         let length = reader.u16()?;
         reader.skip(6)?;
@@ -133,7 +139,7 @@ impl PacketIn {
                     value.skip(4)?;
                     packet.cookie = value.u64()?;
                 }
-                REASON => packet.reason = reason(value.u8()?)?,
+                REASON => packet.reason = reason(value.u8()?, Version::V15)?,
                 METADATA => packet.fields = Match::decode_fields_alone(value.part(value.len())?)?,
                 USERDATA => packet.userdata = value.rest().to_vec(),
                 CONTINUATION => packet.continuation = value.rest().to_vec(),
@@ -146,8 +152,11 @@ impl PacketIn {
     }
 
     fn reason_in(&self, version: Version) -> u8 {
-        let old = version < Version::V14 && self.reason > PacketInReason::InvalidTtl;
-        if old { PacketInReason::Action.number() } else { self.reason.number() }
+        if self.reason > newest(version) {
+            PacketInReason::Action.number()
+        } else {
+            self.reason.number()
+        }
     }
 
     fn short_len(&self) -> u16 {

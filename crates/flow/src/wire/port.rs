@@ -348,6 +348,9 @@ impl PortMod {
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        if version != Version::V10 && self.mask.0 & NOT_SINCE_11 != 0 {
+            return Err(Unencodable::Absent("flooding and spanning trees of ports"));
+        }
         match version {
             Version::V10 => out.u16(self.number.short()?),
             _ => {

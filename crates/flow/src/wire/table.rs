@@ -97,8 +97,7 @@ impl TableMod {
         let table = reader.u8()?;
         reader.skip(3)?;
         let config = TableConfig(reader.u32()?);
-        let allowed = if version == Version::V13 { 3 } else { TableConfig::KNOWN.0 };
-        if config.0 & !allowed != 0 {
+        if config.0 & !allowed(version) != 0 {
             return Err(Fault::TableBadConfig);
         }
         let properties = if version == Version::V13 {
@@ -111,11 +110,20 @@ impl TableMod {
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        let newer = version == Version::V13 && self.properties != TableProperties::default();
+        if newer || self.config.0 & !allowed(version) != 0 {
+            return Err(Unencodable::Absent("eviction and vacancy of tables"));
+        }
         out.u8(self.table);
         out.zeros(3);
         out.u32(self.config.0);
-        if version == Version::V13 { Ok(()) } else { self.properties.encode(out) }
+        self.properties.encode(out)
     }
+}
+
+/// The flags a version has.
+fn allowed(version: Version) -> u32 {
+    if version == Version::V13 { 3 } else { TableConfig::KNOWN.0 }
 }
 
 /// How a table is set (OpenFlow 1.4 and later).

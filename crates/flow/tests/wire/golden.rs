@@ -49,6 +49,12 @@ fn sessions() -> Vec<Session> {
     sessions
 }
 
+/// The messages of less than a kilobyte.
+pub(crate) fn short_messages() -> Vec<Vec<u8>> {
+    let messages = sessions().into_iter().flat_map(|session| session.messages);
+    messages.map(|(_, bytes)| bytes).filter(|bytes| bytes.len() < 1000).collect()
+}
+
 #[test]
 fn messages_are_read_and_written_as_they_were() {
     let (mut same, mut otherwise) = (0, 0);

@@ -1,5 +1,9 @@
 //! The codec beside others: messages that other programs wrote, and what other programs read in ours.
 
+#[path = "../exercise/mod.rs"]
+mod exercise;
+mod faults;
 mod golden;
+mod properties;
 mod readers;
 mod samples;

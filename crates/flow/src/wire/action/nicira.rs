@@ -133,7 +133,10 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             if destination.bits() < 64 && value >> destination.bits() != 0 {
                 return Err(Fault::ActionBadArgument);
             }
-            Action::Load { destination, value }
+            match place.version {
+                Version::V15 => Action::SetField(standard::loaded(destination, value)),
+                _ => Action::Load { destination, value },
+            }
         }
         8 => Action::Note(body.rest().to_vec()),
         9 => {

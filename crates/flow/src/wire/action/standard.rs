@@ -166,9 +166,7 @@ fn decode_set_field(mut body: Reader<'_>, version: Version) -> Result<Action, Fa
     if body.len() >= 8 {
         return Err(Fault::ActionBadLength);
     }
-    let field = entry.field();
-    let tagged = entry.value() & VLAN_PRESENT != 0;
-    if !field.is_settable() || field == Field::InPort || (field == Field::VlanVid && !tagged) {
+    if !may_be_set(&entry) {
         return Err(Fault::BadSetArgument);
     }
     Ok(Action::SetField(entry))
@@ -267,12 +265,16 @@ fn encode_13(action: &Action, version: Version, out: &mut Writer) -> Result<bool
         Action::Group(group) => write(out, 22, |out| u32(out, group)),
         Action::SetIpTtl(ttl) => write(out, 23, |out| u8(out, ttl)),
         Action::DecIpTtl => write(out, 24, |_| Ok(())),
-        Action::SetField(entry) if newest || entry.is_exact() => set_field(&entry, version, out),
-        Action::Load { destination, value } if newest => {
-            let (offset, bits) = (destination.offset(), destination.bits());
-            let mask = u128::MAX >> (128 - u32::from(bits)) << offset;
-            let entry = Entry::masked(destination.field(), u128::from(value) << offset, mask);
+        Action::SetField(entry) if (newest || entry.is_exact()) && may_be_set(&entry) => {
             set_field(&entry, version, out)
+        }
+        // One action less: what it says a set-field says, too.
+        Action::Load { destination, value } if newest => {
+            let set = Action::SetField(loaded(destination, value));
+            if !encode_13(&set, version, out)? {
+                nicira::encode(&set, version, out)?;
+            }
+            Ok(())
         }
         Action::PushPbb(kind) => write(out, 26, |out| u16(out, kind)),
         Action::PopPbb => write(out, 27, |_| Ok(())),
@@ -300,10 +302,20 @@ fn encode_13(action: &Action, version: Version, out: &mut Writer) -> Result<bool
     Ok(true)
 }
 
+/// What bits of a field are set to, as the field under a mask.
+pub(super) fn loaded(part: Subfield, value: u64) -> Entry {
+    let mask = u128::MAX >> (128 - u32::from(part.bits())) << part.offset();
+    Entry::masked(part.field(), u128::from(value) << part.offset(), mask)
+}
+
+/// What a set-field of the specification may say.
+fn may_be_set(entry: &Entry) -> bool {
+    let field = entry.field();
+    let untagged = field == Field::VlanVid && entry.value() & VLAN_PRESENT == 0;
+    field.is_settable() && field != Field::InPort && !untagged
+}
+
 fn set_field(entry: &Entry, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
-    if entry.field() == Field::InPort {
-        return Err(Unencodable::Absent("setting the port a packet came from"));
-    }
     write(out, 25, |out| {
         entry.encode(version, out);
         Ok(())

@@ -140,17 +140,14 @@ impl TableProperty {
             WILDCARDS if !miss => TableProperty::Wildcards(fields(&mut value)?),
             WRITE_SET_FIELD => TableProperty::WriteSetField { miss, fields: fields(&mut value)? },
             APPLY_SET_FIELD => TableProperty::ApplySetField { miss, fields: fields(&mut value)? },
-            0xfffe => other(kind, &mut value),
-            _ if kind > APPLY_SET_FIELD && kind <= NEWEST && version > Version::V13 => {
-                other(kind, &mut value)
-            }
+            _ if is_other(kind, version) => other(kind, &mut value),
             _ => return Err(Fault::PropertyBadType),
         };
         value.finish()?;
         Ok(property)
     }
 
-    fn encode(&self, out: &mut Writer) -> Result<(), Unencodable> {
+    fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
         let (kind, miss) = match self {
             TableProperty::Instructions { miss, .. } => (INSTRUCTIONS, *miss),
             TableProperty::NextTables { miss, .. } => (NEXT_TABLES, *miss),
@@ -160,7 +157,12 @@ impl TableProperty {
             TableProperty::Wildcards(_) => (WILDCARDS, false),
             TableProperty::WriteSetField { miss, .. } => (WRITE_SET_FIELD, *miss),
             TableProperty::ApplySetField { miss, .. } => (APPLY_SET_FIELD, *miss),
-            TableProperty::Other(other) => return other.encode(out),
+            TableProperty::Other(other) => {
+                if !is_other(other.kind, version) {
+                    return Err(Unencodable::Absent("this property of tables"));
+                }
+                return other.encode(out);
+            }
         };
         property::put(out, kind | u16::from(miss), |out| match self {
             TableProperty::Instructions { kinds, .. }
@@ -178,6 +180,12 @@ impl TableProperty {
             TableProperty::Other(_) => {}
         })
     }
+}
+
+/// Whether a version has such a property that is kept as it came.
+fn is_other(kind: u16, version: Version) -> bool {
+    let newer = kind > APPLY_SET_FIELD + 1 && kind <= NEWEST && version > Version::V13;
+    newer || kind >= 0xfffe
 }
 
 fn other(kind: u16, value: &mut Reader<'_>) -> TableProperty {
@@ -279,7 +287,7 @@ impl TableFeatures {
         out.u64(self.metadata_write);
         out.u32(self.config);
         out.u32(self.max_entries);
-        self.properties.iter().try_for_each(|property| property.encode(out))?;
+        self.properties.iter().try_for_each(|property| property.encode(version, out))?;
         out.length(start, start)
     }
 }
