@@ -191,7 +191,7 @@ mod tests {
         let mut reader = Reader::new(&[1, 2, 3], Fault::ActionBadLength);
         assert_eq!(reader.u16(), Ok(0x0102));
         assert_eq!(reader.u16(), Err(Fault::ActionBadLength));
-        assert_eq!(reader.clone().finish(), Err(Fault::ActionBadLength));
+        assert_eq!(reader.finish(), Err(Fault::ActionBadLength));
         assert_eq!(reader.zeros(1, Fault::MustBeZero), Err(Fault::MustBeZero));
         assert_eq!(reader.finish(), Ok(()));
     }

@@ -2,6 +2,7 @@
 
 use super::bytes::{Reader, Writer};
 use super::fault::{Code, EXPERIMENTER_ERROR, Fault, NICIRA_ERROR};
+use super::unencodable::Unencodable;
 use super::version::Version;
 
 /// How much of a message that was wrong goes back with the error; the specification wants 64 bytes.
@@ -40,7 +41,17 @@ impl ErrorMessage {
         Ok(ErrorMessage { code, data: reader.rest().to_vec() })
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        let old = version == Version::V10;
+        let said = match self.code {
+            Code::Standard { kind: NICIRA_ERROR, code: 0 } => !old,
+            Code::Standard { kind: EXPERIMENTER_ERROR, .. } | Code::Vendor { .. } => old,
+            Code::Experimenter { .. } => !old,
+            Code::Standard { .. } => true,
+        };
+        if !said {
+            return Err(Unencodable::Absent("an error of another version's form"));
+        }
         match self.code {
             Code::Standard { kind, code } => {
                 out.u16(kind);
@@ -60,5 +71,6 @@ impl ErrorMessage {
             }
         }
         out.bytes(&self.data);
+        Ok(())
     }
 }

@@ -389,7 +389,7 @@ impl Message {
     fn encode_body(&self, version: Version, xid: u32, out: &mut Writer) -> Result<(), Unencodable> {
         match self {
             Message::Hello(hello) => hello.encode(out)?,
-            Message::Error(error) => error.encode(out),
+            Message::Error(error) => error.encode(version, out)?,
             Message::EchoRequest(data) | Message::EchoReply(data) => out.bytes(data),
             Message::FeaturesRequest
             | Message::GetConfigRequest

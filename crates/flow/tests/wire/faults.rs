@@ -265,7 +265,7 @@ fn packet_outs() {
 #[test]
 fn groups_meters_ports_tables_roles() {
     let v13 = |kind, hex: &str, fault| {
-        assert_fault(Version::V13, &message(Version::V13, kind, hex), fault)
+        assert_fault(Version::V13, &message(Version::V13, kind, hex), fault);
     };
     const GROUP: u8 = 15;
     let bucket = "0020 0000 ffffffff ffffffff 00000000 0000 0010 00000001 0000 000000000000";
@@ -316,7 +316,7 @@ fn groups_meters_ports_tables_roles() {
     v13(18, "ffff 0000 00000000 00001111 00000000", Fault::BadExperimenter);
 
     let v14 = |kind, hex: &str, fault| {
-        assert_fault(Version::V14, &message(Version::V14, kind, hex), fault)
+        assert_fault(Version::V14, &message(Version::V14, kind, hex), fault);
     };
     v14(17, "01000000 00000004 0009 0008 00000000", Fault::PropertyBadType);
     v14(
