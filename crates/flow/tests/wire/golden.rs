@@ -31,12 +31,12 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 /// A command with its messages, to the switch and from it.
-struct Session {
-    command: &'static str,
-    messages: Vec<(bool, Vec<u8>)>,
+pub(crate) struct Session {
+    pub(crate) command: &'static str,
+    pub(crate) messages: Vec<(bool, Vec<u8>)>,
 }
 
-fn sessions() -> Vec<Session> {
+pub(crate) fn sessions() -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::new();
     for line in MESSAGES.lines() {
         if let Some(command) = line.strip_prefix("# ") {

@@ -7,3 +7,4 @@ mod golden;
 mod properties;
 mod readers;
 mod samples;
+mod versions;
