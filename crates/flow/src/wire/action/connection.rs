@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
-use super::super::numbered::flags;
-use super::super::subfield::{self, Subfield};
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
 use super::nicira::write_nicira;
 use super::{Action, Inside, Place, decode_inside, encode_list};
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
+use crate::wire::numbered::flags;
+use crate::wire::subfield::{self, Subfield};
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 const COMMIT: u16 = 1;
 const FORCE: u16 = 1 << 1;

@@ -1,12 +1,12 @@
 //! `controller`: sending a packet to controllers, with more to say than an output has.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
-use super::super::packet_in::PacketInReason;
-use super::super::property;
-use super::super::unencodable::Unencodable;
 use super::Action;
 use super::nicira::write_nicira;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
+use crate::wire::packet_in::PacketInReason;
+use crate::wire::property;
+use crate::wire::unencodable::Unencodable;
 
 /// A packet for controllers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,13 +1,13 @@
 //! `learn`: an action that makes a flow of the packet it is done to.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
-use super::super::field::Field;
-use super::super::numbered::flags;
-use super::super::subfield::{self, NXM, Subfield};
-use super::super::unencodable::Unencodable;
 use super::Action;
 use super::nicira::write_nicira;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
+use crate::wire::field::Field;
+use crate::wire::numbered::flags;
+use crate::wire::subfield::{self, NXM, Subfield};
+use crate::wire::unencodable::Unencodable;
 
 flags! {
     /// What else a learnt flow has.

@@ -1,15 +1,15 @@
 //! Actions of the specifications: 1.0.2 section 5.2.4, 1.3.5 section 7.2.5, 1.5.1 section 7.2.6.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
-use super::super::field::Field;
-use super::super::matching::VLAN_PRESENT;
-use super::super::oxm::{Entry, IN_ACTION};
-use super::super::port_number::PortNumber;
-use super::super::subfield::{self, Subfield};
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
 use super::{Action, nicira, write};
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
+use crate::wire::field::Field;
+use crate::wire::matching::VLAN_PRESENT;
+use crate::wire::oxm::{Entry, IN_ACTION};
+use crate::wire::port_number::PortNumber;
+use crate::wire::subfield::{self, Subfield};
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 pub(super) fn decode(kind: u16, body: Reader<'_>, version: Version) -> Result<Action, Fault> {
     if version == Version::V10 { decode_10(kind, body) } else { decode_13(kind, body, version) }

@@ -1,7 +1,7 @@
 //! What a switch says of itself in words.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
 
 const LONG: usize = 256;
 const SHORT: usize = 32;

@@ -1,16 +1,16 @@
 //! Statistics of flows, one by one and together.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::elapsed::Elapsed;
-use super::super::fault::Fault;
-use super::super::flow_mod::{ALL_TABLES, ANY_GROUP, CookieFilter, FlowFlags};
-use super::super::instruction::{self, Instruction};
-use super::super::matching::Match;
-use super::super::oxs::{self, Statistics};
-use super::super::port_number::PortNumber;
-use super::super::standard;
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::elapsed::Elapsed;
+use crate::wire::fault::Fault;
+use crate::wire::flow_mod::{ALL_TABLES, ANY_GROUP, CookieFilter, FlowFlags};
+use crate::wire::instruction::{self, Instruction};
+use crate::wire::matching::Match;
+use crate::wire::oxs::{self, Statistics};
+use crate::wire::port_number::PortNumber;
+use crate::wire::standard;
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 /// Which flows are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Statistics and descriptions of groups.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::elapsed::Elapsed;
-use super::super::fault::Fault;
-use super::super::group::{
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::elapsed::Elapsed;
+use crate::wire::fault::Fault;
+use crate::wire::group::{
     Bucket, GroupType, Selection, decode_buckets, decode_selection, encode_buckets,
     encode_selection,
 };
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 /// What a group did.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Statistics and descriptions of meters.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::elapsed::Elapsed;
-use super::super::fault::Fault;
-use super::super::meter::{Band, MeterFlags, decode_bands, encode_bands};
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::elapsed::Elapsed;
+use crate::wire::fault::Fault;
+use crate::wire::meter::{Band, MeterFlags, decode_bands, encode_bands};
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 /// What a meter did.
 #[derive(Debug, Clone, PartialEq, Eq)]

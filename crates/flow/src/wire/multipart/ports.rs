@@ -1,13 +1,13 @@
 //! Statistics of ports and their queues.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::elapsed::Elapsed;
-use super::super::fault::Fault;
-use super::super::port::RawProperty;
-use super::super::port_number::PortNumber;
-use super::super::property;
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::elapsed::Elapsed;
+use crate::wire::fault::Fault;
+use crate::wire::port::RawProperty;
+use crate::wire::port_number::PortNumber;
+use crate::wire::property;
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 const ETHERNET: u16 = 0;
 

@@ -3,14 +3,14 @@
 //! Clients ask before anything else, for the names of tables. A switch that answers has to name what
 //! each table can match, set and do (OpenFlow 1.3.5, section 7.3.5.5).
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
-use super::super::numbered::numbered;
-use super::super::oxm::{FieldId, IN_MATCH};
-use super::super::port::RawProperty;
-use super::super::property;
-use super::super::unencodable::Unencodable;
-use super::super::version::Version;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
+use crate::wire::numbered::numbered;
+use crate::wire::oxm::{FieldId, IN_MATCH};
+use crate::wire::port::RawProperty;
+use crate::wire::property;
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
 
 const NAME: usize = 32;
 /// A type that goes on with an experimenter.

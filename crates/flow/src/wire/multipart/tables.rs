@@ -1,8 +1,8 @@
 //! Statistics of tables.
 
-use super::super::bytes::{Reader, Writer};
-use super::super::fault::Fault;
-use super::super::version::Version;
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::Fault;
+use crate::wire::version::Version;
 
 const NAME: usize = 32;
 
