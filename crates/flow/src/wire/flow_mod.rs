@@ -136,11 +136,13 @@ impl FlowMod {
     }
 
     fn decode_10(mut reader: Reader<'_>) -> Result<FlowMod, Fault> {
+        let exact = { reader }.u32()? & standard::ALL == 0;
         let matching = standard::decode(&mut reader)?;
         let cookie = reader.u64()?;
         let (command, table) = decode_command_10(reader.u16()?)?;
         let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
-        let priority = reader.u16()?;
+        // What matches all twelve fields comes first, whatever its priority says (1.0.2, section 3.4).
+        let priority = Some(reader.u16()?).filter(|_| !exact).unwrap_or(u16::MAX);
         let buffer = buffer(reader.u32()?);
         let out_port = PortNumber::from_short(reader.u16()?);
         let flags = decode_flags(reader.u16()?, Version::V10)?;

@@ -153,11 +153,12 @@ impl Match {
     fn decode_fields(mut reader: Reader<'_>, strict: bool) -> Result<Match, Fault> {
         let mut matching = Match::new();
         while !reader.is_empty() {
-            let entry = match Entry::decode(&mut reader, &IN_MATCH) {
+            let (id, value) = Entry::split(&mut reader, &IN_MATCH)?;
+            let entry = match Entry::read(id, value, &IN_MATCH) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
                 // Of a packet more may be said than is known here.
-                Err(Fault::BadField) if !strict => continue,
+                Err(_) if !strict => continue,
                 Err(fault) => return Err(fault),
             };
             if strict && !matching.meets(entry.field().needs()) {

@@ -149,8 +149,25 @@ impl Entry {
         reader: &mut Reader<'_>,
         faults: &FieldFaults,
     ) -> Result<Option<Entry>, Fault> {
+        let (id, value) = Entry::split(reader, faults)?;
+        Entry::read(id, value, faults)
+    }
+
+    /// The header of the next field, and the bytes of its value and mask.
+    pub(crate) fn split<'a>(
+        reader: &mut Reader<'a>,
+        faults: &FieldFaults,
+    ) -> Result<(FieldId, Reader<'a>), Fault> {
         let id = FieldId::decode(reader, faults)?;
-        let mut value = reader.part(usize::from(id.length))?;
+        Ok((id, reader.part(usize::from(id.length))?))
+    }
+
+    /// What header and value say.
+    pub(crate) fn read(
+        id: FieldId,
+        mut value: Reader<'_>,
+        faults: &FieldFaults,
+    ) -> Result<Option<Entry>, Fault> {
         let field = id.field().ok_or(faults.unknown)?;
         if usize::from(id.length) != field.bytes() << u32::from(id.masked) {
             return Err(faults.length);

@@ -132,6 +132,17 @@ numbered! {
     }
 }
 
+/// The reasons there are for the kind of message of this number; all where none are known here.
+fn reasons_of(kind: u16) -> u32 {
+    match kind {
+        0 | 2 => 0x3f,
+        1 | 3 => 0x7,
+        4 => 0x18,
+        5 => 0x3,
+        _ => u32::MAX,
+    }
+}
+
 /// Which messages come unasked: a bit for each reason, for slaves and for others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AsyncConfig {
@@ -192,10 +203,14 @@ impl AsyncConfig {
                 }
             };
             let mask = &mut masks[usize::from(1 - kind % 2)];
-            if mask.replace(value.u32()?).is_some() {
+            let (reasons, known) = (value.u32()?, reasons_of(kind / 2));
+            value.finish()?;
+            if request && reasons & !known != 0 {
+                return Err(Fault::AsyncInvalid);
+            }
+            if mask.replace(reasons & known).is_some() {
                 return Err(Fault::DuplicateProperty);
             }
-            value.finish()?;
         }
         Ok(config)
     }
@@ -218,7 +233,8 @@ impl AsyncConfig {
         for (kind, masks) in (0u16..).zip(&self.masks) {
             for (slave, mask) in [(1, masks[1]), (0, masks[0])] {
                 if let Some(mask) = mask {
-                    property::put(out, 2 * kind + (1 - slave), |out| out.u32(mask))?;
+                    let known = mask & reasons_of(kind);
+                    property::put(out, 2 * kind + (1 - slave), |out| out.u32(known))?;
                 }
             }
         }

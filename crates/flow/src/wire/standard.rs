@@ -24,7 +24,7 @@ const DESTINATION_SHIFT: u32 = 14;
 const PRIORITY: u32 = 1 << 20;
 const TOS: u32 = 1 << 21;
 /// Nothing counts: each bit, and the address masks at 32.
-const ALL: u32 = (1 << 22) - 1;
+pub(crate) const ALL: u32 = (1 << 22) - 1;
 const ADDRESS_BITS: u32 = 0x3f;
 /// The number of a VLAN that stands for no tag.
 const UNTAGGED: u16 = 0xffff;

@@ -140,6 +140,22 @@ fn flow_mods() {
     assert_fault(Version::V10, &body("0000", "0004"), Fault::TableFull);
 }
 
+/// In OpenFlow 1.0 what matches all fields comes first, and a match that leaves one out does not.
+#[test]
+fn exact_matches_of_1_0() {
+    let priority = |wildcards: &str| {
+        let fields = format!("{wildcards} 0001 {} 0800 00 06 {}", "00".repeat(16), "00".repeat(14));
+        let rest = "0000000000000000 0000 0000 0000 0007 ffffffff ffff 0000";
+        match Message::decode(&message(Version::V10, FLOW_MOD, &(fields + rest))) {
+            Ok((_, _, Message::FlowMod(flow))) => flow.priority,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(priority("00000000"), 0xffff);
+    assert_eq!(priority("00000001"), 7);
+    assert_eq!(priority("00000100"), 7, "one bit of an address");
+}
+
 #[test]
 fn instructions() {
     let of = |hex: &str| format!("{ANYTHING} {hex}");
@@ -329,6 +345,8 @@ fn groups_meters_ports_tables_roles() {
     v14(17, "01000000 00000008 0003 0010 50140000", Fault::PropertyBadLength);
     v14(17, "01000000 00000008 0002 0008 00000001 0002 0008 00000001", Fault::DuplicateProperty);
     v14(28, "0000 0008 00000001 0000 0008 00000001", Fault::DuplicateProperty);
+    v14(28, "0000 0008 00000040", Fault::AsyncInvalid);
+    v14(28, "0009 0008 00000001", Fault::AsyncInvalid);
     v14(33, "00000001 0008 0000", Fault::BundleBadType);
     v14(33, "00000001 0000 0008", Fault::BundleBadFlags);
     v14(34, "00000001 0000 0000 0502 0009 00000009", Fault::BundleBadLength);
