@@ -1,8 +1,10 @@
-//! Messages that Open vSwitch's client and switch sent to each other: read, and written again.
+//! Messages that Open vSwitch's client and switch, and a controller, sent to each other: read, and
+//! written again.
 
 use linerate_flow::wire::{ErrorMessage, Fault, Header, Message};
 
-const MESSAGES: &str = include_str!("../golden/open_vswitch.txt");
+const MESSAGES: [&str; 2] =
+    [include_str!("../golden/open_vswitch.txt"), include_str!("../golden/faucet.txt")];
 
 /// What is written otherwise than it was read, and means the same; by a part of the command.
 const OTHERWISE: &[(&str, &str)] = &[
@@ -23,6 +25,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("OpenFlow10 add-flow br0 table=0,priority=86,", "1.0's own message says less of IPv6"),
     ("OpenFlow10 add-flow br0 table=0,priority=95,", "1.0's own message can say it"),
     ("dump-flows br0", "flows of the above are among them"),
+    ("c65faucet", "masks of all bits are none, and cookies without one are not asked for"),
 ];
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -38,7 +41,7 @@ pub(crate) struct Session {
 
 pub(crate) fn sessions() -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::new();
-    for line in MESSAGES.lines() {
+    for line in MESSAGES.iter().flat_map(|text| text.lines()) {
         if let Some(command) = line.strip_prefix("# ") {
             sessions.push(Session { command, messages: Vec::new() });
         } else if let Some((way @ (">" | "<"), hex)) = line.split_once(' ') {
