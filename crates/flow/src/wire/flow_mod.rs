@@ -4,6 +4,7 @@
 //! [`FlowMod`], which is written as OpenFlow's where that can say it.
 
 use super::bytes::{Reader, Writer};
+use super::consistency;
 use super::fault::Fault;
 use super::field::Field;
 use super::instruction::{self, Instruction};
@@ -127,6 +128,14 @@ impl FlowMod {
         }
     }
 
+    /// Whether what the flow does fits what it matches.
+    ///
+    /// It is for flows of OpenFlow 1.1 and later that are added or modified: actions that need a header
+    /// packets may not have are [`Fault::MatchInconsistent`]. In 1.0 they do nothing.
+    pub fn check(&self) -> Result<(), Fault> {
+        consistency::check(&self.matching, &self.instructions)
+    }
+
     pub(crate) fn decode(reader: Reader<'_>, version: Version) -> Result<FlowMod, Fault> {
         if version == Version::V10 {
             FlowMod::decode_10(reader)
@@ -136,7 +145,7 @@ impl FlowMod {
     }
 
     fn decode_10(mut reader: Reader<'_>) -> Result<FlowMod, Fault> {
-        let exact = { reader }.u32()? & standard::ALL == 0;
+        let exact = standard::is_exact({ reader }.take(4)?);
         let matching = standard::decode(&mut reader)?;
         let cookie = reader.u64()?;
         let (command, table) = decode_command_10(reader.u16()?)?;
@@ -240,10 +249,13 @@ impl FlowMod {
     /// It could say parts of IPv6 and SCTP, but a switch need not look at them there, and would match
     /// more than is meant.
     pub(crate) fn is_standard(&self) -> bool {
-        let fits = standard::encode(&self.matching, &mut Writer::new()).is_ok();
+        let mut out = Writer::new();
+        let fits = standard::encode(&self.matching, &mut out).is_ok();
+        // There, what matches all fields has the greatest priority, whatever it says.
+        let first = fits && standard::is_exact(&out.into_bytes()) && self.priority != u16::MAX;
         let newer = self.matching.exact(Field::EthType) == Some(0x86dd)
             || self.matching.exact(Field::IpProto) == Some(132);
-        self.filter.mask == 0 && fits && !newer
+        self.filter.mask == 0 && fits && !newer && !first
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {

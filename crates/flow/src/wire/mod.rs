@@ -26,8 +26,9 @@
 //! specification has an error for them. What is in padding is not looked at, as the specification
 //! wants it, except where Nicira's extensions say that it must be zero.
 //!
-//! What depends on the switch is not judged here: whether a port, a table, a group or a queue exists,
-//! whether an action fits what is matched, whether the role allows it.
+//! What depends on the switch is not judged here: whether a port, a table, a group or a queue exists, or
+//! whether the role allows it. Whether the actions of a flow fit what it matches is not judged in
+//! reading either, as who deletes flows need not care: that is [`FlowMod::check`].
 //!
 //! # What writing promises
 //!
@@ -47,6 +48,7 @@
 mod action;
 mod bundle;
 mod bytes;
+mod consistency;
 mod elapsed;
 mod error_message;
 mod fault;

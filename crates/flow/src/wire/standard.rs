@@ -24,7 +24,7 @@ const DESTINATION_SHIFT: u32 = 14;
 const PRIORITY: u32 = 1 << 20;
 const TOS: u32 = 1 << 21;
 /// Nothing counts: each bit, and the address masks at 32.
-pub(crate) const ALL: u32 = (1 << 22) - 1;
+const ALL: u32 = (1 << 22) - 1;
 const ADDRESS_BITS: u32 = 0x3f;
 /// The number of a VLAN that stands for no tag.
 const UNTAGGED: u16 = 0xffff;
@@ -45,6 +45,12 @@ fn transport_fields(ethernet: u16, protocol: u8) -> Option<(Field, Field)> {
 fn address_mask(wildcards: u32, shift: u32) -> u32 {
     let ignored = wildcards >> shift & ADDRESS_BITS;
     u32::MAX.checked_shl(ignored).unwrap_or(0)
+}
+
+/// Whether all fields of a match that begins so count, as wholes.
+pub(crate) fn is_exact(bytes: &[u8]) -> bool {
+    let wildcards = bytes.first_chunk().map(|word| u32::from_be_bytes(*word));
+    wildcards.is_some_and(|wildcards| wildcards & ALL == 0)
 }
 
 pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, Fault> {

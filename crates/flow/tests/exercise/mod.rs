@@ -7,6 +7,10 @@ use linerate_flow::wire::{ErrorMessage, HEADER, Header, Message, Stream, Unencod
 pub(crate) fn message(bytes: &[u8]) {
     match Message::decode(bytes) {
         Ok((version, xid, message)) => {
+            if let Message::FlowMod(flow) = &message {
+                // Whatever it finds.
+                let _ = flow.check();
+            }
             match message.encode(version, xid) {
                 Ok(again) => {
                     let read = Message::decode(&again);

@@ -1,6 +1,8 @@
 //! Malformed messages, and the error each is: its type and code as the specification numbers them.
 
-use linerate_flow::wire::{Code, Fault, Message, NICIRA, ONF, Version};
+use linerate_flow::wire::{
+    Action, Code, Entry, Fault, Field, FlowMod, Instruction, Match, Message, NICIRA, ONF, Version,
+};
 
 /// Hexadecimal digits, with blanks between what belongs together.
 fn bytes(text: &str) -> Vec<u8> {
@@ -417,4 +419,65 @@ fn numbers() {
             experimenter(NICIRA, 15)
         ]
     );
+}
+
+/// What needs a header is only for flows whose packets have it.
+#[test]
+fn actions_that_do_not_fit() {
+    let matching = |fields: &[(Field, u128)]| {
+        fields.iter().map(|&(field, value)| Entry::exact(field, value)).collect::<Match>()
+    };
+    let ip = matching(&[(Field::EthType, 0x0800)]);
+    let tcp = matching(&[(Field::EthType, 0x0800), (Field::IpProto, 6)]);
+    let tag = matching(&[(Field::VlanVid, 0x1005)]);
+    let mpls = matching(&[(Field::EthType, 0x8847)]);
+    let any = Match::new();
+    let set = |field, value| Action::SetField(Entry::exact(field, value));
+    let check = |matching: &Match, actions: &[Action]| {
+        let instructions = vec![Instruction::ApplyActions(actions.to_vec())];
+        FlowMod::add(0, 1, matching.clone(), instructions).check()
+    };
+    let tag_set = || set(Field::VlanVid, 0x1006);
+    let fitting: &[(&Match, &[Action])] = &[
+        (&any, &[set(Field::EthSrc, 1), set(Field::Reg3, 1)]),
+        (&ip, &[Action::DecIpTtl, set(Field::Ipv4Src, 1)]),
+        (&tcp, &[set(Field::TcpDst, 80)]),
+        (&tag, &[tag_set(), set(Field::VlanPcp, 3), Action::PopVlan, Action::PopVlan]),
+        (&any, &[Action::PushVlan(0x8100), tag_set()]),
+        (&any, &[Action::PushMpls(0x8847), set(Field::MplsLabel, 7), Action::DecMplsTtl]),
+        (&mpls, &[Action::PopMpls(0x0800), Action::DecIpTtl]),
+        (&ip, &[set(Field::IpProto, 17), set(Field::UdpDst, 53)]),
+        (&any, &[Action::PushPbb(0x88e7), set(Field::PbbIsid, 9), Action::PopPbb, Action::PopVlan]),
+    ];
+    for (matching, actions) in fitting {
+        assert_eq!(check(matching, actions), Ok(()), "{matching:?}: {actions:?}");
+    }
+    let unfit: &[(&Match, &[Action])] = &[
+        (&any, &[Action::DecIpTtl]),
+        (&any, &[set(Field::Ipv4Src, 1)]),
+        (&ip, &[set(Field::TcpDst, 80)]),
+        (&tcp, &[set(Field::UdpDst, 80)]),
+        (&any, &[tag_set()]),
+        (&any, &[Action::PopVlan]),
+        (&ip, &[Action::PopMpls(0x0800)]),
+        (&ip, &[Action::PushMpls(0x8847), Action::DecIpTtl]),
+        (&mpls, &[Action::PopMpls(0x0800), set(Field::TcpDst, 80)]),
+        (&any, &[Action::PopPbb]),
+        (&any, &[Action::Clone(vec![Action::DecMplsTtl])]),
+    ];
+    for (matching, actions) in unfit {
+        assert_eq!(
+            check(matching, actions),
+            Err(Fault::MatchInconsistent),
+            "{matching:?}: {actions:?}"
+        );
+    }
+    // What a copy had done to it nobody else sees; what is written is done after what is applied.
+    let copied = [Action::Clone(vec![Action::PushMpls(0x8847)]), Action::DecMplsTtl];
+    assert_eq!(check(&ip, &copied), Err(Fault::MatchInconsistent));
+    let both = vec![
+        Instruction::WriteActions(vec![tag_set()]),
+        Instruction::ApplyActions(vec![Action::PushVlan(0x8100)]),
+    ];
+    assert_eq!(FlowMod::add(0, 1, any, both).check(), Ok(()));
 }

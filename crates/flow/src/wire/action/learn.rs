@@ -68,6 +68,16 @@ pub enum LearnSource {
     Value(u128),
 }
 
+impl LearnSource {
+    /// The field it comes from, if it does.
+    pub(crate) fn field(&self) -> Option<&Subfield> {
+        match self {
+            LearnSource::Field(part) => Some(part),
+            LearnSource::Value(_) => None,
+        }
+    }
+}
+
 /// What a part of a flow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LearnDestination {
