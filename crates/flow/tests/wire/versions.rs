@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linerate_flow::wire::{Action, Entry, Field, FlowMod, Instruction, Message, Version};
+use linerate_flow::wire::multipart::{FlowStats, Reply};
+use linerate_flow::wire::{Action, Entry, Field, FlowMod, Instruction, Match, Message, Version};
 
 use crate::golden;
 
@@ -64,7 +65,7 @@ fn flows_of_two_versions_are_the_same() {
 fn actions_are_written_as_the_version_has_them() {
     let written = |action: Action, version: Version| {
         let instructions = vec![Instruction::ApplyActions(vec![action])];
-        let flow = FlowMod::add(0, 1, Default::default(), instructions);
+        let flow = FlowMod::add(0, 1, Match::new(), instructions);
         let bytes = Message::FlowMod(flow).encode(version, 0).map_err(|error| error.to_string())?;
         // Behind the fixed part, an empty match and the instruction's header.
         Ok::<_, String>(bytes[if version == Version::V10 { 72 } else { 64 }..].to_vec())
@@ -93,4 +94,21 @@ fn actions_are_written_as_the_version_has_them() {
             "{action:?}: {error}"
         );
     }
+}
+
+/// A controller of 1.0 hears of the flows it can hear of.
+#[test]
+fn answers_leave_out_what_cannot_be_said() {
+    let flow = |matching: Match, actions: Vec<Action>| {
+        FlowStats::new(0, 1, matching, vec![Instruction::ApplyActions(actions)])
+    };
+    let said = flow(Match::new().with(Field::EthType, 0x0806), vec![Action::PopVlan]);
+    let field = flow(Match::new().with(Field::Metadata, 1), vec![Action::PopVlan]);
+    let action = flow(Match::new(), vec![Action::PushVlan(0x8100)]);
+    let mut reply = Reply::Flow(vec![field, said.clone(), action]);
+    assert!(reply.encode_messages(Version::V10, 1).is_err());
+    assert_eq!(reply.clone().retain_sayable(Version::V13), 0);
+    assert_eq!(reply.retain_sayable(Version::V10), 2);
+    assert_eq!(reply, Reply::Flow(vec![said]));
+    assert_eq!(reply.encode_messages(Version::V10, 1).map(|messages| messages.len()), Ok(1));
 }

@@ -187,6 +187,41 @@ impl Reply {
         Ok(())
     }
 
+    /// Leaves out what the version cannot say, and returns how many entries that were.
+    ///
+    /// A flow that one controller wrote in 1.3 another may not be able to hear of in 1.0; it is to hear
+    /// of the others.
+    pub fn retain_sayable(&mut self, version: Version) -> usize {
+        let before = self.len();
+        let can: Vec<bool> = (0..before)
+            .map(|nth| self.encode_entry(nth, version, &mut Writer::new()).is_ok())
+            .collect();
+        let mut can = can.into_iter();
+        let mut next = || can.next().unwrap_or(true);
+        match self {
+            Reply::Flow(flows) | Reply::NiciraFlow(flows) | Reply::FlowCounters(flows) => {
+                flows.retain(|_| next());
+            }
+            Reply::Table(tables) => tables.retain(|_| next()),
+            Reply::Port(ports) => ports.retain(|_| next()),
+            Reply::Queue(queues) => queues.retain(|_| next()),
+            Reply::Group(groups) => groups.retain(|_| next()),
+            Reply::GroupDesc(groups) => groups.retain(|_| next()),
+            Reply::Meter(meters) => meters.retain(|_| next()),
+            Reply::MeterConfig(meters) => meters.retain(|_| next()),
+            Reply::TableFeatures(tables) => tables.retain(|_| next()),
+            Reply::PortDesc(ports) => ports.retain(|_| next()),
+            Reply::TableDesc(tables) => tables.retain(|_| next()),
+            Reply::QueueDesc(queues) => queues.retain(|_| next()),
+            Reply::Desc(_)
+            | Reply::Aggregate(_)
+            | Reply::NiciraAggregate(_)
+            | Reply::GroupFeatures(_)
+            | Reply::MeterFeatures(_) => {}
+        }
+        before - self.len()
+    }
+
     /// Writes the bodies of as many messages as the answer takes, of at most `room` bytes each.
     ///
     /// All but the last say that others follow.
