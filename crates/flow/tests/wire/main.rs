@@ -1,5 +1,6 @@
 //! The codec beside others: messages that other programs wrote, and what other programs read in ours.
 
+mod client;
 #[path = "../exercise/mod.rs"]
 mod exercise;
 mod faults;
