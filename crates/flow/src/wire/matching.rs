@@ -17,6 +17,17 @@ use super::version::Version;
 /// The bit of `VlanVid`, and of a tag's control information, that says that there is a tag.
 pub const VLAN_PRESENT: u128 = 0x1000;
 
+/// Whose fields are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// A flow's: all must be known, and those that others need come before them.
+    Flow,
+    /// A list's, in any order; all must be known.
+    List,
+    /// A packet's, of which more may be said than is known here.
+    Packet,
+}
+
 /// What a flow wants of packets: fields, each once, those another needs before it.
 ///
 /// The order is kept for writing; matches of the same fields are equal in any.
@@ -145,20 +156,20 @@ impl Match {
         Ok(())
     }
 
-    /// Reads fields up to the end of `reader`; `strict` wants those that others need before them, and to
-    /// know all.
+    /// Reads fields up to the end of `reader`.
     ///
     /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos` an
     /// `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where both can be said by those.
-    fn decode_fields(mut reader: Reader<'_>, strict: bool) -> Result<Match, Fault> {
+    fn decode_fields(mut reader: Reader<'_>, of: Of) -> Result<Match, Fault> {
         let mut matching = Match::new();
+        let strict = of == Of::Flow;
         while !reader.is_empty() {
             let (id, value) = Entry::split(&mut reader, &IN_MATCH)?;
             let entry = match Entry::read(id, value, &IN_MATCH) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
                 // Of a packet more may be said than is known here.
-                Err(_) if !strict => continue,
+                Err(_) if of == Of::Packet => continue,
                 Err(fault) => return Err(fault),
             };
             if strict && !matching.meets(entry.field().needs()) {
@@ -189,17 +200,17 @@ impl Match {
 
     /// Reads a match with its header, and the padding behind it.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, Fault> {
-        Match::decode_with(reader, true)
+        Match::decode_with(reader, Of::Flow)
     }
 
     /// Reads the fields of a packet, which may come in any order.
     pub(crate) fn decode_fields_of_packet(reader: &mut Reader<'_>) -> Result<Match, Fault> {
-        Match::decode_with(reader, false)
+        Match::decode_with(reader, Of::Packet)
     }
 
     /// Reads fields without a header around them, in any order.
-    pub(crate) fn decode_fields_alone(reader: Reader<'_>) -> Result<Match, Fault> {
-        Match::decode_fields(reader.with_fault(Fault::MatchBadLength), false)
+    pub(crate) fn decode_fields_alone(reader: Reader<'_>, of: Of) -> Result<Match, Fault> {
+        Match::decode_fields(reader.with_fault(Fault::MatchBadLength), of)
     }
 
     pub(crate) fn encode_fields_alone(&self, version: Version, out: &mut Writer) {
@@ -208,7 +219,7 @@ impl Match {
         }
     }
 
-    fn decode_with(reader: &mut Reader<'_>, strict: bool) -> Result<Match, Fault> {
+    fn decode_with(reader: &mut Reader<'_>, of: Of) -> Result<Match, Fault> {
         let mut inside = reader.with_fault(Fault::MatchBadLength);
         let kind = inside.u16()?;
         let length = usize::from(inside.u16()?);
@@ -220,7 +231,7 @@ impl Match {
         inside.skip(length.next_multiple_of(8) - length)?;
         let used = reader.len() - inside.len();
         reader.skip(used)?;
-        Match::decode_fields(fields, strict)
+        Match::decode_fields(fields, of)
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
@@ -234,15 +245,11 @@ impl Match {
     }
 
     /// Reads a match in Nicira's format, of `length` bytes and padding.
-    pub(crate) fn decode_nxm(
-        reader: &mut Reader<'_>,
-        length: u16,
-        strict: bool,
-    ) -> Result<Match, Fault> {
+    pub(crate) fn decode_nxm(reader: &mut Reader<'_>, length: u16, of: Of) -> Result<Match, Fault> {
         let mut inside = reader.with_fault(Fault::MatchBadLength);
         let fields = nxm_bytes(&mut inside, length)?;
         reader.skip(reader.len() - inside.len())?;
-        Match::decode_fields(fields, strict)
+        Match::decode_fields(fields, of)
     }
 
     /// As [`Match::decode_nxm`], where Nicira's format has the cookie of flows among the fields.
@@ -275,7 +282,7 @@ impl Match {
         }
         let kept = kept.into_bytes();
         let fields = Reader::new(&kept, Fault::MatchBadLength);
-        Ok((Match::decode_fields(fields, true)?, cookie))
+        Ok((Match::decode_fields(fields, Of::Flow)?, cookie))
     }
 
     /// Writes the fields in Nicira's format, and padding, and returns their length without it.

@@ -7,7 +7,7 @@ use super::bytes::{Reader, Writer};
 use super::fault::Fault;
 use super::field::Field;
 use super::flow_mod::{buffer, encode_buffer};
-use super::matching::Match;
+use super::matching::{Match, Of};
 use super::numbered::numbered;
 use super::port_number::PortNumber;
 use super::property;
@@ -118,7 +118,7 @@ impl PacketIn {
         let cookie = reader.u64()?;
         let length = reader.u16()?;
         reader.skip(6)?;
-        let fields = Match::decode_nxm(&mut reader, length, false)?;
+        let fields = Match::decode_nxm(&mut reader, length, Of::Packet)?;
         reader.skip(2)?;
         let packet = PacketIn::new(PortNumber::ANY, reason, reader.rest().to_vec());
         Ok(PacketIn { buffer, total_len, table, cookie, fields, ..packet })
@@ -140,7 +140,10 @@ impl PacketIn {
                     packet.cookie = value.u64()?;
                 }
                 REASON => packet.reason = reason(value.u8()?, Version::V15)?,
-                METADATA => packet.fields = Match::decode_fields_alone(value.part(value.len())?)?,
+                METADATA => {
+                    packet.fields =
+                        Match::decode_fields_alone(value.part(value.len())?, Of::Packet)?;
+                }
                 USERDATA => packet.userdata = value.rest().to_vec(),
                 CONTINUATION => packet.continuation = value.rest().to_vec(),
                 _ => return Err(property::unknown(kind)),

@@ -223,6 +223,18 @@ fn actions() {
     fault("ffff 0010 00002320 0022 02 02 00000001", Fault::BadConjunction);
     fault("ffff 0010 00002320 0022 00 01 00000001", Fault::BadConjunction);
     fault("ffff 0010 00002320 0022 00 02 00000001 0012 0008 00000000", Fault::BadConjunction);
+    fault(
+        "ffff 0020 00002320 000a 0007 0000 0000 0000 0000 00000000 0000 001f 00010004",
+        Fault::ActionBadArgument,
+    );
+    fault(
+        "ffff 0020 00002320 000a 0000 0000 0000 0004 0000 00000000 0000 001f 00010004",
+        Fault::ActionBadArgument,
+    );
+    fault(
+        "ffff 0020 00002320 000a 0000 0000 0000 0000 0010 00000000 0000 0003 00010004",
+        Fault::ActionBadArgument,
+    );
     // Connections: force without commit; what is not theirs; theirs outside.
     fault("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", Fault::ActionBadArgument);
     fault(

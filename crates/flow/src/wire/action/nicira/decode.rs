@@ -12,6 +12,8 @@ use crate::wire::port_number::PortNumber;
 use crate::wire::subfield::{self, Subfield};
 use crate::wire::version::Version;
 
+/// The last number of those that say which fields make a flow.
+const HASHES: u16 = 6;
 /// How many ports a bundle may have.
 const MEMBERS: u16 = 2048;
 
@@ -237,7 +239,7 @@ fn decode_multipath(body: &mut Reader<'_>) -> Result<Multipath, Fault> {
     let field = subfield::decode_short_header(body)?.ok_or(Fault::BadSetType)?;
     let destination = Subfield::from_packed(packed, field)?.settable()?;
     let room = destination.bits() >= 16 || u32::from(max_link) < 1 << destination.bits();
-    if algorithm > 3 || !room {
+    if fields > HASHES || algorithm > 3 || !room {
         return Err(Fault::ActionBadArgument);
     }
     Ok(Multipath { fields, basis, algorithm, max_link, argument, destination })
@@ -248,7 +250,7 @@ fn decode_bundle(mut body: Reader<'_>, load: bool) -> Result<Action, Fault> {
     let (member_type, count, packed) = (body.u32()?, body.u16()?, body.u16()?);
     let field = subfield::decode_short_header(&mut body)?;
     body.zeros(4, Fault::ActionBadArgument)?;
-    if algorithm > 1 || member_type != MEMBER_TYPE || count > MEMBERS {
+    if fields > HASHES || algorithm > 1 || member_type != MEMBER_TYPE || count > MEMBERS {
         return Err(Fault::ActionBadArgument);
     }
     let destination = match (load, field) {
