@@ -41,6 +41,11 @@ pub const PROGRAMS: &[Program] = &[
         purpose: "a switch beside ours",
     },
     Program {
+        name: "ovs-ofctl",
+        package: "openvswitch-common",
+        purpose: "OpenFlow's messages read by others",
+    },
+    Program {
         name: "qemu-system-x86_64",
         package: "qemu-system-x86",
         purpose: "a guest on a switch of ours",

@@ -1,0 +1,64 @@
+//! Nicira's actions, which Open vSwitch documents in ovs-actions(7), and ONF's copy-field for 1.3.
+//!
+//! There is no `encap`, `decap` and `dec_nsh_ttl`.
+
+mod decode;
+mod encode;
+
+pub(super) use decode::decode;
+pub(super) use encode::{encode, write_nicira};
+
+use crate::wire::port_number::PortNumber;
+use crate::wire::subfield::Subfield;
+
+/// The header of Nicira's field for input ports, which bundles have as the type of members.
+const MEMBER_TYPE: u32 = 0x0000_0002;
+
+/// A number that depends on the flow (`multipath`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Multipath {
+    /// Which fields make a flow.
+    pub fields: u16,
+    /// What their hash starts from.
+    pub basis: u16,
+    /// How a number becomes of the hash.
+    pub algorithm: u16,
+    /// The greatest number.
+    pub max_link: u16,
+    /// An argument of the algorithm.
+    pub argument: u32,
+    /// Where the number goes.
+    pub destination: Subfield,
+}
+
+/// A port of several (`bundle`, `bundle_load`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Bundle {
+    /// How one is chosen: 0 the first that is up, 1 by highest random weight.
+    pub algorithm: u16,
+    /// Which fields make a flow.
+    pub fields: u16,
+    /// What their hash starts from.
+    pub basis: u16,
+    /// The ports.
+    pub members: Vec<PortNumber>,
+    /// Where the port's number goes; without it, the packet goes to the port.
+    pub destination: Option<Subfield>,
+}
+
+/// Flow records of some packets (`sample`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sample {
+    /// Of 65,535 packets how many.
+    pub probability: u16,
+    /// Which collectors.
+    pub collector_set: u32,
+    /// The observation domain of records.
+    pub domain: u32,
+    /// The observation point of records.
+    pub point: u32,
+    /// The port packets are sampled at; `ANY` is none.
+    pub port: PortNumber,
+    /// 0 not said, 1 as they come in, 2 as they go out.
+    pub direction: u8,
+}

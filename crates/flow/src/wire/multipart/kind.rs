@@ -1,0 +1,119 @@
+//! The types of multipart messages, and their heads.
+
+use crate::wire::bytes::{Reader, Writer};
+use crate::wire::fault::{Fault, NICIRA};
+use crate::wire::unencodable::Unencodable;
+use crate::wire::version::Version;
+
+/// The flag of a message that others follow.
+pub(super) const MORE: u16 = 1;
+const EXPERIMENTER: u16 = 0xffff;
+
+/// The types, and whose they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Standard(u16),
+    Nicira(u32),
+}
+
+pub(super) const DESC: Kind = Kind::Standard(0);
+pub(super) const FLOW: Kind = Kind::Standard(1);
+pub(super) const AGGREGATE: Kind = Kind::Standard(2);
+pub(super) const TABLE: Kind = Kind::Standard(3);
+pub(super) const PORT: Kind = Kind::Standard(4);
+pub(super) const QUEUE: Kind = Kind::Standard(5);
+pub(super) const GROUP: Kind = Kind::Standard(6);
+pub(super) const GROUP_DESC: Kind = Kind::Standard(7);
+pub(super) const GROUP_FEATURES: Kind = Kind::Standard(8);
+pub(super) const METER: Kind = Kind::Standard(9);
+pub(super) const METER_CONFIG: Kind = Kind::Standard(10);
+pub(super) const METER_FEATURES: Kind = Kind::Standard(11);
+pub(super) const TABLE_FEATURES: Kind = Kind::Standard(12);
+pub(super) const PORT_DESC: Kind = Kind::Standard(13);
+pub(super) const TABLE_DESC: Kind = Kind::Standard(14);
+pub(super) const QUEUE_DESC: Kind = Kind::Standard(15);
+pub(super) const FLOW_COUNTERS: Kind = Kind::Standard(17);
+pub(super) const NICIRA_FLOW: Kind = Kind::Nicira(0);
+pub(super) const NICIRA_AGGREGATE: Kind = Kind::Nicira(1);
+pub(super) const NICIRA_GROUP: Kind = Kind::Nicira(7);
+pub(super) const NICIRA_GROUP_DESC: Kind = Kind::Nicira(8);
+pub(super) const NICIRA_GROUP_FEATURES: Kind = Kind::Nicira(9);
+
+/// The kind of OpenFlow 1.0's extension that is another version's own, as that one.
+fn unify(kind: Kind, version: Version) -> Result<Kind, Fault> {
+    let of_10 = version == Version::V10;
+    match kind {
+        NICIRA_GROUP if of_10 => Ok(GROUP),
+        NICIRA_GROUP_DESC if of_10 => Ok(GROUP_DESC),
+        NICIRA_GROUP_FEATURES if of_10 => Ok(GROUP_FEATURES),
+        NICIRA_FLOW | NICIRA_AGGREGATE if of_10 => Ok(kind),
+        Kind::Nicira(_) => Err(Fault::BadExperimenterType),
+        Kind::Standard(number) => {
+            // Open vSwitch answers for ports in OpenFlow 1.0, too, where they may be too many.
+            let known = match version {
+                Version::V10 => number <= 5 || kind == PORT_DESC,
+                Version::V13 => number <= 13,
+                Version::V14 => number <= 15,
+                Version::V15 => number <= 15 || kind == FLOW_COUNTERS,
+            };
+            if known { Ok(kind) } else { Err(Fault::BadMultipart) }
+        }
+    }
+}
+
+/// The kind that is written, the other way.
+fn particular(kind: Kind, version: Version) -> Result<Kind, Unencodable> {
+    let kind = match (kind, version) {
+        (GROUP, Version::V10) => return Ok(NICIRA_GROUP),
+        (GROUP_DESC, Version::V10) => return Ok(NICIRA_GROUP_DESC),
+        (GROUP_FEATURES, Version::V10) => return Ok(NICIRA_GROUP_FEATURES),
+        _ => kind,
+    };
+    unify(kind, version).map_err(|_| Unencodable::Absent("these statistics"))
+}
+
+pub(super) fn decode_head(
+    reader: &mut Reader<'_>,
+    version: Version,
+) -> Result<(Kind, bool), Fault> {
+    let (number, flags) = (reader.u16()?, reader.u16()?);
+    if version != Version::V10 {
+        reader.skip(4)?;
+    }
+    let kind = if number == EXPERIMENTER {
+        if reader.u32()? != NICIRA {
+            return Err(Fault::BadExperimenter);
+        }
+        let kind = Kind::Nicira(reader.u32()?);
+        if version == Version::V10 {
+            reader.skip(4)?;
+        }
+        kind
+    } else {
+        Kind::Standard(number)
+    };
+    Ok((unify(kind, version)?, flags & MORE != 0))
+}
+
+pub(super) fn encode_head(
+    kind: Kind,
+    more: bool,
+    version: Version,
+    out: &mut Writer,
+) -> Result<(), Unencodable> {
+    let flags = if more { MORE } else { 0 };
+    let old = version == Version::V10;
+    let (number, nicira) = match particular(kind, version)? {
+        Kind::Standard(number) => (number, None),
+        Kind::Nicira(number) => (EXPERIMENTER, Some(number)),
+    };
+    out.u16(number);
+    out.u16(flags);
+    out.zeros(if old { 0 } else { 4 });
+    if let Some(number) = nicira {
+        out.u32(NICIRA);
+        out.u32(number);
+        out.zeros(if old { 4 } else { 0 });
+    }
+    Ok(())
+}

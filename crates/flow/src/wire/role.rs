@@ -1,0 +1,243 @@
+//! Roles of controllers, and which messages they get unasked.
+
+use super::bytes::{Reader, Writer};
+use super::fault::Fault;
+use super::numbered::numbered;
+use super::property;
+use super::unencodable::Unencodable;
+use super::version::Version;
+
+numbered! {
+    /// What a controller may do.
+    pub enum Role: u32 {
+        /// What it could; in a request alone.
+        NoChange = 0,
+        /// Everything, as others may.
+        Equal = 1,
+        /// Everything, alone; another becomes a slave.
+        Master = 2,
+        /// Only read.
+        Slave = 3,
+    }
+}
+
+/// A role, asked for or given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoleMessage {
+    /// The role.
+    pub role: Role,
+    /// An identifier of the controller (OpenFlow 1.5); 0 is none.
+    pub id: u16,
+    /// A number that grows with each master; older ones are refused.
+    pub generation: u64,
+}
+
+impl RoleMessage {
+    pub(crate) fn decode(mut reader: Reader<'_>, version: Version) -> Result<RoleMessage, Fault> {
+        let role = reader.u32()?;
+        let mut id = reader.u16()?;
+        if version != Version::V15 {
+            id = 0;
+        }
+        reader.skip(2)?;
+        let generation = reader.u64()?;
+        reader.finish()?;
+        Ok(RoleMessage { role: Role::from_number(role).ok_or(Fault::BadRole)?, id, generation })
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Writer) {
+        out.u32(self.role.number());
+        out.u16(if version == Version::V15 { self.id } else { 0 });
+        out.zeros(2);
+        out.u64(self.generation);
+    }
+
+    /// Nicira's message, whose roles have other numbers, and no generation.
+    pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<Role, Fault> {
+        let number = reader.u32()?;
+        reader.finish()?;
+        let role = number.checked_add(1).and_then(Role::from_number);
+        role.filter(|role| *role != Role::NoChange).ok_or(Fault::BadRole)
+    }
+}
+
+impl Role {
+    /// Nicira's number.
+    pub(crate) fn nicira(self) -> Result<u32, Unencodable> {
+        self.number().checked_sub(1).ok_or(Unencodable::Absent("no change of a role"))
+    }
+}
+
+numbered! {
+    /// Why a controller's role changed.
+    pub enum RoleReason: u8 {
+        /// Another became the master.
+        MasterRequest = 0,
+        /// The switch was configured so.
+        Config = 1,
+        /// An experimenter's message.
+        Experimenter = 2,
+    }
+}
+
+/// That a controller's role changed (OpenFlow 1.4 and later).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoleStatus {
+    /// The role it has now.
+    pub role: Role,
+    /// Why.
+    pub reason: RoleReason,
+    /// The generation of the master.
+    pub generation: u64,
+}
+
+impl RoleStatus {
+    pub(crate) fn decode(mut reader: Reader<'_>) -> Result<RoleStatus, Fault> {
+        let role = Role::from_number(reader.u32()?).ok_or(Fault::BadRole)?;
+        let reason = RoleReason::from_number(reader.u8()?).ok_or(Fault::BadReason)?;
+        reader.skip(3)?;
+        let generation = reader.u64()?;
+        // There are properties of experimenters alone.
+        while property::next(&mut reader)?.is_some() {}
+        Ok(RoleStatus { role, reason, generation })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer) {
+        out.u32(self.role.number());
+        out.u8(self.reason.number());
+        out.zeros(3);
+        out.u64(self.generation);
+    }
+}
+
+numbered! {
+    /// A kind of message that comes unasked.
+    pub enum AsyncKind: u8 {
+        /// Packets, by their reasons.
+        PacketIn = 0,
+        /// Changes of ports.
+        PortStatus = 1,
+        /// Ends of flows.
+        FlowRemoved = 2,
+        /// Changes of the role (OpenFlow 1.4 and later).
+        RoleStatus = 3,
+        /// Tables that fill or empty (OpenFlow 1.4 and later).
+        TableStatus = 4,
+        /// What other controllers ask of groups and meters (OpenFlow 1.4 and later).
+        RequestForward = 5,
+        /// Statistics of flows (OpenFlow 1.5).
+        FlowStats = 6,
+        /// Other controllers (OpenFlow 1.5).
+        ControllerStatus = 7,
+    }
+}
+
+/// The reasons there are for the kind of message of this number; all where none are known here.
+fn reasons_of(kind: u16) -> u32 {
+    match kind {
+        0 | 2 => 0x3f,
+        1 | 3 => 0x7,
+        4 => 0x18,
+        5 => 0x3,
+        _ => u32::MAX,
+    }
+}
+
+/// Which messages come unasked: a bit for each reason, for slaves and for others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AsyncConfig {
+    /// By kind; what is not said is left as it is.
+    masks: [[Option<u32>; 2]; 8],
+}
+
+impl AsyncConfig {
+    /// The reasons for which messages of this kind come, to a slave or to another controller.
+    #[must_use]
+    pub fn get(&self, kind: AsyncKind, slave: bool) -> Option<u32> {
+        self.masks[usize::from(kind.number())][usize::from(slave)]
+    }
+
+    /// The same with other reasons.
+    #[must_use]
+    pub fn with(mut self, kind: AsyncKind, slave: bool, reasons: u32) -> AsyncConfig {
+        self.masks[usize::from(kind.number())][usize::from(slave)] = Some(reasons);
+        self
+    }
+
+    /// `request` wants what is said to be known.
+    pub(crate) fn decode(
+        reader: Reader<'_>,
+        version: Version,
+        request: bool,
+    ) -> Result<AsyncConfig, Fault> {
+        if version < Version::V14 {
+            AsyncConfig::decode_fixed(reader)
+        } else {
+            AsyncConfig::decode_properties(reader, request)
+        }
+    }
+
+    /// Three kinds, each for others and for slaves.
+    pub(crate) fn decode_fixed(mut reader: Reader<'_>) -> Result<AsyncConfig, Fault> {
+        let mut config = AsyncConfig::default();
+        for masks in &mut config.masks[..3] {
+            *masks = [Some(reader.u32()?), Some(reader.u32()?)];
+        }
+        reader.finish()?;
+        Ok(config)
+    }
+
+    /// Properties, the even ones for slaves, the odd ones for others.
+    pub(crate) fn decode_properties(
+        mut reader: Reader<'_>,
+        request: bool,
+    ) -> Result<AsyncConfig, Fault> {
+        let mut config = AsyncConfig::default();
+        while let Some((kind, mut value)) = property::next(&mut reader)? {
+            let Some(masks) = config.masks.get_mut(usize::from(kind / 2)) else {
+                // Experimenters have two types here.
+                match kind {
+                    _ if !request => continue,
+                    0xfffe.. => return Err(Fault::PropertyBadExperimenter),
+                    _ => return Err(Fault::PropertyBadType),
+                }
+            };
+            let mask = &mut masks[usize::from(1 - kind % 2)];
+            let (reasons, known) = (value.u32()?, reasons_of(kind / 2));
+            value.finish()?;
+            if request && reasons & !known != 0 {
+                return Err(Fault::AsyncInvalid);
+            }
+            if mask.replace(reasons & known).is_some() {
+                return Err(Fault::DuplicateProperty);
+            }
+        }
+        Ok(config)
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        if version < Version::V14 {
+            self.encode_fixed(out);
+            return Ok(());
+        }
+        self.encode_properties(out)
+    }
+
+    pub(crate) fn encode_fixed(&self, out: &mut Writer) {
+        for mask in self.masks[..3].iter().flatten() {
+            out.u32(mask.unwrap_or(0));
+        }
+    }
+
+    pub(crate) fn encode_properties(&self, out: &mut Writer) -> Result<(), Unencodable> {
+        for (kind, masks) in (0u16..).zip(&self.masks) {
+            for (slave, mask) in [(1, masks[1]), (0, masks[0])] {
+                if let Some(mask) = mask {
+                    let known = mask & reasons_of(kind);
+                    property::put(out, 2 * kind + (1 - slave), |out| out.u32(known))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

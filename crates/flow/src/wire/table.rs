@@ -1,0 +1,194 @@
+//! Tables: how they are set, and that they fill.
+
+use super::bytes::{Reader, Writer};
+use super::fault::Fault;
+use super::numbered::{flags, numbered};
+use super::property;
+use super::unencodable::Unencodable;
+use super::version::Version;
+
+flags! {
+    /// How a table is set.
+    pub struct TableConfig: u32 {
+        /// What does not match goes on in the next table (OpenFlow 1.1 and 1.2).
+        const MISS_CONTINUE = 1;
+        /// What does not match is dropped (OpenFlow 1.1 and 1.2).
+        const MISS_DROP = 1 << 1;
+        /// Where it is full, flows of less importance go (OpenFlow 1.4 and later).
+        const EVICTION = 1 << 2;
+        /// It is told when it fills and empties (OpenFlow 1.4 and later).
+        const VACANCY_EVENTS = 1 << 3;
+    }
+}
+
+/// When it is told that a table fills and empties, in percent of room that is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vacancy {
+    /// Less room than this is told.
+    pub down: u8,
+    /// More room than this is told.
+    pub up: u8,
+    /// How much room there is; only said by a switch.
+    pub now: u8,
+}
+
+/// What a table's properties say (OpenFlow 1.4 and later).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableProperties {
+    /// By what flows are chosen to go: bit 0 as the switch likes, 1 by importance, 2 by life-time.
+    pub eviction: Option<u32>,
+    /// When it is told how full it is.
+    pub vacancy: Option<Vacancy>,
+}
+
+const EVICTION: u16 = 2;
+const VACANCY: u16 = 3;
+
+impl TableProperties {
+    /// `request` wants what is said to be known.
+    fn decode(mut reader: Reader<'_>, request: bool) -> Result<TableProperties, Fault> {
+        let mut found = TableProperties::default();
+        while let Some((kind, mut value)) = property::next(&mut reader)? {
+            let twice = match kind {
+                EVICTION => found.eviction.replace(value.u32()?).is_some(),
+                VACANCY => {
+                    let (down, up, now) = (value.u8()?, value.u8()?, value.u8()?);
+                    value.skip(1)?;
+                    if down > up || up > 100 || (request && now != 0) {
+                        return Err(Fault::PropertyBadValue);
+                    }
+                    found.vacancy.replace(Vacancy { down, up, now }).is_some()
+                }
+                _ if request => return Err(property::unknown(kind)),
+                _ => continue,
+            };
+            value.finish()?;
+            if twice {
+                return Err(Fault::DuplicateProperty);
+            }
+        }
+        Ok(found)
+    }
+
+    fn encode(&self, out: &mut Writer) -> Result<(), Unencodable> {
+        if let Some(flags) = self.eviction {
+            property::put(out, EVICTION, |out| out.u32(flags))?;
+        }
+        if let Some(Vacancy { down, up, now }) = self.vacancy {
+            property::put(out, VACANCY, |out| out.bytes(&[down, up, now, 0]))?;
+        }
+        Ok(())
+    }
+}
+
+/// A change of a table, or of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableMod {
+    /// Which; 255 is all.
+    pub table: u8,
+    /// How it is set.
+    pub config: TableConfig,
+    /// What more is said.
+    pub properties: TableProperties,
+}
+
+impl TableMod {
+    pub(crate) fn decode(mut reader: Reader<'_>, version: Version) -> Result<TableMod, Fault> {
+        let table = reader.u8()?;
+        reader.skip(3)?;
+        let config = TableConfig(reader.u32()?);
+        if config.0 & !allowed(version) != 0 {
+            return Err(Fault::TableBadConfig);
+        }
+        let properties = if version == Version::V13 {
+            reader.finish()?;
+            TableProperties::default()
+        } else {
+            TableProperties::decode(reader, true)?
+        };
+        Ok(TableMod { table, config, properties })
+    }
+
+    pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
+        let newer = version == Version::V13 && self.properties != TableProperties::default();
+        if newer || self.config.0 & !allowed(version) != 0 {
+            return Err(Unencodable::Absent("eviction and vacancy of tables"));
+        }
+        out.u8(self.table);
+        out.zeros(3);
+        out.u32(self.config.0);
+        self.properties.encode(out)
+    }
+}
+
+/// The flags a version has.
+fn allowed(version: Version) -> u32 {
+    if version == Version::V13 { 3 } else { TableConfig::KNOWN.0 }
+}
+
+/// How a table is set (OpenFlow 1.4 and later).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableDesc {
+    /// Which.
+    pub table: u8,
+    /// How it is set.
+    pub config: TableConfig,
+    /// What more is said.
+    pub properties: TableProperties,
+}
+
+impl TableDesc {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<TableDesc, Fault> {
+        let length = usize::from(reader.u16()?);
+        let mut body = reader.part(length.checked_sub(2).ok_or(Fault::BadLength)?)?;
+        let table = body.u8()?;
+        body.skip(1)?;
+        let config = TableConfig(body.u32()?);
+        Ok(TableDesc { table, config, properties: TableProperties::decode(body, false)? })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer) -> Result<(), Unencodable> {
+        let start = out.len();
+        out.u16(0);
+        out.u8(self.table);
+        out.zeros(1);
+        out.u32(self.config.0);
+        self.properties.encode(out)?;
+        out.length(start, start)
+    }
+}
+
+numbered! {
+    /// What happened to a table.
+    pub enum TableReason: u8 {
+        /// Less room than was asked for is left.
+        VacancyDown = 3,
+        /// More room than was asked for is left.
+        VacancyUp = 4,
+    }
+}
+
+/// That a table fills or empties (OpenFlow 1.4 and later).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableStatus {
+    /// What happened.
+    pub reason: TableReason,
+    /// The table.
+    pub table: TableDesc,
+}
+
+impl TableStatus {
+    pub(crate) fn decode(mut reader: Reader<'_>) -> Result<TableStatus, Fault> {
+        let reason = TableReason::from_number(reader.u8()?).ok_or(Fault::BadReason)?;
+        reader.skip(7)?;
+        let table = TableDesc::decode(&mut reader)?;
+        reader.finish()?;
+        Ok(TableStatus { reason, table })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer) -> Result<(), Unencodable> {
+        out.u8(self.reason.number());
+        out.zeros(7);
+        self.table.encode(out)
+    }
+}

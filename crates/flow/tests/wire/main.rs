@@ -1,0 +1,11 @@
+//! The codec beside others: messages that other programs wrote, and what other programs read in ours.
+
+mod client;
+#[path = "../exercise/mod.rs"]
+mod exercise;
+mod faults;
+mod golden;
+mod properties;
+mod readers;
+mod samples;
+mod versions;

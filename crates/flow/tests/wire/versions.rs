@@ -1,0 +1,114 @@
+//! One flow in two versions: Open vSwitch's client wrote the same command in OpenFlow 1.0 and in 1.3.
+
+use std::collections::BTreeMap;
+
+use linerate_flow::wire::multipart::{FlowStats, Reply};
+use linerate_flow::wire::{Action, Entry, Field, FlowMod, Instruction, Match, Message, Version};
+
+use crate::golden;
+
+/// What differs in meaning between versions, or is said by other actions; by a part of the command.
+const OTHERWISE: &[(&str, &str)] = &[
+    ("mod_vlan_vid:", "1.0 adds a tag where there is none; 1.3 is told to"),
+    ("mod_vlan_pcp:", "likewise"),
+    ("mod_tp_", "1.0 sets the port of any protocol; 1.3 that of TCP"),
+    ("enqueue:", "1.3 chooses a queue, sends and forgets it"),
+    ("mod_nw_ttl:", "1.0 has it as a field alone"),
+    ("mod_nw_ecn:", "likewise"),
+    ("set_field:", "1.0's client sets fields by Nicira's load, 64 bits at a time"),
+    ("learn(", "1.3 has other fields for a tag"),
+    ("load:", "likewise"),
+    ("write_metadata:", "an instruction in 1.3"),
+    ("goto_table:", "likewise"),
+    ("write_actions(", "1.0 has no set of actions"),
+    ("clear_actions", "likewise"),
+];
+
+/// Commands and the flow each wrote, in a version.
+fn flows(version: &str) -> BTreeMap<String, FlowMod> {
+    let mut flows = BTreeMap::new();
+    for session in golden::sessions() {
+        let Some(command) = session.command.strip_prefix(version) else { continue };
+        for (_, bytes) in session.messages.iter().filter(|(to_switch, _)| *to_switch) {
+            if let Ok((_, _, Message::FlowMod(flow))) = Message::decode(bytes) {
+                flows.insert(command.to_owned(), flow);
+            }
+        }
+    }
+    flows
+}
+
+#[test]
+fn flows_of_two_versions_are_the_same() {
+    let (old, new) = (flows("ovs-ofctl -O OpenFlow10 "), flows("ovs-ofctl -O OpenFlow13 "));
+    let mut same = 0;
+    for (command, old) in &old {
+        let Some(new) = new.get(command) else { continue };
+        // 1.3 has no part of a priority, and the client leaves it out.
+        if !command.contains("vlan_tci=0xf000/0xe000") {
+            assert_eq!(old.matching, new.matching, "{command}");
+        }
+        assert_eq!(old.command, new.command, "{command}");
+        let times = |flow: &FlowMod| (flow.priority, flow.idle_timeout, flow.hard_timeout);
+        assert_eq!(times(old), times(new), "{command}");
+        if OTHERWISE.iter().any(|(part, _)| command.contains(part)) {
+            continue;
+        }
+        assert_eq!(old.instructions, new.instructions, "{command}");
+        same += 1;
+    }
+    assert!(same > 80, "{same}");
+}
+
+/// What 1.0 has other actions for is the same action here, and written as each version has it.
+#[test]
+fn actions_are_written_as_the_version_has_them() {
+    let written = |action: Action, version: Version| {
+        let instructions = vec![Instruction::ApplyActions(vec![action])];
+        let flow = FlowMod::add(0, 1, Match::new(), instructions);
+        let bytes = Message::FlowMod(flow).encode(version, 0).map_err(|error| error.to_string())?;
+        // Behind the fixed part, an empty match and the instruction's header.
+        Ok::<_, String>(bytes[if version == Version::V10 { 72 } else { 64 }..].to_vec())
+    };
+    let source = || Action::SetField(Entry::exact(Field::EthSrc, 0x0102_0304_0506));
+    let old = [0, 4, 0, 16, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0];
+    let new = [0, 25, 0, 16, 0x80, 0, 8, 6, 1, 2, 3, 4, 5, 6, 0, 0];
+    assert_eq!(written(source(), Version::V10).unwrap(), old);
+    assert_eq!(written(source(), Version::V13).unwrap(), new);
+    let nicira = |kind: u8| [0xff, 0xff, 0, 16, 0, 0, 0x23, 0x20, 0, kind, 0, 0, 0, 0, 0, 0];
+    assert_eq!(written(Action::DecIpTtl, Version::V10).unwrap(), nicira(18));
+    assert_eq!(written(Action::DecIpTtl, Version::V15).unwrap(), [0, 24, 0, 8, 0, 0, 0, 0]);
+    assert_eq!(written(Action::PopVlan, Version::V10).unwrap(), [0, 3, 0, 8, 0, 0, 0, 0]);
+    assert_eq!(written(Action::PopVlan, Version::V14).unwrap(), [0, 18, 0, 8, 0, 0, 0, 0]);
+    // What a version cannot say is not said otherwise.
+    for (action, version) in [
+        (Action::PushVlan(0x8100), Version::V10),
+        (Action::CopyTtlIn, Version::V10),
+        (Action::Meter(1), Version::V14),
+        (Action::SetVlanVid(1), Version::V13),
+        (Action::SetTpDst(1), Version::V15),
+    ] {
+        let error = written(action.clone(), version).unwrap_err();
+        assert!(
+            error.ends_with("cannot be said in this version of OpenFlow"),
+            "{action:?}: {error}"
+        );
+    }
+}
+
+/// A controller of 1.0 hears of the flows it can hear of.
+#[test]
+fn answers_leave_out_what_cannot_be_said() {
+    let flow = |matching: Match, actions: Vec<Action>| {
+        FlowStats::new(0, 1, matching, vec![Instruction::ApplyActions(actions)])
+    };
+    let said = flow(Match::new().with(Field::EthType, 0x0806), vec![Action::PopVlan]);
+    let field = flow(Match::new().with(Field::Metadata, 1), vec![Action::PopVlan]);
+    let action = flow(Match::new(), vec![Action::PushVlan(0x8100)]);
+    let mut reply = Reply::Flow(vec![field, said.clone(), action]);
+    assert!(reply.encode_messages(Version::V10, 1).is_err());
+    assert_eq!(reply.clone().retain_sayable(Version::V13), 0);
+    assert_eq!(reply.retain_sayable(Version::V10), 2);
+    assert_eq!(reply, Reply::Flow(vec![said]));
+    assert_eq!(reply.encode_messages(Version::V10, 1).map(|messages| messages.len()), Ok(1));
+}
