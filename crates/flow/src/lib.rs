@@ -1,8 +1,12 @@
 //! The flow switch: a switch whose behaviour is a set of flow tables that a controller writes.
 //!
-//! What is here is the language controllers speak, [`wire`]. Tables, their fast path and the channel
-//! to a controller are built on it; nothing here moves a packet.
+//! [`wire`] is the language controllers speak. A packet is a [`key`] to the [`table`]s, which only ever
+//! change as a whole; the [`pipeline`] walks them and decides.
 
 #![forbid(unsafe_code)]
 
+pub mod key;
+pub mod meter;
+pub mod pipeline;
+pub mod table;
 pub mod wire;

@@ -1,0 +1,328 @@
+//! What tables match: the fields of a packet and what the switch knows of it, in words.
+//!
+//! A [`Key`] has every field at a fixed place, so a match is a few words to compare under a mask. The
+//! first [`ENTRY_WORDS`] are what a packet comes with: where from, its headers, its tunnel and its
+//! connection. The others, metadata and registers, are zero when it comes and are the pipeline's.
+//! Fields that no packet has together share a place: addresses of IPv4 and ARP, ports and ICMP's types.
+
+use crate::wire::{Entry, Field, Match};
+
+/// Words of a key.
+pub const WORDS: usize = 43;
+
+/// Words of a key that a packet comes with.
+pub const ENTRY_WORDS: usize = 33;
+
+/// Where a field is: the word its last bit is in, and how far from that word's end. A field of more
+/// than 64 bits has its upper half in the word before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The word.
+    pub word: usize,
+    /// How far the field is shifted in it.
+    pub shift: u32,
+}
+
+/// Fields of a packet, and what the switch knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    words: [u64; WORDS],
+}
+
+/// Bits of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mask {
+    words: [u64; WORDS],
+}
+
+impl Field {
+    /// Where it is in a key.
+    #[must_use]
+    pub const fn place(self) -> Place {
+        let (word, shift) = match self {
+            Field::InPort | Field::InPort16 => (0, 32),
+            Field::EthDst => (1, 16),
+            Field::EthType => (1, 0),
+            Field::EthSrc => (2, 16),
+            Field::VlanTci | Field::VlanVid => (2, 0),
+            Field::VlanPcp => (2, 13),
+            Field::IpProto => (3, 56),
+            Field::IpTos | Field::IpEcn => (3, 48),
+            Field::IpDscp => (3, 50),
+            Field::IpTtl => (3, 40),
+            Field::IpFrag => (3, 32),
+            Field::Ipv6Extensions => (3, 0),
+            Field::Ipv4Src | Field::ArpSpa => (4, 32),
+            Field::Ipv4Dst | Field::ArpTpa => (4, 0),
+            Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => (5, 48),
+            Field::Icmpv4Type | Field::Icmpv6Type => (5, 48),
+            Field::TcpDst | Field::UdpDst | Field::SctpDst => (5, 32),
+            Field::Icmpv4Code | Field::Icmpv6Code => (5, 32),
+            Field::TcpFlags => (5, 16),
+            Field::ArpOp => (5, 0),
+            Field::Ipv6Src => (7, 0),
+            Field::Ipv6Dst => (9, 0),
+            Field::Ipv6Label => (10, 32),
+            Field::MplsLabel => (10, 12),
+            Field::MplsTc => (10, 9),
+            Field::MplsBos => (10, 8),
+            Field::MplsTtl => (10, 0),
+            Field::NdTarget => (12, 0),
+            Field::NdSll | Field::ArpSha => (13, 16),
+            Field::NdTll | Field::ArpTha => (14, 16),
+            Field::PbbIsid => (15, 8),
+            Field::PbbUca => (15, 0),
+            Field::TunnelId => (16, 0),
+            Field::TunnelIpv4Src => (17, 32),
+            Field::TunnelIpv4Dst => (17, 0),
+            Field::TunnelIpv6Src => (19, 0),
+            Field::TunnelIpv6Dst => (21, 0),
+            Field::PacketMark => (22, 32),
+            Field::TunnelGbpId => (22, 16),
+            Field::TunnelGbpFlags => (22, 8),
+            Field::TunnelFlags => (22, 0),
+            Field::CtState => (23, 32),
+            Field::CtZone => (23, 16),
+            Field::CtProto => (23, 0),
+            Field::CtTpSrc => (24, 48),
+            Field::CtTpDst => (24, 32),
+            Field::CtMark => (24, 0),
+            Field::CtLabel => (26, 0),
+            Field::CtIpv4Src => (27, 32),
+            Field::CtIpv4Dst => (27, 0),
+            Field::CtIpv6Src => (29, 0),
+            Field::CtIpv6Dst => (31, 0),
+            Field::PacketType => (32, 32),
+            Field::InPhyPort => (32, 0),
+            // The pipeline's own.
+            Field::Metadata => (33, 0),
+            Field::ConjunctionId => (34, 32),
+            Field::ActionSetOutput => (34, 0),
+            _ => return register(self),
+        };
+        Place { word, shift }
+    }
+}
+
+/// The place of the continuation a packet goes on with, 0 for one that comes in: no field.
+pub const CONTINUATION: Place = Place { word: 0, shift: 0 };
+
+/// The place of the tag behind the outer one: no field.
+pub const INNER_TCI: Place = Place { word: 3, shift: 16 };
+
+/// The first word of registers; each has two, the even one first.
+const REGISTERS: usize = 35;
+
+const fn register(field: Field) -> Place {
+    let first = field.registers().trailing_zeros() as usize;
+    match field.bits() {
+        32 => Place { word: REGISTERS + first / 2, shift: if first % 2 == 0 { 32 } else { 0 } },
+        64 => Place { word: REGISTERS + first / 2, shift: 0 },
+        _ => Place { word: REGISTERS + first / 2 + 1, shift: 0 },
+    }
+}
+
+/// Bits of a field, at its place: those of the word before, and those of its word.
+const fn spread(field: Field, bits: u128) -> (u64, u64) {
+    let bits = bits & field.all_bits();
+    if field.bits() > 64 {
+        ((bits >> 64) as u64, bits as u64)
+    } else {
+        (0, (bits as u64) << field.place().shift)
+    }
+}
+
+const fn collect(field: Field, words: &[u64; WORDS]) -> u128 {
+    let place = field.place();
+    if field.bits() > 64 {
+        (words[place.word - 1] as u128) << 64 | words[place.word] as u128
+    } else {
+        (words[place.word] >> place.shift) as u128 & field.all_bits()
+    }
+}
+
+impl Default for Key {
+    fn default() -> Key {
+        Key { words: [0; WORDS] }
+    }
+}
+
+impl Default for Mask {
+    fn default() -> Mask {
+        Mask { words: [0; WORDS] }
+    }
+}
+
+impl Key {
+    /// All words.
+    #[must_use]
+    pub fn words(&self) -> &[u64; WORDS] {
+        &self.words
+    }
+
+    /// All words, to be written.
+    pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
+        &mut self.words
+    }
+
+    /// The value of a field.
+    #[must_use]
+    pub fn get(&self, field: Field) -> u128 {
+        collect(field, &self.words)
+    }
+
+    /// Sets those bits of a field that the mask has.
+    pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
+        let (word, (value_high, value), (mask_high, mask)) =
+            (field.place().word, spread(field, value), spread(field, mask));
+        self.words[word] = self.words[word] & !mask | value & mask;
+        if mask_high != 0 {
+            let word = word - 1;
+            self.words[word] = self.words[word] & !mask_high | value_high & mask_high;
+        }
+    }
+
+    /// Sets a field.
+    pub fn set(&mut self, field: Field, value: u128) {
+        self.set_masked(field, value, u128::MAX);
+    }
+
+    /// Sets what an entry says.
+    pub fn set_entry(&mut self, entry: &Entry) {
+        self.set_masked(entry.field(), entry.value(), entry.mask());
+    }
+
+    /// The number of the continuation the packet goes on with; 0 for one that comes in.
+    #[must_use]
+    pub fn continuation(&self) -> u32 {
+        self.words[CONTINUATION.word] as u32
+    }
+
+    /// Sets it.
+    pub fn set_continuation(&mut self, number: u32) {
+        let word = &mut self.words[CONTINUATION.word];
+        *word = *word & !0xffff_ffff | u64::from(number);
+    }
+
+    /// Whether it has the same bits as another under a mask.
+    #[must_use]
+    pub fn agrees(&self, other: &Key, mask: &Mask) -> bool {
+        let words = self.words.iter().zip(&other.words).zip(&mask.words);
+        words.fold(0, |differ, ((one, other), mask)| differ | (one ^ other) & mask) == 0
+    }
+
+    /// Without bits the mask does not have.
+    #[must_use]
+    pub fn under(&self, mask: &Mask) -> Key {
+        let mut key = *self;
+        key.words.iter_mut().zip(&mask.words).for_each(|(word, mask)| *word &= mask);
+        key
+    }
+}
+
+impl Mask {
+    /// All words.
+    #[must_use]
+    pub fn words(&self) -> &[u64; WORDS] {
+        &self.words
+    }
+
+    /// All words, to be written.
+    pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
+        &mut self.words
+    }
+
+    /// The bits of a field it has.
+    #[must_use]
+    pub fn get(&self, field: Field) -> u128 {
+        collect(field, &self.words)
+    }
+
+    /// Adds bits of a field.
+    pub fn add(&mut self, field: Field, bits: u128) {
+        let word = field.place().word;
+        let (high, low) = spread(field, bits);
+        self.words[word] |= low;
+        if high != 0 {
+            self.words[word - 1] |= high;
+        }
+    }
+
+    /// Adds a whole field.
+    pub fn add_all(&mut self, field: Field) {
+        self.add(field, u128::MAX);
+    }
+
+    /// Adds all bits of another.
+    pub fn join(&mut self, other: &Mask) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Whether it has all bits of another.
+    #[must_use]
+    pub fn covers(&self, other: &Mask) -> bool {
+        self.words.iter().zip(&other.words).all(|(word, other)| other & !word == 0)
+    }
+
+    /// Whether it has no bit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+}
+
+impl From<&Match> for (Key, Mask) {
+    /// What a match wants, as words.
+    fn from(matching: &Match) -> (Key, Mask) {
+        let (mut key, mut mask) = (Key::default(), Mask::default());
+        for entry in matching.entries() {
+            key.set_entry(entry);
+            mask.add(entry.field(), entry.mask());
+        }
+        (key, mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields that packets have together, and no two of which may be at one place.
+    #[test]
+    fn fields_are_where_no_other_is() {
+        let narrower = [
+            Field::InPort16,
+            Field::VlanTci,
+            Field::IpTos,
+            Field::ArpSpa,
+            Field::ArpTpa,
+            Field::ArpSha,
+            Field::ArpTha,
+            Field::UdpSrc,
+            Field::UdpDst,
+            Field::SctpSrc,
+            Field::SctpDst,
+            Field::Icmpv4Type,
+            Field::Icmpv4Code,
+            Field::Icmpv6Type,
+            Field::Icmpv6Code,
+        ];
+        let wide = |field: &Field| field.registers().count_ones() > 1;
+        let mut all = Mask::default();
+        for &field in Field::ALL {
+            let mut own = Mask::default();
+            own.add_all(field);
+            assert_eq!(own.get(field), field.all_bits(), "{}", field.name());
+            let mut key = Key::default();
+            key.set(field, u128::MAX);
+            assert_eq!(key.words(), own.words());
+            if wide(&field) || narrower.contains(&field) {
+                assert!(matches!(field, Field::InPort16) || wide(&field) || !own.is_empty());
+                continue;
+            }
+            let shared = all.words().iter().zip(own.words()).any(|(all, own)| all & own != 0);
+            assert!(!shared, "{}", field.name());
+            all.join(&own);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What was decided for packets of a kind.
+
+use std::sync::Arc;
+
+use crate::key::{Key, Mask};
+use crate::table::{Counters, Flow};
+use crate::wire::{Action, Ct, Entry, PacketInReason};
+
+/// What becomes of every packet that has the same bits where this was looked at.
+#[derive(Debug)]
+pub struct Decision {
+    /// What is done, in order. Without a step the packet is dropped.
+    pub steps: Vec<Step>,
+    /// The bits of the key it depends on, of the words a packet comes with.
+    pub mask: Mask,
+    /// The flows that matched, in order, for who asks why.
+    pub flows: Vec<Arc<Flow>>,
+    /// What counts each packet whatever the steps come to: of flows, tables, groups and buckets.
+    pub counted: Vec<Arc<Counters>>,
+    /// What is only used by each packet: hosts that `NORMAL` knows, flows that `learn` has made.
+    pub touched: Vec<Arc<Counters>>,
+    /// What else it depends on.
+    pub depends: Depends,
+    /// Whether it holds for other packets. One that does not is for this packet alone.
+    pub holds: bool,
+}
+
+/// What a decision depends on beside the key.
+#[derive(Debug, Clone, Default)]
+pub struct Depends {
+    /// The tables that were asked, a bit for each.
+    pub tables: [u64; 4],
+    /// Bits of the key that actions had written before some table was asked: there, what a flow wants
+    /// cannot be compared with what the packet came with.
+    pub written: Mask,
+    /// Groups that decided.
+    pub groups: Vec<u32>,
+    /// Meters that decided.
+    pub meters: Vec<u32>,
+    /// Whether `NORMAL` decided.
+    pub normal: bool,
+}
+
+/// Something that is done with a packet.
+#[derive(Debug)]
+pub enum Step {
+    /// A copy goes to a port, which is a real one: `IN_PORT`, `FLOOD` and the like are resolved.
+    Output {
+        /// The port.
+        port: u32,
+        /// How much of it; `None` is all.
+        max_len: Option<u32>,
+        /// By which of its queues.
+        queue: u32,
+    },
+    /// Bits of a header field are set, and checksums with them. A packet that does not have the header is
+    /// left as it is.
+    Set(Entry),
+    /// A tag of this type is added, with this control information.
+    PushVlan {
+        /// Its type.
+        kind: u16,
+        /// Its control information, without the bit that says it is there.
+        tci: u16,
+    },
+    /// The outer tag is taken away.
+    PopVlan,
+    /// A label is added; the type of Ethernet becomes this.
+    PushMpls {
+        /// Its type.
+        kind: u16,
+        /// Label, class, bottom and time to live, as on the wire.
+        entry: u32,
+    },
+    /// The outer label is taken away; the type of Ethernet becomes this.
+    PopMpls(u16),
+    /// A tag of provider backbone bridging is added.
+    PushPbb {
+        /// Its type.
+        kind: u16,
+        /// Its service, 24 bits.
+        service: u32,
+    },
+    /// It is taken away.
+    PopPbb,
+    /// A meter may drop the packet here, or mark it.
+    Meter(Arc<crate::meter::Meter>),
+    /// Counts the packets that come here, where not all do.
+    Count(Arc<Counters>),
+    /// One of several ways, by the packet's hash; what each does is done with a copy.
+    Select(Box<Select>),
+    /// Steps that are done with a copy, whatever they do to it.
+    Copy(Vec<Step>),
+    /// A copy goes to the controllers.
+    Controller(Arc<Punt>),
+    /// The packet's connection is looked up; `actions` of [`Ct`] are done with it.
+    Track {
+        /// What the action says; the zone is a number here.
+        action: Arc<Ct>,
+        /// Its zone.
+        zone: u16,
+    },
+    /// What is known of the packet's connection is forgotten.
+    ClearTrack,
+    /// The packet is looked up again, with what is known of it now.
+    Continue(Arc<Continuation>),
+    /// A flow record is made of some packets: one in 65,536 over `probability`.
+    Sample(Arc<crate::wire::Action>),
+}
+
+/// One of several ways, by the packet's hash.
+#[derive(Debug)]
+pub struct Select {
+    /// Fields the hash is of; those of addresses, protocol and ports without any.
+    pub fields: Mask,
+    /// Goes into the hash.
+    pub basis: u32,
+    /// Each way: its weight, what counts its packets, and what it does.
+    pub ways: Vec<(u32, Arc<Counters>, Vec<Step>)>,
+}
+
+/// A packet for controllers, and what is said with it.
+#[derive(Debug)]
+pub struct Punt {
+    /// Why.
+    pub reason: PacketInReason,
+    /// The table it was in.
+    pub table: u8,
+    /// The cookie of the flow, `u64::MAX` without one.
+    pub cookie: u64,
+    /// How much of the packet; `0xffff` is all.
+    pub max_len: u16,
+    /// Which controllers, by the number they gave themselves; 0 for those who gave none.
+    pub id: u16,
+    /// What the flow wanted said.
+    pub userdata: Vec<u8>,
+    /// The meter of its own it goes by, 0 without one.
+    pub meter: u32,
+    /// Metadata and registers at this point, in the words of a key that are the pipeline's.
+    pub state: Box<Key>,
+    /// What it is resumed by, where the flow has it paused.
+    pub resume: Option<Arc<Continuation>>,
+}
+
+/// How a packet goes on that is looked up again.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Continuation {
+    /// Its number in [`Key::continuation`], never 0. What is the same has the same.
+    pub number: u32,
+    /// The words of the key that are the pipeline's.
+    pub state: Key,
+    /// What is to be done yet, the innermost last: each a table to ask, or actions to go on with.
+    pub rest: Vec<Rest>,
+    /// The action set so far.
+    pub set: Vec<Action>,
+    /// What was pushed on the stack, as values.
+    pub stack: Vec<u128>,
+}
+
+/// What is to be done yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Rest {
+    /// A table is asked.
+    Table(u8),
+    /// Actions are gone on with, which were of a flow of this table and cookie.
+    Actions {
+        /// The table.
+        table: u8,
+        /// The cookie.
+        cookie: u64,
+        /// What is left of them.
+        actions: Vec<Action>,
+    },
+}

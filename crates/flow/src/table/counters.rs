@@ -1,0 +1,56 @@
+//! Packets and bytes of a flow, a group, a bucket or a table.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What something has had so far. Workers add what they have counted by themselves, now and then.
+#[derive(Debug, Default)]
+pub struct Counters {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    /// When it was used last, in nanoseconds of the steady clock.
+    used: AtomicU64,
+}
+
+impl Counters {
+    /// Nothing so far, made at a time of the steady clock, in nanoseconds.
+    #[must_use]
+    pub fn new(now: u64) -> Counters {
+        Counters { used: AtomicU64::new(now), ..Counters::default() }
+    }
+
+    /// Adds what a worker has counted up to `now`.
+    pub fn add(&self, packets: u64, bytes: u64, now: u64) {
+        self.packets.fetch_add(packets, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.touch(now);
+    }
+
+    /// It was used at a time.
+    pub fn touch(&self, now: u64) {
+        self.used.fetch_max(now, Relaxed);
+    }
+
+    /// Packets so far.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.packets.load(Relaxed)
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// When it was used last, in nanoseconds of the steady clock.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Begins anew.
+    pub fn reset(&self) {
+        self.packets.store(0, Relaxed);
+        self.bytes.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,13 @@
+//! Tables of flows, as everybody sees them at one moment: a [`Snapshot`] never changes.
+//!
+//! Who changes tables makes another snapshot, which shares with the one before whatever is the same.
+//! So a packet is decided by all old or all new, readers need no lock, and any thread can run the
+//! pipeline: a worker, a controller's packet-out, whoever asks for a trace.
+
+mod counters;
+mod flow;
+mod snapshot;
+
+pub use counters::Counters;
+pub use flow::Flow;
+pub use snapshot::{Change, Changes, Snapshot};
