@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod edit;
 pub mod key;
 pub mod meter;
 pub mod pipeline;

@@ -5,6 +5,11 @@
 //! connection. The others, metadata and registers, are zero when it comes and are the pipeline's.
 //! Fields that no packet has together share a place: addresses of IPv4 and ARP, ports and ICMP's types.
 
+pub mod extension;
+pub mod extract;
+
+pub use extract::{Needed, extract, extract_needed};
+
 use crate::wire::{Entry, Field, Match};
 
 /// Words of a key.
@@ -107,7 +112,10 @@ impl Field {
 /// The place of the continuation a packet goes on with, 0 for one that comes in: no field.
 pub const CONTINUATION: Place = Place { word: 0, shift: 0 };
 
-/// The place of the tag behind the outer one: no field.
+/// The place of the tag behind the outer one, with the bit that says it is there: no field.
+///
+/// The type of Ethernet of a packet with two tags is that of the inner one, `0x8100` or `0x88a8`, as it
+/// is for Open vSwitch.
 pub const INNER_TCI: Place = Place { word: 3, shift: 16 };
 
 /// The first word of registers; each has two, the even one first.

@@ -1,0 +1,562 @@
+//! Reading a packet's headers into a key.
+//!
+//! What counts as a header is what it is for Open vSwitch (`flow_extract` in its `lib/flow.c`), so that
+//! flows match the same packets there and here: a header that is cut off or whose lengths contradict
+//! each other has no fields, and nothing behind it has; of tags one is read, and a second stays the
+//! type; a fragment but the first has no ports. Beyond that, what OpenFlow has and Open vSwitch does not:
+//! the flags of extension headers of IPv6, and provider backbone bridging.
+//!
+//! A packet with IPv4 and UDP takes one check of its length for each header and no loop.
+
+use super::{INNER_TCI, Key, Mask, extension};
+
+/// Words of a key that headers are read into, with the first, which they leave alone.
+pub const HEADER_WORDS: usize = 16;
+
+/// Which words of a key somebody wants, by what they cost to read.
+///
+/// Words that are not wanted are left as they are, so keys that are compared must be of the same
+/// `Needed`, or compared under masks it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Needed(u8);
+
+impl Needed {
+    /// Nothing of the headers.
+    pub const NOTHING: Needed = Needed(0);
+    /// Ethernet and the outer tag.
+    pub const LINK: Needed = Needed(1);
+    /// What IPv4 and ARP have beside.
+    pub const NETWORK: Needed = Needed(LINK | NETWORK);
+    /// Ports and the like beside, of IPv4 alone.
+    pub const TRANSPORT: Needed = Needed(LINK | NETWORK | TRANSPORT);
+    /// All there is.
+    pub const EVERYTHING: Needed = Needed(LINK | NETWORK | TRANSPORT | WIDE | REST);
+
+    /// What must be read for keys under a mask.
+    #[must_use]
+    pub const fn of(mask: &Mask) -> Needed {
+        /// The operation of ARP, in the word of ports.
+        const ARP_OP: u64 = 0xffff;
+        let words = &mask.words;
+        let mut any = [false; 5];
+        let mut word = 1;
+        while word < HEADER_WORDS {
+            let kind = match word {
+                1 | 2 => 0,
+                3 | 4 => 1,
+                5 => 2,
+                6..=10 => 3,
+                _ => 4,
+            };
+            any[kind] |= words[word] & !(if word == 5 { ARP_OP } else { 0 }) != 0;
+            word += 1;
+        }
+        any[1] |= words[5] & ARP_OP != 0;
+        let mut needed = 0;
+        if any[4] {
+            needed |= LINK | NETWORK | TRANSPORT | REST;
+        }
+        if any[3] {
+            needed |= LINK | NETWORK | WIDE;
+        }
+        if any[2] {
+            needed |= LINK | NETWORK | TRANSPORT;
+        }
+        if any[1] {
+            needed |= LINK | NETWORK;
+        }
+        if any[0] {
+            needed |= LINK;
+        }
+        Needed(needed)
+    }
+
+    /// What either needs.
+    #[must_use]
+    pub const fn and(self, other: Needed) -> Needed {
+        Needed(self.0 | other.0)
+    }
+
+    /// Whether no header is read.
+    #[must_use]
+    pub const fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline(always)]
+    const fn has(self, part: u8) -> bool {
+        self.0 & part != 0
+    }
+}
+
+/// Words 1 and 2.
+const LINK: u8 = 1;
+/// Words 3 and 4, and ARP's operation in word 5.
+const NETWORK: u8 = 2;
+/// Word 5.
+const TRANSPORT: u8 = 4;
+/// Words 6 to 10: what IPv6 and MPLS have.
+const WIDE: u8 = 8;
+/// Words 11 to 15: neighbour discovery, hardware addresses of ARP, backbone bridging.
+const REST: u8 = 16;
+
+/// The type of a frame that has a length in its place and no type behind it.
+pub const NO_TYPE: u16 = 0x05ff;
+
+/// A fragment, also the first.
+pub const FRAGMENT: u64 = 1;
+/// A fragment but the first.
+pub const LATER_FRAGMENT: u64 = 2;
+
+pub(crate) const VLAN: u16 = 0x8100;
+pub(crate) const SERVICE_VLAN: u16 = 0x88a8;
+pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const IPV6: u16 = 0x86dd;
+pub(crate) const ARP: u16 = 0x0806;
+pub(crate) const RARP: u16 = 0x8035;
+pub(crate) const MPLS: u16 = 0x8847;
+pub(crate) const MPLS_MULTICAST: u16 = 0x8848;
+pub(crate) const BACKBONE: u16 = 0x88e7;
+
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const ICMPV6: u8 = 58;
+pub(crate) const SCTP: u8 = 132;
+
+/// Reads all headers of an Ethernet frame into the words of a key that are for them.
+///
+/// The words of ports, tunnels, connections and the pipeline are left alone.
+#[inline]
+pub fn extract(bytes: &[u8], key: &mut Key) {
+    extract_needed(bytes, Needed::EVERYTHING, key);
+}
+
+/// Reads those headers of an Ethernet frame that are needed; other words are left as they are.
+#[inline]
+pub fn extract_needed(bytes: &[u8], needed: Needed, key: &mut Key) {
+    let Some(words) = key.words.first_chunk_mut() else { return };
+    extract_words(bytes, needed, words);
+}
+
+/// As [`extract_needed`], into the first words of a key.
+#[inline]
+pub fn extract_words(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+    if needed.is_nothing() {
+        return;
+    }
+    if needed.has(NETWORK) {
+        words[3] = 0;
+        words[4] = 0;
+        words[5] = 0;
+    }
+    if needed.has(WIDE) {
+        words[6..11].fill(0);
+    }
+    if needed.has(REST) {
+        words[11..16].fill(0);
+    }
+    let Some(head) = bytes.first_chunk::<14>() else {
+        words[1] = 0;
+        words[2] = 0;
+        return;
+    };
+    let (mut kind, mut behind) = (be16(head, 12), &bytes[14..]);
+    let mut tag = 0;
+    if is_tag(kind) {
+        // A type must follow, or it is no tag.
+        if let Some(inner) = behind.first_chunk::<4>() {
+            tag = u64::from(be16(inner, 0) | PRESENT);
+            kind = be16(inner, 2);
+            behind = &behind[4..];
+            if is_tag(kind) && needed.has(NETWORK) {
+                inner_tag(behind, words);
+            }
+        }
+    }
+    if kind < FIRST_TYPE {
+        (kind, behind) = snap(behind);
+    }
+    words[1] = be64(head, 0) & !0xffff | u64::from(kind);
+    words[2] = be64(head, 6) & !0xffff | tag;
+    if !needed.has(NETWORK) {
+        return;
+    }
+    match kind {
+        IPV4 => ipv4(behind, needed, words),
+        IPV6 => ipv6(behind, needed, words),
+        ARP | RARP => arp(behind, needed, words),
+        MPLS | MPLS_MULTICAST if needed.has(WIDE) => {
+            if let Some(entry) = behind.first_chunk::<4>() {
+                words[10] = u64::from(be32(entry, 0));
+            }
+        }
+        BACKBONE if needed.has(REST) => {
+            if let Some(tag) = behind.first_chunk::<4>() {
+                let tag = u64::from(be32(tag, 0));
+                words[15] = (tag & 0x00ff_ffff) << 8 | tag >> 27 & 1;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The bit that says there is a tag.
+const PRESENT: u16 = 0x1000;
+
+/// Lower numbers in a type's place are lengths.
+pub(crate) const FIRST_TYPE: u16 = 0x0600;
+
+#[inline(always)]
+pub(crate) const fn is_tag(kind: u16) -> bool {
+    kind == VLAN || kind == SERVICE_VLAN
+}
+
+/// What a second tag says, which is not one of the fields.
+#[cold]
+fn inner_tag(behind: &[u8], words: &mut [u64; HEADER_WORDS]) {
+    if let Some(tag) = behind.first_chunk::<4>() {
+        words[INNER_TCI.word] |= u64::from(be16(tag, 0) | PRESENT) << INNER_TCI.shift;
+    }
+}
+
+/// The header of LLC and SNAP with an organisation whose types are those of Ethernet.
+pub(crate) const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
+
+/// The type of a frame that has a length in the type's place, and what is behind it.
+#[cold]
+fn snap(behind: &[u8]) -> (u16, &[u8]) {
+    match behind.split_first_chunk::<8>() {
+        Some((head, rest)) if head.starts_with(&SNAP) => (be16(head, 6).max(NO_TYPE), rest),
+        _ => (NO_TYPE, behind),
+    }
+}
+
+#[inline(always)]
+fn ipv4(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+    let Some(head) = bytes.first_chunk::<20>() else { return };
+    let header = usize::from(head[0] & 0xf) * 4;
+    let total = usize::from(be16(head, 2));
+    // What is behind the packet is padding.
+    let Some(behind) = bytes.get(header..total) else { return };
+    if header < 20 || bytes.len() - total > usize::from(u16::MAX) {
+        return;
+    }
+    let fragment = fragment_v4(be16(head, 6));
+    let protocol = head[9];
+    words[3] = u64::from(protocol) << 56
+        | u64::from(head[1]) << 48
+        | u64::from(head[8]) << 40
+        | fragment << 32;
+    words[4] = be64(head, 12);
+    if needed.has(TRANSPORT) && fragment & LATER_FRAGMENT == 0 {
+        transport(protocol, behind, needed, words);
+    }
+}
+
+/// What the word of flags and offset says of a fragment.
+#[inline(always)]
+const fn fragment_v4(word: u16) -> u64 {
+    let later = word & 0x1fff != 0;
+    let any = word & 0x3fff != 0;
+    any as u64 * FRAGMENT | later as u64 * LATER_FRAGMENT
+}
+
+#[inline(always)]
+fn transport(protocol: u8, bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+    words[5] = match protocol {
+        UDP => match bytes.first_chunk::<8>() {
+            Some(head) => u64::from(be32(head, 0)) << 32,
+            None => 0,
+        },
+        TCP => match bytes.first_chunk::<20>() {
+            Some(head) if tcp_header(head).is_some_and(|header| header <= bytes.len()) => {
+                u64::from(be32(head, 0)) << 32 | u64::from(be16(head, 12) & 0xfff) << 16
+            }
+            _ => 0,
+        },
+        SCTP => match bytes.first_chunk::<12>() {
+            Some(head) => u64::from(be32(head, 0)) << 32,
+            None => 0,
+        },
+        ICMP => match bytes.first_chunk::<8>() {
+            Some(head) => types(head),
+            None => 0,
+        },
+        ICMPV6 => match bytes.first_chunk::<8>() {
+            Some(head) => {
+                if needed.has(REST) && is_discovery(head[0], head[1]) {
+                    discovery(&bytes[8..], words);
+                }
+                types(head)
+            }
+            None => 0,
+        },
+        _ => 0,
+    };
+}
+
+/// Type and code of ICMP where ports have their numbers.
+#[inline(always)]
+fn types(head: &[u8; 8]) -> u64 {
+    u64::from(head[0]) << 48 | u64::from(head[1]) << 32
+}
+
+/// The length a TCP header says it has, if it can.
+#[inline(always)]
+pub(crate) fn tcp_header(head: &[u8; 20]) -> Option<usize> {
+    let header = usize::from(head[12] >> 4) * 4;
+    (header >= 20).then_some(header)
+}
+
+/// Whether a message of ICMPv6 is a solicitation or an advertisement of neighbours.
+#[inline(always)]
+pub(crate) const fn is_discovery(kind: u8, code: u8) -> bool {
+    (kind == 135 || kind == 136) && code == 0
+}
+
+/// What neighbour discovery says, behind the first eight bytes. Two options of a kind are a mistake
+/// that leaves nothing.
+fn discovery(bytes: &[u8], words: &mut [u64; HEADER_WORDS]) {
+    let Some((target, options)) = bytes.split_first_chunk::<16>() else { return };
+    let (mut source, mut destination) = (0, 0);
+    for (kind, option) in Options(options) {
+        let Ok(option) = <&[u8; 8]>::try_from(option) else { continue };
+        let address = be64(option, 0) << 16;
+        let place = match kind {
+            SOURCE_ADDRESS => &mut source,
+            TARGET_ADDRESS => &mut destination,
+            _ => continue,
+        };
+        if *place != 0 {
+            return;
+        }
+        *place = address;
+    }
+    words[11] = be64(target, 0);
+    words[12] = be64(target, 8);
+    words[13] = source;
+    words[14] = destination;
+}
+
+/// The option of neighbour discovery with the address of who sends.
+pub(crate) const SOURCE_ADDRESS: u8 = 1;
+/// The option with the address of who is asked for.
+pub(crate) const TARGET_ADDRESS: u8 = 2;
+
+/// Options of neighbour discovery, each with its kind and all its bytes, up to one that says it is
+/// longer than what there is, or has no length.
+pub(crate) struct Options<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Options<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let head = self.0.first_chunk::<8>()?;
+        let length = usize::from(head[1]) * 8;
+        if length == 0 {
+            return None;
+        }
+        let (option, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some((head[0], option))
+    }
+}
+
+#[inline]
+fn ipv6(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+    let Some((head, behind)) = bytes.split_first_chunk::<40>() else { return };
+    // What is behind the packet is padding.
+    let length = usize::from(be16(head, 4));
+    let Some((payload, padding)) = behind.split_at_checked(length) else { return };
+    if padding.len() > usize::from(u16::MAX) {
+        return;
+    }
+    if needed.has(WIDE) {
+        words[6] = be64(head, 8);
+        words[7] = be64(head, 16);
+        words[8] = be64(head, 24);
+        words[9] = be64(head, 32);
+    }
+    let next = head[6];
+    let chain = if is_extension(next) {
+        let Some(chain) = Chain::read(next, payload) else { return };
+        chain
+    } else {
+        Chain::without(next, payload)
+    };
+    let flow = be32(head, 0);
+    if needed.has(WIDE) {
+        words[10] = u64::from(flow & 0x000f_ffff) << 32;
+    }
+    words[3] = u64::from(chain.protocol) << 56
+        | u64::from(flow >> 20 & 0xff) << 48
+        | u64::from(head[7]) << 40
+        | chain.fragment << 32
+        | u64::from(chain.seen);
+    if needed.has(TRANSPORT) && chain.fragment & LATER_FRAGMENT == 0 {
+        transport(chain.protocol, chain.payload, needed, words);
+    }
+}
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+pub(crate) const FRAGMENT_HEADER: u8 = 44;
+const ENCRYPTED: u8 = 50;
+const AUTHENTICATION: u8 = 51;
+const NO_NEXT: u8 = 59;
+const DESTINATION: u8 = 60;
+
+/// Whether it says something of the headers behind IPv6's own.
+#[inline(always)]
+const fn is_extension(protocol: u8) -> bool {
+    const KINDS: u64 = 1 << HOP_BY_HOP
+        | 1 << ROUTING
+        | 1 << FRAGMENT_HEADER
+        | 1 << ENCRYPTED
+        | 1 << AUTHENTICATION
+        | 1 << NO_NEXT
+        | 1 << DESTINATION;
+    protocol < 64 && KINDS >> protocol & 1 != 0
+}
+
+/// The extension headers of an IPv6 packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chain<'a> {
+    /// What is behind them; in a fragment but the first, that it is one.
+    pub(crate) protocol: u8,
+    /// Whether it is a fragment.
+    pub(crate) fragment: u64,
+    /// What was seen, as `Ipv6Extensions` says it.
+    pub(crate) seen: u16,
+    /// Whether the destination in the header is not where the packet goes to in the end.
+    pub(crate) routed: bool,
+    /// What is behind the headers.
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Chain<'a> {
+    /// Of a packet that has none.
+    #[inline(always)]
+    const fn without(protocol: u8, payload: &'a [u8]) -> Chain<'a> {
+        Chain { protocol, fragment: 0, seen: 0, routed: false, payload }
+    }
+
+    /// Reads them; `None` where one is cut off.
+    #[inline(never)]
+    pub(crate) fn read(first: u8, payload: &'a [u8]) -> Option<Chain<'a>> {
+        let mut chain = Chain::without(first, payload);
+        let mut order = Order::default();
+        loop {
+            order.meet(chain.protocol);
+            let length = match chain.protocol {
+                HOP_BY_HOP | ROUTING | DESTINATION => {
+                    8 + usize::from(*chain.payload.first_chunk::<8>()?.get(1)?) * 8
+                }
+                AUTHENTICATION => 8 + usize::from(chain.payload.first_chunk::<8>()?[1]) * 4,
+                FRAGMENT_HEADER => 8,
+                _ => break,
+            };
+            let head = chain.payload.first_chunk::<8>()?;
+            if chain.protocol == ROUTING {
+                chain.routed |= head[3] != 0;
+            }
+            let fragmented = chain.protocol == FRAGMENT_HEADER;
+            let word = be16(head, 2);
+            chain.protocol = head[0];
+            chain.payload = chain.payload.get(length..)?;
+            if fragmented && word != 0 {
+                chain.fragment = FRAGMENT;
+                if word & 0xfff8 != 0 {
+                    chain.fragment |= LATER_FRAGMENT;
+                    chain.protocol = FRAGMENT_HEADER;
+                    break;
+                }
+            }
+        }
+        chain.seen = order.seen;
+        Some(chain)
+    }
+}
+
+/// Which headers were met, and whether in the order they should be: RFC 8200 section 4.1.
+#[derive(Default)]
+struct Order {
+    seen: u16,
+    /// The rank of the last.
+    rank: u8,
+    destinations: u8,
+}
+
+impl Order {
+    fn meet(&mut self, kind: u8) {
+        // Options for the destination come before a routing header, where stations on the way read
+        // them, and behind all others.
+        let (flag, rank) = match kind {
+            HOP_BY_HOP => (extension::HOP, 1),
+            DESTINATION if self.rank < 2 => (extension::DESTINATION, 2),
+            ROUTING => (extension::ROUTER, 3),
+            FRAGMENT_HEADER => (extension::FRAGMENT, 4),
+            AUTHENTICATION => (extension::AUTHENTICATION, 5),
+            ENCRYPTED => (extension::ENCRYPTED, 6),
+            DESTINATION => (extension::DESTINATION, 7),
+            NO_NEXT => (extension::NO_NEXT, 8),
+            _ => return,
+        };
+        let again = self.seen & flag != 0;
+        let many = if kind == DESTINATION {
+            self.destinations = self.destinations.saturating_add(1);
+            self.destinations > 2
+        } else {
+            again
+        };
+        if many {
+            self.seen |= extension::REPEATED;
+        } else if rank < self.rank {
+            self.seen |= extension::UNORDERED;
+        }
+        // One behind the first place for it is not there as the first.
+        if kind != HOP_BY_HOP || self.rank == 0 {
+            self.seen |= flag;
+        }
+        self.rank = self.rank.max(rank);
+    }
+}
+
+fn arp(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+    let Some(head) = bytes.first_chunk::<28>() else { return };
+    if !head.starts_with(&ARP_OF_IPV4) {
+        return;
+    }
+    words[4] = u64::from(be32(head, 14)) << 32 | u64::from(be32(head, 24));
+    let operation = be16(head, 6);
+    if operation <= 0xff {
+        words[5] = u64::from(operation);
+    }
+    if needed.has(REST) {
+        words[13] = be64(head, 8) & !0xffff;
+        words[14] = be64(head, 18) & !0xffff;
+    }
+}
+
+/// How ARP begins for IPv4 on Ethernet.
+pub(crate) const ARP_OF_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+
+#[inline(always)]
+pub(crate) fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline(always)]
+pub(crate) fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(value)
+}
+
+#[inline(always)]
+pub(crate) fn be64<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(value)
+}
