@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod connection;
 pub mod edit;
 pub mod key;
 pub mod meter;
+pub mod normal;
 pub mod pipeline;
 pub mod table;
 pub mod wire;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::key::{Key, Mask};
-use crate::table::{Counters, Flow};
-use crate::wire::{Action, Ct, Entry, PacketInReason};
+use crate::key::{ENTRY_WORDS, Key, Mask};
+use crate::table::{Change, Counters, Flow};
+use crate::wire::{Action, Ct, Entry, Instruction, PacketInReason};
 
 /// What becomes of every packet that has the same bits where this was looked at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Decision {
     /// What is done, in order. Without a step the packet is dropped.
     pub steps: Vec<Step>,
@@ -37,8 +37,54 @@ pub struct Depends {
     pub groups: Vec<u32>,
     /// Meters that decided.
     pub meters: Vec<u32>,
-    /// Whether `NORMAL` decided.
-    pub normal: bool,
+    /// Addresses `NORMAL` asked for, each with the number of its VLAN.
+    pub hosts: Vec<(u16, u64)>,
+    /// Flows that `learn` has made, or found made.
+    pub learnt: Vec<Learnt>,
+}
+
+/// A flow that `learn` has made: when it goes, the next packet makes it again.
+#[derive(Debug, Clone)]
+pub struct Learnt {
+    /// The table it is in.
+    pub table: u8,
+    /// What it matches.
+    pub key: Box<Key>,
+    /// Which bits of it count.
+    pub mask: Box<Mask>,
+}
+
+impl Decision {
+    /// Whether it may be another one after a change, for packets with this key.
+    ///
+    /// Where a flow came or went it is only asked whether packets of this decision can match it: what is
+    /// wanted of bits that nobody has written must be what they all have.
+    #[must_use]
+    pub fn concerns(&self, change: &Change, packet: &Key) -> bool {
+        match change {
+            Change::Flow { table, key, mask } => {
+                let asked = self.depends.tables[usize::from(table / 64)] >> (table % 64) & 1 != 0;
+                let learnt = &self.depends.learnt;
+                asked && self.overlaps(key, mask, packet)
+                    || learnt
+                        .iter()
+                        .any(|flow| flow.table == *table && flow.mask == *mask && flow.key == *key)
+            }
+            Change::Group(number) => self.depends.groups.contains(number),
+            Change::Meter(number) => self.depends.meters.contains(number),
+            Change::Host { vlan, address } => self.depends.hosts.contains(&(*vlan, *address)),
+            Change::All => true,
+        }
+    }
+
+    fn overlaps(&self, key: &Key, mask: &Mask, packet: &Key) -> bool {
+        let (wanted, has) = (key.words().iter().zip(mask.words()), packet.words());
+        let looked_at = self.mask.words().iter().zip(self.depends.written.words());
+        let mut words = wanted.zip(has).zip(looked_at).take(ENTRY_WORDS);
+        words.all(|(((wanted, mask), has), (looked_at, written))| {
+            (wanted ^ has) & mask & looked_at & !written == 0
+        })
+    }
 }
 
 /// Something that is done with a packet.
@@ -104,6 +150,15 @@ pub enum Step {
     ClearTrack,
     /// The packet is looked up again, with what is known of it now.
     Continue(Arc<Continuation>),
+    /// The packet goes on in one of two ways, by its length now.
+    Larger {
+        /// In bytes.
+        length: u16,
+        /// How packets go on that are longer.
+        larger: Arc<Continuation>,
+        /// How the others do.
+        other: Arc<Continuation>,
+    },
     /// A flow record is made of some packets: one in 65,536 over `probability`.
     Sample(Arc<crate::wire::Action>),
 }
@@ -145,16 +200,28 @@ pub struct Punt {
 /// How a packet goes on that is looked up again.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Continuation {
-    /// Its number in [`Key::continuation`], never 0. What is the same has the same.
+    /// Its number in [`Key::continuation`], never 0. What is the same has the same, and no other has it
+    /// later on.
     pub number: u32,
-    /// The words of the key that are the pipeline's.
-    pub state: Key,
-    /// What is to be done yet, the innermost last: each a table to ask, or actions to go on with.
+    /// What it is.
+    pub state: Suspended,
+}
+
+/// The state of a packet's way at some point.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Suspended {
+    /// Words that no header has: those the pipeline has for its own, and what it has written of others.
+    pub key: Key,
+    /// Which bits of it are to be taken; others are as the packet has them.
+    pub written: Mask,
+    /// What is to be done yet, the next one last.
     pub rest: Vec<Rest>,
     /// The action set so far.
     pub set: Vec<Action>,
-    /// What was pushed on the stack, as values.
-    pub stack: Vec<u128>,
+    /// What was pushed on the stack, as values and how many bits each has.
+    pub stack: Vec<(u128, u16)>,
+    /// The queue that was set.
+    pub queue: u32,
 }
 
 /// What is to be done yet.
@@ -162,6 +229,15 @@ pub struct Continuation {
 pub enum Rest {
     /// A table is asked.
     Table(u8),
+    /// Instructions are carried out that were of a flow of this table and cookie.
+    Instructions {
+        /// The table.
+        table: u8,
+        /// The cookie.
+        cookie: u64,
+        /// What is left of them.
+        instructions: Vec<Instruction>,
+    },
     /// Actions are gone on with, which were of a flow of this table and cookie.
     Actions {
         /// The table.

@@ -1,0 +1,57 @@
+//! What the way of a packet needs beside the tables.
+
+use std::sync::Arc;
+
+use super::Continuations;
+use crate::connection::Tracker;
+use crate::normal::Hosts;
+use crate::table::Flow;
+use crate::wire::FlowMod;
+
+/// What is kept between packets, beside the tables. All workers share it.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Which port `NORMAL` has seen which addresses at.
+    pub hosts: Hosts,
+    /// Connections.
+    pub tracker: Tracker,
+    /// How packets go on that are looked up again.
+    pub continuations: Continuations,
+}
+
+/// Who carries out what a packet's way changes in the switch.
+pub trait Outside: Sync {
+    /// A flow is to be made, or to take the place of one with its match and priority. With a limit other
+    /// than 0, not if its table has as many flows with its cookie already.
+    fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning;
+
+    /// `NORMAL` sends packets for this address elsewhere from now on.
+    fn host_changed(&self, vlan: u16, address: u64);
+
+    /// A connection of a flow ends: time-outs of the flow that are longer than these, in seconds, become
+    /// these; 0 leaves one.
+    fn shorten(&self, flow: &Arc<Flow>, idle: u16, hard: u16, now: u64);
+}
+
+/// What became of a flow to learn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learning {
+    /// It is there, or will be soon.
+    Made,
+    /// There was no room.
+    Full,
+}
+
+/// Nobody: what a way through the tables would change stays as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+impl Outside for Nobody {
+    fn learn(&self, _flow: FlowMod, _limit: u32, _now: u64) -> Learning {
+        Learning::Made
+    }
+
+    fn host_changed(&self, _vlan: u16, _address: u64) {}
+
+    fn shorten(&self, _flow: &Arc<Flow>, _idle: u16, _hard: u16, _now: u64) {}
+}
