@@ -11,5 +11,6 @@ pub mod key;
 pub mod meter;
 pub mod normal;
 pub mod pipeline;
+pub mod switch;
 pub mod table;
 pub mod wire;

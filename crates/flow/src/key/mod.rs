@@ -124,7 +124,10 @@ const REGISTERS: usize = 35;
 const fn register(field: Field) -> Place {
     let first = field.registers().trailing_zeros() as usize;
     match field.bits() {
-        32 => Place { word: REGISTERS + first / 2, shift: if first.is_multiple_of(2) { 32 } else { 0 } },
+        32 => Place {
+            word: REGISTERS + first / 2,
+            shift: if first.is_multiple_of(2) { 32 } else { 0 },
+        },
         64 => Place { word: REGISTERS + first / 2, shift: 0 },
         _ => Place { word: REGISTERS + first / 2 + 1, shift: 0 },
     }

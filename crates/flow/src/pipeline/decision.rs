@@ -62,13 +62,14 @@ impl Decision {
     #[must_use]
     pub fn concerns(&self, change: &Change, packet: &Key) -> bool {
         match change {
-            Change::Flow { table, key, mask } => {
+            Change::Flow(flow) => {
+                let (table, key, mask) = (flow.table, &flow.key, &flow.mask);
                 let asked = self.depends.tables[usize::from(table / 64)] >> (table % 64) & 1 != 0;
                 let learnt = &self.depends.learnt;
                 asked && self.overlaps(key, mask, packet)
-                    || learnt
-                        .iter()
-                        .any(|flow| flow.table == *table && flow.mask == *mask && flow.key == *key)
+                    || learnt.iter().any(|learnt| {
+                        learnt.table == table && *learnt.mask == *mask && *learnt.key == *key
+                    })
             }
             Change::Group(number) => self.depends.groups.contains(number),
             Change::Meter(number) => self.depends.meters.contains(number),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::Counters;
 use crate::key::{Key, Mask};
-use crate::wire::{FlowFlags, Instruction, Match};
+use crate::wire::{Action, FlowFlags, FlowMod, Instruction, Match};
 
 /// A flow of a table. It never changes: one that is modified is another, with the same number and
 /// counters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Flow {
-    /// A number no other flow of the switch ever has.
+    /// A number no other flow of the switch ever has; the older flow has the smaller.
     pub number: u64,
     /// The table it is in.
     pub table: u8,
@@ -24,6 +24,8 @@ pub struct Flow {
     pub mask: Mask,
     /// What it does.
     pub instructions: Vec<Instruction>,
+    /// Whether it is a part of a match in several dimensions, and decides nothing alone.
+    pub conjunctive: bool,
     /// What the controller calls it.
     pub cookie: u64,
     /// Without packets it goes after so many seconds; 0 never.
@@ -36,6 +38,57 @@ pub struct Flow {
     pub importance: u16,
     /// When it was added, in nanoseconds of the steady clock.
     pub added: u64,
+    /// When it became what it is.
+    pub modified: u64,
     /// What it has had.
     pub counters: Arc<Counters>,
+    /// When it was learnt again, as its last use: its hard time-out is counted from there.
+    pub refreshed: Arc<Counters>,
+}
+
+impl Flow {
+    /// The flow that a change adds, at a time of the steady clock in nanoseconds.
+    #[must_use]
+    pub fn new(number: u64, change: &FlowMod, now: u64) -> Flow {
+        let (key, mask) = (&change.matching).into();
+        Flow {
+            number,
+            table: change.table,
+            priority: change.priority,
+            matching: change.matching.clone(),
+            key,
+            mask,
+            conjunctive: is_conjunctive(&change.instructions),
+            instructions: change.instructions.clone(),
+            cookie: change.cookie.unwrap_or(0),
+            idle_timeout: change.idle_timeout,
+            hard_timeout: change.hard_timeout,
+            flags: change.flags,
+            importance: change.importance,
+            added: now,
+            modified: now,
+            counters: Arc::new(Counters::new(now)),
+            refreshed: Arc::new(Counters::new(now)),
+        }
+    }
+
+    /// All actions it has, those done at once before those done at the end.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        actions(&self.instructions)
+    }
+}
+
+pub(crate) fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
+    let of = |end: bool| {
+        instructions.iter().filter_map(move |instruction| match instruction {
+            Instruction::ApplyActions(actions) if !end => Some(actions),
+            Instruction::WriteActions(actions) if end => Some(actions),
+            _ => None,
+        })
+    };
+    of(false).chain(of(true)).flatten()
+}
+
+pub(crate) fn is_conjunctive(instructions: &[Instruction]) -> bool {
+    actions(instructions).any(|action| matches!(action, Action::Conjunction { .. }))
 }

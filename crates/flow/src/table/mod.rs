@@ -4,10 +4,16 @@
 //! So a packet is decided by all old or all new, readers need no lock, and any thread can run the
 //! pipeline: a worker, a controller's packet-out, whoever asks for a trace.
 
+mod changes;
 mod counters;
 mod flow;
+mod group;
+mod port;
 mod snapshot;
 
+pub use changes::{Change, Changes};
 pub use counters::Counters;
 pub use flow::Flow;
-pub use snapshot::{Change, Changes, Snapshot};
+pub use group::{Group, GroupBucket};
+pub use port::{PortCount, PortCounters, SwitchPort};
+pub use snapshot::{Miss, Snapshot, Table};
