@@ -1,6 +1,16 @@
 //! Changing a packet's headers, its checksums with them.
+//!
+//! Where a header is, is what [`key::extract`](crate::key::extract) says: fields that it does not read
+//! are not changed. Checksums are mended by what changed: IPv4's own, those of TCP, UDP, ICMP and `ICMPv6`,
+//! which are also over the addresses, and SCTP's. A checksum of UDP that is zero stays so. Fragments but
+//! the first have no ports to change, and the ports of SCTP are left alone in the first, too, because its
+//! checksum is over bytes that are not there.
 
 mod buffer;
+mod headers;
+mod sctp;
+mod set;
+mod tags;
 
 pub use buffer::Bytes;
 
@@ -11,6 +21,26 @@ use crate::pipeline::Step;
 /// A packet that does not have the header is left as it is. `false`, changing nothing, where the packet
 /// has no room for a header that is to be added.
 pub fn apply(step: &Step, packet: &mut impl Bytes) -> bool {
-    let _ = (step, packet);
-    true
+    match step {
+        Step::Set(entry) => {
+            let _ = set::set(entry, packet.bytes_mut());
+            true
+        }
+        Step::PushVlan { kind, tci } => tags::push_vlan(packet, *kind, *tci),
+        Step::PopVlan => {
+            tags::pop_vlan(packet);
+            true
+        }
+        Step::PushMpls { kind, entry } => tags::push_mpls(packet, *kind, *entry),
+        Step::PopMpls(kind) => {
+            tags::pop_mpls(packet, *kind);
+            true
+        }
+        Step::PushPbb { kind, service } => tags::push_pbb(packet, *kind, *service),
+        Step::PopPbb => {
+            tags::pop_pbb(packet);
+            true
+        }
+        _ => true,
+    }
 }

@@ -256,10 +256,10 @@ fn ipv4(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
 
 /// What the word of flags and offset says of a fragment.
 #[inline(always)]
-const fn fragment_v4(word: u16) -> u64 {
+pub(crate) const fn fragment_v4(word: u16) -> u64 {
     let later = word & 0x1fff != 0;
     let any = word & 0x3fff != 0;
-    any as u64 * FRAGMENT | later as u64 * LATER_FRAGMENT
+    (any as u64 * FRAGMENT) | (later as u64 * LATER_FRAGMENT)
 }
 
 #[inline(always)]
@@ -309,7 +309,7 @@ pub(crate) fn tcp_header(head: &[u8; 20]) -> Option<usize> {
     (header >= 20).then_some(header)
 }
 
-/// Whether a message of ICMPv6 is a solicitation or an advertisement of neighbours.
+/// Whether a message of `ICMPv6` is a solicitation or an advertisement of neighbours.
 #[inline(always)]
 pub(crate) const fn is_discovery(kind: u8, code: u8) -> bool {
     (kind == 135 || kind == 136) && code == 0
@@ -409,7 +409,7 @@ const DESTINATION: u8 = 60;
 
 /// Whether it says something of the headers behind IPv6's own.
 #[inline(always)]
-const fn is_extension(protocol: u8) -> bool {
+pub(crate) const fn is_extension(protocol: u8) -> bool {
     const KINDS: u64 = 1 << HOP_BY_HOP
         | 1 << ROUTING
         | 1 << FRAGMENT_HEADER
@@ -438,7 +438,7 @@ pub(crate) struct Chain<'a> {
 impl<'a> Chain<'a> {
     /// Of a packet that has none.
     #[inline(always)]
-    const fn without(protocol: u8, payload: &'a [u8]) -> Chain<'a> {
+    pub(crate) const fn without(protocol: u8, payload: &'a [u8]) -> Chain<'a> {
         Chain { protocol, fragment: 0, seen: 0, routed: false, payload }
     }
 

@@ -7,16 +7,23 @@
 
 pub mod extension;
 pub mod extract;
+mod fields;
 
-pub use extract::{Needed, extract, extract_needed};
+use std::ops::Range;
 
 use crate::wire::{Entry, Field, Match};
+
+pub use extract::{Needed, extract, extract_needed};
+pub use fields::Value;
 
 /// Words of a key.
 pub const WORDS: usize = 43;
 
 /// Words of a key that a packet comes with.
 pub const ENTRY_WORDS: usize = 33;
+
+/// Words of a key that are read from a packet's headers.
+pub const HEADERS: Range<usize> = 1..extract::HEADER_WORDS;
 
 /// Where a field is: the word its last bit is in, and how far from that word's end. A field of more
 /// than 64 bits has its upper half in the word before.

@@ -1,0 +1,183 @@
+//! Where the headers of a packet are, by the rules of [`key::extract`](crate::key::extract).
+
+use crate::key::extract::{
+    ARP, ARP_OF_IPV4, Chain, FIRST_TYPE, FRAGMENT, IPV4, IPV6, LATER_FRAGMENT, NO_TYPE, RARP, SNAP,
+    be16, fragment_v4, is_extension, is_tag, tcp_header,
+};
+use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
+
+/// Where the type of Ethernet is, and what it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    /// Where the type is.
+    pub(super) kind_at: usize,
+    /// The type, [`NO_TYPE`] where there is none.
+    pub(super) kind: u16,
+}
+
+impl Link {
+    /// Of a packet that has a header of Ethernet.
+    #[inline]
+    pub(super) fn of(bytes: &[u8]) -> Option<Link> {
+        let head = bytes.first_chunk::<14>()?;
+        let (mut kind_at, mut kind) = (12, be16(head, 12));
+        if is_tag(kind)
+            && let Some(tagged) = bytes.first_chunk::<18>()
+        {
+            (kind_at, kind) = (16, be16(tagged, 16));
+        }
+        if kind < FIRST_TYPE {
+            match bytes[kind_at + 2..].first_chunk::<8>() {
+                Some(head) if head.starts_with(&SNAP) && be16(head, 6) >= FIRST_TYPE => {
+                    (kind_at, kind) = (kind_at + 8, be16(head, 6));
+                }
+                _ => kind = NO_TYPE,
+            }
+        }
+        Some(Link { kind_at, kind })
+    }
+
+    /// Where what is behind the type begins.
+    pub(super) fn network(self) -> usize {
+        self.kind_at + 2
+    }
+
+    /// Where a header of so many bytes begins behind one of these types, if it is there.
+    pub(super) fn behind(self, bytes: &[u8], kinds: [u16; 2], length: usize) -> Option<usize> {
+        let there = kinds.contains(&self.kind) && bytes.len() >= self.network() + length;
+        there.then_some(self.network())
+    }
+
+    /// Where a message of ARP begins that has fields.
+    pub(super) fn arp(self, bytes: &[u8]) -> Option<usize> {
+        let at = self.behind(bytes, [ARP, RARP], 28)?;
+        bytes[at..].starts_with(&ARP_OF_IPV4).then_some(at)
+    }
+}
+
+/// Where the headers of IP are, and what is behind them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ip {
+    /// Whether it is IPv6.
+    pub(super) v6: bool,
+    /// Where its header begins.
+    pub(super) at: usize,
+    /// What it carries.
+    pub(super) protocol: u8,
+    /// Whether there are headers between its own and what it carries.
+    pub(super) extended: bool,
+    /// Whether it is a fragment.
+    pub(super) fragment: u64,
+    /// Whether the destination in the header is not where the packet goes to in the end.
+    pub(super) routed: bool,
+    /// Where what it carries begins.
+    pub(super) transport: usize,
+    /// Where the packet ends; padding may follow.
+    pub(super) end: usize,
+}
+
+impl Ip {
+    /// Of a packet that has one.
+    #[inline]
+    pub(super) fn of(bytes: &[u8]) -> Option<Ip> {
+        let link = Link::of(bytes)?;
+        let at = link.network();
+        let behind = &bytes[at..];
+        match link.kind {
+            IPV4 => {
+                let head = behind.first_chunk::<20>()?;
+                let (header, total) = (usize::from(head[0] & 0xf) * 4, usize::from(be16(head, 2)));
+                let padding = behind.len().checked_sub(total)?;
+                if header < 20 || header > total || padding > usize::from(u16::MAX) {
+                    return None;
+                }
+                Some(Ip {
+                    v6: false,
+                    at,
+                    protocol: head[9],
+                    extended: false,
+                    fragment: fragment_v4(be16(head, 6)),
+                    routed: false,
+                    transport: at + header,
+                    end: at + total,
+                })
+            }
+            IPV6 => {
+                let (head, payload) = behind.split_first_chunk::<40>()?;
+                let length = usize::from(be16(head, 4));
+                let (payload, padding) = payload.split_at_checked(length)?;
+                if padding.len() > usize::from(u16::MAX) {
+                    return None;
+                }
+                let extended = is_extension(head[6]);
+                let chain = if extended {
+                    Chain::read(head[6], payload)?
+                } else {
+                    Chain::without(head[6], payload)
+                };
+                let end = at + 40 + length;
+                Some(Ip {
+                    v6: true,
+                    at,
+                    protocol: chain.protocol,
+                    extended,
+                    fragment: chain.fragment,
+                    routed: chain.routed,
+                    transport: end - chain.payload.len(),
+                    end,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What it carries, where a header of this protocol begins.
+    fn carried<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        (self.fragment & LATER_FRAGMENT == 0).then_some(&bytes[self.transport..self.end])
+    }
+
+    /// Whether it carries a header of this protocol that has fields.
+    pub(super) fn carries(&self, protocol: u8, bytes: &[u8]) -> bool {
+        let Some(carried) = self.carried(bytes) else { return false };
+        let whole = match protocol {
+            TCP => carried
+                .first_chunk()
+                .is_some_and(|head| tcp_header(head).is_some_and(|header| header <= carried.len())),
+            UDP => carried.len() >= 8,
+            SCTP => carried.len() >= 12 && self.fragment & FRAGMENT == 0,
+            ICMP => !self.v6 && carried.len() >= 8,
+            ICMPV6 => self.v6 && carried.len() >= 8,
+            _ => false,
+        };
+        whole && self.protocol == protocol
+    }
+
+    /// Where the checksum is that covers what it carries.
+    #[inline]
+    pub(super) fn check(&self, bytes: &[u8]) -> Option<Check> {
+        let carried = self.carried(bytes)?;
+        let (offset, optional) = match self.protocol {
+            TCP => (16, false),
+            UDP => (6, true),
+            ICMP if !self.v6 => (2, false),
+            ICMPV6 if self.v6 => (2, false),
+            _ => return None,
+        };
+        (carried.len() >= offset + 2).then_some(Check { at: self.transport + offset, optional })
+    }
+
+    /// The same, if it covers the addresses of IP, too.
+    #[inline]
+    pub(super) fn check_of_addresses(&self, bytes: &[u8]) -> Option<Check> {
+        if self.protocol == ICMP { None } else { self.check(bytes) }
+    }
+}
+
+/// Where a checksum is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Check {
+    /// Where.
+    pub(super) at: usize,
+    /// Whether zero means that there is none.
+    pub(super) optional: bool,
+}

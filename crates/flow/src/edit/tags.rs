@@ -1,0 +1,91 @@
+//! Adding and taking away tags and labels.
+//!
+//! Where they go is what Open vSwitch does: a tag goes in front of all others, a label behind the outer
+//! tag. A header of backbone bridging goes in front of all, with the addresses it finds there.
+
+use super::Bytes;
+use super::headers::Link;
+use crate::key::extract::{BACKBONE, MPLS, MPLS_MULTICAST, is_tag};
+
+/// Bytes of both addresses.
+const ADDRESSES: usize = 12;
+/// Bytes of what backbone bridging adds: a type, its tag, and addresses.
+const BACKBONE_BYTES: usize = 18;
+
+pub(super) fn push_vlan(packet: &mut impl Bytes, kind: u16, tci: u16) -> bool {
+    if packet.bytes().len() < ADDRESSES + 2 {
+        return true;
+    }
+    if !packet.prepend(4) {
+        return false;
+    }
+    let bytes = packet.bytes_mut();
+    bytes.copy_within(4..4 + ADDRESSES, 0);
+    bytes[12..14].copy_from_slice(&kind.to_be_bytes());
+    bytes[14..16].copy_from_slice(&(tci & 0xefff).to_be_bytes());
+    true
+}
+
+pub(super) fn pop_vlan(packet: &mut impl Bytes) {
+    let bytes = packet.bytes_mut();
+    if bytes.len() >= 18 && is_tag(u16::from_be_bytes([bytes[12], bytes[13]])) {
+        bytes.copy_within(..ADDRESSES, 4);
+        let _ = packet.pull(4);
+    }
+}
+
+pub(super) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32) -> bool {
+    let Some(Link { kind_at, .. }) = Link::of(packet.bytes()) else { return true };
+    if !packet.prepend(4) {
+        return false;
+    }
+    let bytes = packet.bytes_mut();
+    bytes.copy_within(4..4 + kind_at, 0);
+    bytes[kind_at..kind_at + 2].copy_from_slice(&kind.to_be_bytes());
+    bytes[kind_at + 2..kind_at + 6].copy_from_slice(&entry.to_be_bytes());
+    true
+}
+
+pub(super) fn pop_mpls(packet: &mut impl Bytes, kind: u16) {
+    let bytes = packet.bytes_mut();
+    let Some(link) = Link::of(bytes) else { return };
+    if link.behind(bytes, [MPLS, MPLS_MULTICAST], 4).is_some() {
+        bytes.copy_within(..link.kind_at, 4);
+        bytes[link.kind_at + 4..link.kind_at + 6].copy_from_slice(&kind.to_be_bytes());
+        let _ = packet.pull(4);
+    }
+}
+
+pub(super) fn push_pbb(packet: &mut impl Bytes, kind: u16, service: u32) -> bool {
+    let bytes = packet.bytes();
+    if bytes.len() < ADDRESSES + 2 {
+        return true;
+    }
+    // The priority of a tag becomes that of the service.
+    let tagged = bytes.len() >= 18 && is_tag(u16::from_be_bytes([bytes[12], bytes[13]]));
+    let priority = if tagged { u32::from(bytes[14] >> 5) } else { 0 };
+    if !packet.prepend(BACKBONE_BYTES) {
+        return false;
+    }
+    let bytes = packet.bytes_mut();
+    bytes.copy_within(BACKBONE_BYTES..BACKBONE_BYTES + ADDRESSES, 0);
+    bytes[12..14].copy_from_slice(&kind.to_be_bytes());
+    let tag = priority << 29 | service & 0x00ff_ffff;
+    bytes[14..18].copy_from_slice(&tag.to_be_bytes());
+    true
+}
+
+/// What is left are the addresses behind the tag, tags that were in front of it, and all behind it.
+pub(super) fn pop_pbb(packet: &mut impl Bytes) {
+    let bytes = packet.bytes_mut();
+    let Some(link) = Link::of(bytes) else { return };
+    if link.behind(bytes, [BACKBONE; 2], 4 + ADDRESSES + 2).is_none() {
+        return;
+    }
+    let inside = link.kind_at + 6;
+    if link.kind_at > ADDRESSES {
+        // What is between the addresses and the type goes behind the addresses inside.
+        bytes[ADDRESSES..inside + ADDRESSES].rotate_left(link.kind_at - ADDRESSES);
+    }
+    let _ = packet.pull(BACKBONE_BYTES);
+}
