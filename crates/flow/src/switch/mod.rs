@@ -5,6 +5,7 @@
 //! without ever waiting ([`Switch::refresh`]), and go on with the one they have while it is being made.
 
 mod event;
+mod injection;
 mod options;
 mod worker;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use event::{Event, Punted, Subscription};
+pub use injection::Injection;
 pub use options::SwitchOptions;
 pub use worker::WorkerState;
 
@@ -29,6 +31,7 @@ use crate::wire::{
 pub struct Switch {
     options: SwitchOptions,
     memory: Memory,
+    injections: injection::Injections,
     published: Mutex<Arc<Snapshot>>,
     version: AtomicU64,
 }
@@ -45,6 +48,7 @@ impl Switch {
         Arc::new(Switch {
             options,
             memory: Memory::default(),
+            injections: injection::Injections::default(),
             published,
             version: AtomicU64::new(0),
         })
@@ -168,6 +172,18 @@ impl Switch {
     /// port wait, the others are dropped and counted. Returns whether it is on its way.
     pub fn punt(&self, _punt: &Arc<Punt>, _key: &Key, _packet: &[u8]) -> bool {
         false
+    }
+
+    /// Hands a packet of a controller to a worker. At most 1,024 wait; one more is given back.
+    pub fn inject(&self, injection: Injection) -> Result<(), Injection> {
+        self.injections.add(injection)
+    }
+
+    /// A packet of a controller, for a worker to carry out what was decided for it: one load where there is
+    /// none, and never a wait.
+    #[must_use]
+    pub fn next_injection(&self) -> Option<Injection> {
+        self.injections.next()
     }
 
     /// A worker that counts by itself takes part in exact counters by this.

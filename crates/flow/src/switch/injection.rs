@@ -1,0 +1,54 @@
+//! Packets that do not come in by a port: a controller's, on their way to a worker.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::key::Key;
+use crate::pipeline::Decision;
+
+/// A packet that a worker is to do something with.
+#[derive(Debug)]
+pub struct Injection {
+    /// The packet.
+    pub packet: Vec<u8>,
+    /// What it is taken to have come with, and its headers.
+    pub key: Key,
+    /// What is done with it.
+    pub decision: Decision,
+}
+
+/// How many packets wait for a worker.
+const ROOM: usize = 1024;
+
+/// Packets that wait for a worker.
+#[derive(Debug, Default)]
+pub(super) struct Injections {
+    /// How many wait, written under the lock: a worker looks here first.
+    count: AtomicUsize,
+    waiting: Mutex<VecDeque<Injection>>,
+}
+
+impl Injections {
+    /// Adds one, or gives it back where there is no room.
+    pub(super) fn add(&self, injection: Injection) -> Result<(), Injection> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= ROOM {
+            return Err(injection);
+        }
+        waiting.push_back(injection);
+        self.count.store(waiting.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// The next one: one load where there is none, and never a wait.
+    pub(super) fn next(&self) -> Option<Injection> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut waiting = self.waiting.try_lock().ok()?;
+        let next = waiting.pop_front();
+        self.count.store(waiting.len(), Ordering::Release);
+        next
+    }
+}
