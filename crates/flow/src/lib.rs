@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod connection;
+pub mod control;
 pub mod edit;
 pub mod key;
 pub mod meter;

@@ -1,0 +1,333 @@
+//! The agent: its threads, from the first to the last.
+
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::connecting::{Listener, dial};
+use super::connection::{Ended, converse};
+use super::link::Link;
+use super::session::Session;
+use super::shared::{Place, Shared};
+use super::tls::Tls;
+use super::waker::{Ready, Waker, wait};
+use super::{AgentOptions, Target, TlsError, events};
+use crate::switch::Switch;
+use crate::wire::{Role, Version};
+
+/// Why an agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// A target cannot be listened at.
+    #[error("cannot listen at {target}: {error}")]
+    Listen {
+        /// Which.
+        target: Target,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// TLS cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// There is no version to speak.
+    #[error("no version of OpenFlow is allowed")]
+    NoVersion,
+    /// The system has no threads or files left.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Serves the controllers of a switch, until it is dropped.
+///
+/// Each connection has a thread of its own, so that one that floods, stalls or does not read delays no
+/// other; so has each target, and what the switch says by itself. Dropping it ends them all, which takes
+/// some milliseconds, or as long as the system looks a name up.
+#[derive(Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What is known of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetStatus {
+    /// Where it is; a listener that took a free port has its number.
+    pub target: Target,
+    /// Who is connected.
+    pub controllers: Vec<ControllerStatus>,
+    /// How many connections there were that came to an agreement about the version.
+    pub connections: u64,
+    /// Why the last one ended, or was not made.
+    pub last_error: Option<String>,
+    /// Messages nobody asked for that found no room, as the controller did not read.
+    pub dropped: u64,
+    /// Who came while there were too many.
+    pub turned_away: u64,
+}
+
+/// A controller that is connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControllerStatus {
+    /// From where.
+    pub address: String,
+    /// The version, once it is agreed on.
+    pub version: Option<Version>,
+    /// Its role.
+    pub role: Role,
+}
+
+/// What is known of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentStatus {
+    /// Of each target.
+    pub targets: Vec<TargetStatus>,
+    /// Packets of controllers that no worker took in time.
+    pub lost_packets: u64,
+    /// Packets for controllers over their rate.
+    pub unsent_packets: u64,
+}
+
+impl Agent {
+    /// Begins to connect and to listen.
+    pub fn start(switch: Arc<Switch>, options: AgentOptions) -> Result<Agent, AgentError> {
+        if options.versions.is_empty() {
+            return Err(AgentError::NoVersion);
+        }
+        let secure = options.targets.iter().find(|target| target.is_secure());
+        let tls = match (secure, &options.credentials) {
+            (None, _) => None,
+            (Some(_), Some(credentials)) => Some(Tls::load(credentials)?),
+            (Some(target), None) => return Err(TlsError::Missing(target.to_string()).into()),
+        };
+        let (mut places, mut listeners) = (Vec::new(), Vec::new());
+        for (nth, target) in options.targets.iter().enumerate() {
+            let mut target = target.clone();
+            if target.is_passive() {
+                let bound = Listener::new(&target);
+                let (listener, bound) =
+                    bound.map_err(|error| AgentError::Listen { target, error })?;
+                listeners.push((nth, listener));
+                target = bound;
+            }
+            places.push(Place::new(target));
+        }
+        let shared = Shared::new(switch, options, places);
+        let mut agent = Agent { shared: Arc::clone(&shared), threads: Vec::new() };
+        let subscription = shared.switch.subscribe();
+        let events = Arc::clone(&shared);
+        agent.spawn("of-events".to_owned(), move || events::run(&events, &subscription))?;
+        for (nth, listener) in listeners {
+            let (shared, tls) = (Arc::clone(&shared), tls.clone());
+            let waker = shared.stop.waker()?;
+            agent.spawn(format!("of-listen-{nth}"), move || {
+                listen(&shared, nth, &listener, tls.as_ref(), &waker);
+            })?;
+        }
+        let dialled = shared.places.iter().enumerate();
+        for (nth, _) in dialled.filter(|(_, place)| !place.target.is_passive()) {
+            let (shared, tls) = (Arc::clone(&shared), tls.clone());
+            let waker = shared.stop.waker()?;
+            agent.spawn(format!("of-connect-{nth}"), move || {
+                connect(&shared, nth, tls.as_ref(), &waker);
+            })?;
+        }
+        Ok(agent)
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), AgentError> {
+        self.threads.push(thread::Builder::new().name(name).spawn(body)?);
+        Ok(())
+    }
+
+    /// The switch it serves.
+    #[must_use]
+    pub fn switch(&self) -> &Arc<Switch> {
+        &self.shared.switch
+    }
+
+    /// How it is.
+    #[must_use]
+    pub fn status(&self) -> AgentStatus {
+        let peers = self.shared.peers.lock();
+        let of = |nth: usize, place: &Place| {
+            let here = || peers.peers.iter().filter(|peer| peer.target == nth);
+            let controllers = here().map(|peer| ControllerStatus {
+                address: peer.address.clone(),
+                version: peer.version,
+                role: peer.role,
+            });
+            let history = place.history();
+            TargetStatus {
+                target: place.target.clone(),
+                controllers: controllers.collect(),
+                connections: history.connections,
+                last_error: history.last_error.clone(),
+                dropped: history.dropped + here().map(|peer| peer.outbox.dropped()).sum::<u64>(),
+                turned_away: history.turned_away,
+            }
+        };
+        let places = self.shared.places.iter().enumerate();
+        AgentStatus {
+            targets: places.map(|(nth, place)| of(nth, place)).collect(),
+            lost_packets: self.shared.lost_packets.load(Ordering::Relaxed),
+            unsent_packets: self.shared.unsent_packets.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A conversation that somebody else carries, as if a controller had connected to a listener.
+    ///
+    /// Nothing of it comes from or goes to a socket: for tests, and for fuzzing.
+    pub fn conversation(&self) -> Result<Conversation, AgentError> {
+        let waker = self.shared.stop.waker()?;
+        Ok(Conversation(self.shared.arrived(usize::MAX, String::new(), false, waker)))
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.shared.stop.set();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// A controller's conversation without a connection.
+#[derive(Debug)]
+pub struct Conversation(Session);
+
+impl Conversation {
+    /// Says something, and has it obeyed as far as answers have room. Calling it with nothing goes on.
+    pub fn say(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        self.0.push(bytes);
+        while self.0.advance()? && !self.0.is_full() {}
+        self.0.tick();
+        Ok(())
+    }
+
+    /// What was answered, or said by itself, since.
+    pub fn hear(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.0.outbox().take(&mut bytes, usize::MAX);
+        bytes
+    }
+}
+
+/// Connects to a target again and again.
+fn connect(shared: &Arc<Shared>, nth: usize, tls: Option<&Tls>, waker: &Arc<Waker>) {
+    let place = &shared.places[nth];
+    let (shortest, longest) = shared.options.backoff;
+    let mut pause = shortest;
+    while !shared.stop.is_set() {
+        let began = Instant::now();
+        match dial(&place.target, tls, &shared.stop, waker) {
+            Ok((link, address)) => serve(shared, nth, link, address, true, waker),
+            Err(error) => place.history().last_error = Some(error.to_string()),
+        }
+        // One that held for a while was a good one.
+        if began.elapsed() > longest.max(Duration::from_secs(1)) {
+            pause = shortest;
+        }
+        // Not all switches of a network at once.
+        let jitter = pause.mul_f64(fastrand::f64() / 4.0);
+        rest(shared, waker, pause - jitter);
+        pause = (2 * pause).min(longest);
+    }
+}
+
+/// Waits, unless the agent stops.
+fn rest(shared: &Shared, waker: &Waker, time: Duration) {
+    let deadline = Instant::now() + time;
+    while !shared.stop.is_set() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        wait(waker, None, Some(left));
+    }
+}
+
+/// Carries a connection to its end, and remembers why it ended.
+fn serve(
+    shared: &Arc<Shared>,
+    nth: usize,
+    mut link: Link,
+    address: String,
+    dialled: bool,
+    waker: &Arc<Waker>,
+) {
+    let mut session = shared.arrived(nth, address, dialled, Arc::clone(waker));
+    let probe = shared.options.probe_interval;
+    let ended = converse(&mut link, &mut session, &shared.stop, waker, probe);
+    if !matches!(ended, Ended::Stopped) {
+        shared.places[nth].history().last_error = Some(ended.to_string());
+    }
+}
+
+/// Takes in who comes.
+fn listen(shared: &Arc<Shared>, nth: usize, listener: &Listener, tls: Option<&Tls>, waker: &Waker) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !shared.stop.is_set() {
+        let wanted = Ready { read: true, write: false };
+        if !wait(waker, Some((listener.as_fd(), wanted)), None).read {
+            continue;
+        }
+        threads.retain(|thread| !thread.is_finished());
+        match listener.accept(tls) {
+            Ok((link, address)) => {
+                if let Some(thread) = welcome(shared, nth, link, address) {
+                    threads.push(thread);
+                }
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
+            }
+            // Out of files or memory: perhaps not for long.
+            Err(error) => {
+                shared.places[nth].history().last_error = Some(error.to_string());
+                rest(shared, waker, Duration::from_millis(100));
+            }
+        }
+    }
+    for thread in threads {
+        let _panicked = thread.join();
+    }
+}
+
+/// Gives a connection its thread, if there are not too many.
+fn welcome(
+    shared: &Arc<Shared>,
+    nth: usize,
+    link: Link,
+    address: String,
+) -> Option<JoinHandle<()>> {
+    let visitors = &shared.visitors;
+    if visitors.fetch_add(1, Ordering::AcqRel) >= shared.options.connections {
+        visitors.fetch_sub(1, Ordering::AcqRel);
+        shared.places[nth].history().turned_away += 1;
+        return None;
+    }
+    let (inside, waker) = (Arc::clone(shared), shared.stop.waker());
+    let body = move || {
+        if let Ok(waker) = waker {
+            serve(&inside, nth, link, address, false, &waker);
+        }
+        inside.visitors.fetch_sub(1, Ordering::AcqRel);
+    };
+    match thread::Builder::new().name(format!("of-serve-{nth}")).spawn(body) {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            visitors.fetch_sub(1, Ordering::AcqRel);
+            shared.places[nth].history().last_error = Some(error.to_string());
+            None
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! One connection, from its first byte to its last.
+//!
+//! A thread of its own reads, obeys, and writes. It never waits but for its socket and its waker, and reads
+//! nothing while answers wait: who does not read is not heard.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::link::Link;
+use super::session::Session;
+use super::stopping::Stop;
+use super::waker::{Ready, Waker, wait};
+use crate::wire::Fault;
+
+/// How much is read, and how much is got ready to be written, at a time.
+const CHUNK: usize = 1 << 16;
+
+/// How long a controller may take to say hello, with TLS before it.
+const HELLO_TIME: Duration = Duration::from_secs(10);
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The controller closed it.
+    #[error("the controller closed the connection")]
+    Closed,
+    /// The switch stops.
+    #[error("the switch stopped")]
+    Stopped,
+    /// The socket failed, or TLS refused the other side.
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+    /// It did not begin as OpenFlow does.
+    #[error("the controller did not begin with a hello")]
+    NoHello,
+    /// There was no hello in time.
+    #[error("the controller said no hello within {} s", HELLO_TIME.as_secs())]
+    Late,
+    /// There is no version both speak.
+    #[error("the controller speaks no version that is allowed here")]
+    NoVersion,
+    /// What came cannot be divided into messages.
+    #[error("what the controller sends is no OpenFlow: {0}")]
+    Garbage(Fault),
+    /// It said nothing, and did not answer.
+    #[error("the controller has been silent for too long")]
+    Silent,
+    /// It did not read.
+    #[error("the controller has not read for too long")]
+    Stuck,
+}
+
+/// Carries a connection to its end.
+pub(super) fn converse(
+    link: &mut Link,
+    session: &mut Session,
+    stop: &Stop,
+    waker: &Waker,
+    probe: Duration,
+) -> Ended {
+    let ended = Conversation::new(link, session, waker, probe).run(stop);
+    if matches!(ended, Ended::Stopped | Ended::Garbage(_) | Ended::NoVersion | Ended::NoHello) {
+        link.close();
+    }
+    ended
+}
+
+struct Conversation<'a> {
+    link: &'a mut Link,
+    session: &'a mut Session,
+    waker: &'a Waker,
+    probe: Duration,
+    began: Instant,
+    /// When something came, or, while nothing is read, went.
+    heard: Instant,
+    /// Whether an echo was asked for since.
+    probed: bool,
+    /// Whether there may be something to read.
+    readable: bool,
+    /// What is being written, and how much of it has been.
+    pending: Vec<u8>,
+    written: usize,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Conversation<'a> {
+    fn new(
+        link: &'a mut Link,
+        session: &'a mut Session,
+        waker: &'a Waker,
+        probe: Duration,
+    ) -> Conversation<'a> {
+        let now = Instant::now();
+        Conversation {
+            link,
+            session,
+            waker,
+            probe,
+            began: now,
+            heard: now,
+            probed: false,
+            readable: true,
+            pending: Vec::new(),
+            written: 0,
+            buffer: vec![0; CHUNK],
+        }
+    }
+
+    fn run(&mut self, stop: &Stop) -> Ended {
+        loop {
+            if stop.is_set() {
+                return Ended::Stopped;
+            }
+            match self.turn() {
+                Ok(()) => {}
+                Err(ended) => {
+                    // What was answered last may say why.
+                    let _gone = self.write();
+                    return ended;
+                }
+            }
+        }
+    }
+
+    /// Does what can be done, then waits.
+    fn turn(&mut self) -> Result<(), Ended> {
+        self.write()?;
+        // Messages that came before go first.
+        let mut waiting = self.session.advance()?;
+        if self.readable && !waiting && !self.session.is_full() {
+            self.read()?;
+            waiting = self.session.advance()?;
+        }
+        self.write()?;
+        self.session.tick();
+        let stuck = !self.pending.is_empty() || self.link.wants_write();
+        let listens = !self.session.is_full() && !waiting;
+        if (self.readable && listens) || (waiting && !stuck) {
+            return Ok(());
+        }
+        let timeout = self.probe_now(listens)?;
+        let wanted = Ready { read: listens, write: stuck };
+        let ready = wait(self.waker, Some((self.link.as_fd(), wanted)), Some(timeout));
+        self.readable |= ready.read;
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Ended> {
+        match self.link.read(&mut self.buffer) {
+            Ok(0) => Err(Ended::Closed),
+            Ok(count) => {
+                self.session.push(&self.buffer[..count]);
+                (self.heard, self.probed) = (Instant::now(), false);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write(&mut self) -> Result<(), Ended> {
+        loop {
+            if self.pending.is_empty() {
+                self.session.outbox().take(&mut self.pending, CHUNK);
+            }
+            if self.pending.is_empty() {
+                return match self.link.flush() {
+                    Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.into()),
+                    _ => Ok(()),
+                };
+            }
+            match self.link.write(&self.pending[self.written..]) {
+                Ok(0) => return Err(Ended::Closed),
+                Ok(count) => {
+                    self.written += count;
+                    if self.session.is_full() {
+                        self.heard = Instant::now();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+            if self.written == self.pending.len() {
+                self.written = 0;
+                self.pending.clear();
+                // A large answer is not kept for its room.
+                self.pending.shrink_to(CHUNK);
+            }
+        }
+    }
+
+    /// Asks whether the other side is there, when it is time to, and says how long until it is.
+    fn probe_now(&mut self, listens: bool) -> Result<Duration, Ended> {
+        let now = Instant::now();
+        if !self.session.is_established() {
+            let left = HELLO_TIME.saturating_sub(now - self.began);
+            return if left.is_zero() { Err(Ended::Late) } else { Ok(left) };
+        }
+        let tick = Duration::from_secs(1);
+        if self.probe.is_zero() {
+            return Ok(tick);
+        }
+        let silent = now - self.heard;
+        if silent >= 2 * self.probe {
+            return Err(if listens { Ended::Silent } else { Ended::Stuck });
+        }
+        if silent < self.probe {
+            return Ok((self.probe - silent).min(tick));
+        }
+        if !self.probed && listens {
+            self.probed = true;
+            self.session.probe();
+            return Ok(Duration::ZERO);
+        }
+        Ok((2 * self.probe - silent).min(tick))
+    }
+}

@@ -1,0 +1,267 @@
+//! What the switch says by itself, to all who want to hear it, and what time brings.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use super::peers::Peer;
+use super::shared::{Shared, now};
+use super::{FailMode, PacketRate};
+use crate::switch::{Event, Punted, Subscription};
+use crate::wire::{
+    Action, AsyncKind, CookieFilter, Field, FlowMod, FlowModCommand, FlowRemoved, Instruction,
+    Match, Message, NiciraMessage, PacketIn, PacketInFormat, PacketInReason, PortNumber, Version,
+};
+
+/// How often the switch's time-outs are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The priority of the flow a switch without controllers has.
+const STANDALONE_PRIORITY: u16 = u16::MAX;
+
+/// Its cookie.
+const STANDALONE_COOKIE: u64 = 0x6c69_6e65_7261_7465;
+
+/// Serves events until the agent stops.
+pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
+    let mut events = Events::new(Arc::clone(shared));
+    let mut last = Instant::now();
+    while !shared.stop.is_set() {
+        match subscription.events.recv_timeout(TICK / 2) {
+            Ok(event) => events.tell(&event),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK / 2),
+        }
+        if last.elapsed() >= TICK {
+            last = Instant::now();
+            let now = now();
+            shared.switch.expire(now);
+            shared.switch.memory().tracker.expire(now);
+            events.mind_controllers();
+        }
+    }
+    // Who comes next decides anew.
+    events.stand_alone(false);
+}
+
+struct Events {
+    shared: Arc<Shared>,
+    tokens: Option<Tokens>,
+    /// When there was a controller last.
+    controlled: Instant,
+    alone: bool,
+}
+
+impl Events {
+    fn new(shared: Arc<Shared>) -> Events {
+        let tokens = shared.options.packet_rate.map(Tokens::new);
+        Events { shared, tokens, controlled: Instant::now(), alone: false }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        match event {
+            Event::PacketIn(packet) => self.packet_in(packet),
+            Event::FlowRemoved(removed) => self.flow_removed(removed),
+            Event::PortStatus(status) => {
+                let message = Message::PortStatus((**status).clone());
+                self.to_all(AsyncKind::PortStatus, status.reason.number(), &message);
+            }
+            Event::TableStatus(status) => {
+                let message = Message::TableStatus(**status);
+                self.to_all(AsyncKind::TableStatus, status.reason.number(), &message);
+            }
+            // Who changed it has told the others.
+            Event::Changed(..) => {}
+        }
+    }
+
+    fn to_all(&self, kind: AsyncKind, reason: u8, message: &Message) {
+        for peer in &self.shared.peers.lock().peers {
+            if let Some(version) = peer.hears(kind, reason) {
+                peer.tell(message, version);
+            }
+        }
+    }
+
+    fn flow_removed(&self, removed: &FlowRemoved) {
+        for peer in &self.shared.peers.lock().peers {
+            let Some(version) = peer.hears_removed(removed.reason) else { continue };
+            let message = Message::FlowRemoved(removed.clone());
+            let bytes = message.encode(version, 0).or_else(|_| {
+                // What OpenFlow 1.0 cannot say, Nicira's extension of it can.
+                Message::Nicira(NiciraMessage::FlowRemoved(removed.clone())).encode(version, 0)
+            });
+            if let Ok(bytes) = bytes {
+                peer.outbox.offer(bytes, false);
+            }
+        }
+    }
+
+    fn packet_in(&mut self, punted: &Punted) {
+        let punt = &punted.punt;
+        if self.tokens.as_mut().is_some_and(|tokens| !tokens.take()) {
+            self.shared.unsent_packets.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // Packets that match nothing without a flow that says so are OpenFlow 1.0's alone.
+        let implicit = punt.reason == PacketInReason::NoMatch && punt.cookie == u64::MAX;
+        let mut packet = None;
+        let mut continuation = None;
+        for peer in &self.shared.peers.lock().peers {
+            let Some(version) = peer.hears_packet(punt.reason) else { continue };
+            if peer.id != punt.id || (implicit && version != Version::V10) {
+                continue;
+            }
+            let packet = packet.get_or_insert_with(|| describe(punted)).clone();
+            let message = match (peer.format, &punt.resume) {
+                (PacketInFormat::Standard, _) => Message::PacketIn(packet),
+                (PacketInFormat::Nicira, _) => Message::Nicira(NiciraMessage::PacketIn(packet)),
+                (PacketInFormat::Nicira2, resume) => {
+                    let keep = |resume| self.shared.paused.keep(resume);
+                    let told = resume
+                        .as_ref()
+                        .map(|resume| continuation.get_or_insert_with(|| keep(resume)).clone());
+                    let continuation = told.unwrap_or_default();
+                    let userdata = punt.userdata.clone();
+                    let packet = PacketIn { userdata, continuation, ..packet };
+                    Message::Nicira(NiciraMessage::PacketIn2(packet))
+                }
+            };
+            send_packet(peer, &message, version);
+        }
+    }
+
+    /// Whether there is a controller. Where the switch connects to some, only they count.
+    fn is_controlled(&self) -> bool {
+        let dials = self.shared.places.iter().any(|place| !place.target.is_passive());
+        let peers = self.shared.peers.lock();
+        peers.peers.iter().any(|peer| peer.version.is_some() && (peer.dialled || !dials))
+    }
+
+    /// Looks whether there is a controller, and forwards without one where that is wanted.
+    fn mind_controllers(&mut self) {
+        if self.shared.options.fail_mode == FailMode::Secure {
+            return;
+        }
+        if self.is_controlled() {
+            self.controlled = Instant::now();
+            self.stand_alone(false);
+        } else if self.controlled.elapsed() >= 3 * self.shared.options.probe_interval {
+            self.stand_alone(true);
+        }
+    }
+
+    /// Adds or takes away the flow by which a switch forwards on its own.
+    fn stand_alone(&mut self, alone: bool) {
+        if self.alone == alone {
+            return;
+        }
+        let normal = Action::Output { port: PortNumber::NORMAL, max_len: 0 };
+        let instructions = vec![Instruction::ApplyActions(vec![normal])];
+        let mut flow = FlowMod::add(0, STANDALONE_PRIORITY, Match::new(), instructions);
+        flow.cookie = Some(STANDALONE_COOKIE);
+        if !alone {
+            flow.command = FlowModCommand::DeleteStrict;
+            // One that a controller has put in its place stays.
+            flow.filter = CookieFilter { value: STANDALONE_COOKIE, mask: u64::MAX };
+        }
+        self.alone = alone && self.shared.switch.flow_mod(&flow, Version::V13, now()).is_ok();
+        if !alone {
+            // Where it cannot be taken away it is not there.
+            let _gone = self.shared.switch.flow_mod(&flow, Version::V13, now());
+        }
+    }
+}
+
+fn send_packet(peer: &Peer, message: &Message, version: Version) {
+    if let Ok(bytes) = message.encode(version, 0) {
+        peer.outbox.offer(bytes, true);
+    }
+}
+
+/// Fields that are said of a packet: where from, and what the switch knows that is not in it.
+const SAID: [Field; 34] = [
+    Field::TunnelId,
+    Field::TunnelIpv4Src,
+    Field::TunnelIpv4Dst,
+    Field::TunnelIpv6Src,
+    Field::TunnelIpv6Dst,
+    Field::Metadata,
+    Field::PacketMark,
+    Field::CtState,
+    Field::CtZone,
+    Field::CtMark,
+    Field::CtLabel,
+    Field::CtProto,
+    Field::CtIpv4Src,
+    Field::CtIpv4Dst,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+    Field::CtTpSrc,
+    Field::CtTpDst,
+    Field::Reg0,
+    Field::Reg1,
+    Field::Reg2,
+    Field::Reg3,
+    Field::Reg4,
+    Field::Reg5,
+    Field::Reg6,
+    Field::Reg7,
+    Field::Reg8,
+    Field::Reg9,
+    Field::Reg10,
+    Field::Reg11,
+    Field::Reg12,
+    Field::Reg13,
+    Field::Reg14,
+    Field::Reg15,
+];
+
+fn describe(punted: &Punted) -> PacketIn {
+    let (punt, key) = (&punted.punt, &punted.key);
+    let mut fields = Match::new().with(Field::InPort, key.get(Field::InPort));
+    for field in SAID {
+        let own = field.place().word >= crate::key::ENTRY_WORDS;
+        let value = if own { punt.state.get(field) } else { key.get(field) };
+        if value != 0 {
+            fields = fields.with(field, value);
+        }
+    }
+    PacketIn {
+        buffer: None,
+        total_len: punted.length as u32,
+        reason: punt.reason,
+        table: punt.table,
+        cookie: punt.cookie,
+        fields,
+        // Where no packets wait, all of one is sent, whatever length was asked for.
+        data: punted.packet.clone(),
+        userdata: Vec::new(),
+        continuation: Vec::new(),
+    }
+}
+
+/// As many as come at a rate, and some that were saved up.
+struct Tokens {
+    rate: PacketRate,
+    left: f64,
+    at: Instant,
+}
+
+impl Tokens {
+    fn new(rate: PacketRate) -> Tokens {
+        Tokens { rate, left: rate.burst.max(1).into(), at: Instant::now() }
+    }
+
+    fn take(&mut self) -> bool {
+        let more = self.at.elapsed().as_secs_f64() * f64::from(self.rate.per_second);
+        self.at = Instant::now();
+        self.left = (self.left + more).min(self.rate.burst.max(1).into());
+        let enough = self.left >= 1.0;
+        if enough {
+            self.left -= 1.0;
+        }
+        enough
+    }
+}

@@ -1,0 +1,47 @@
+//! The OpenFlow channel: controllers are connected to or come, and rule a [`Switch`](crate::switch::Switch).
+//!
+//! An [`Agent`] serves any number of [`Target`]s at a time, in OpenFlow 1.0, 1.3, 1.4 and 1.5 with the
+//! extensions of Nicira and ONF that Open vSwitch's tools use.
+//!
+//! # What controllers can count on
+//!
+//! Messages are obeyed in order, and a barrier is answered when workers forward by what was changed before.
+//! Roles, generations and asynchronous messages are as OpenFlow 1.3 to 1.5 have them; a controller that came
+//! by itself hears nothing unasked before it has set a length for packets (`OFPT_SET_CONFIG`), as with Open
+//! vSwitch, since it may be a tool that asks one thing. Packets are sent whole, as none wait in the switch.
+//! A bundle is done as a whole or not at all.
+//!
+//! # What the switch can count on
+//!
+//! Whatever a controller does harms nobody else. Its messages are read by a thread of its own, never more
+//! than 64 KiB and one message ahead. While 256 KiB of answers wait it is not read; messages nobody asked
+//! for that wait are bounded, and dropped and counted behind that. Bundles of all controllers together have
+//! at most 256 MiB. Who says no hello, stays silent or does not read is given up.
+//!
+//! # What is not there
+//!
+//! Buffers for packets (`buffer_id`), auxiliary connections, UDP, flow monitors, scheduled bundles,
+//! putting fragments together or dropping them (`OFPC_FRAG_*`), requests of statistics by a trigger, and
+//! reading keys and certificates again while it runs.
+
+mod agent;
+mod connecting;
+mod connection;
+mod events;
+mod link;
+mod options;
+mod outbox;
+mod paused;
+mod peers;
+mod session;
+mod shared;
+mod stopping;
+mod target;
+mod tls;
+mod waker;
+
+pub use agent::{Agent, AgentError, AgentStatus, ControllerStatus, Conversation, TargetStatus};
+pub use connection::Ended;
+pub use options::{AgentOptions, Credentials, FailMode, PacketRate};
+pub use target::{DEFAULT_PORT, Target, TargetError};
+pub use tls::TlsError;

@@ -1,0 +1,79 @@
+//! How an agent is set.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Target;
+use crate::wire::Version;
+
+/// What a switch does that has no controller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FailMode {
+    /// What its flows say.
+    #[default]
+    Secure,
+    /// It forwards like any switch: when there has been no controller for three times the probe
+    /// interval, a flow is there that does so with all packets, until there is one again.
+    Standalone,
+}
+
+/// A private key and certificates for TLS, as files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The private key.
+    pub key: PathBuf,
+    /// The certificate of this switch, and perhaps those between it and its authority.
+    pub certificate: PathBuf,
+    /// The certificates of those who may vouch for controllers.
+    pub authorities: PathBuf,
+}
+
+/// How many packets controllers get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketRate {
+    /// So many a second.
+    pub per_second: u32,
+    /// So many at once after a pause.
+    pub burst: u32,
+}
+
+/// How an agent is set. `default()` has no controllers.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// Where controllers are, or come to.
+    pub targets: Vec<Target>,
+    /// The versions that may be spoken.
+    pub versions: Vec<Version>,
+    /// What TLS needs.
+    pub credentials: Option<Credentials>,
+    /// A controller that says nothing for so long is asked whether it is there, and given up after as
+    /// long again. Zero never asks.
+    pub probe_interval: Duration,
+    /// How long to wait before connecting again: at first, and doubled with each failure up to this.
+    /// A random part of up to a quarter is taken off, so that many switches do not come at once.
+    pub backoff: (Duration, Duration),
+    /// What is done without a controller.
+    pub fail_mode: FailMode,
+    /// At most so many packets for controllers; `None` is as many as come.
+    pub packet_rate: Option<PacketRate>,
+    /// How many bytes of messages nobody asked for may wait for a controller that does not read.
+    pub send_limit: usize,
+    /// How many controllers may be connected at a time that came by themselves.
+    pub connections: usize,
+}
+
+impl Default for AgentOptions {
+    fn default() -> AgentOptions {
+        AgentOptions {
+            targets: Vec::new(),
+            versions: Version::ALL.to_vec(),
+            credentials: None,
+            probe_interval: Duration::from_secs(5),
+            backoff: (Duration::from_secs(1), Duration::from_secs(8)),
+            fail_mode: FailMode::Secure,
+            packet_rate: None,
+            send_limit: 1 << 20,
+            connections: 64,
+        }
+    }
+}

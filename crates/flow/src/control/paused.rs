@@ -1,0 +1,68 @@
+//! Packets that are paused until a controller has them go on.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::pipeline::Continuation;
+
+/// How many ways to go on are kept; behind that the oldest is gone.
+const ROOM: usize = 1024;
+
+/// The ways to go on that controllers were told lately.
+///
+/// What they get of one is a number with a secret, so that nobody has packets go on who was not told.
+#[derive(Debug)]
+pub(super) struct Paused {
+    secret: u64,
+    known: Mutex<VecDeque<Arc<Continuation>>>,
+}
+
+impl Paused {
+    pub(super) fn new() -> Paused {
+        Paused { secret: fastrand::u64(..), known: Mutex::default() }
+    }
+
+    /// Keeps one, and returns what a controller is told.
+    pub(super) fn keep(&self, continuation: &Arc<Continuation>) -> Vec<u8> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.iter().any(|one| one.number == continuation.number) {
+            if known.len() >= ROOM {
+                known.pop_front();
+            }
+            known.push_back(Arc::clone(continuation));
+        }
+        let mut told = self.secret.to_be_bytes().to_vec();
+        told.extend(continuation.number.to_be_bytes());
+        told
+    }
+
+    /// The one a controller was told.
+    pub(super) fn find(&self, told: &[u8]) -> Option<Arc<Continuation>> {
+        let (secret, number) = told.split_first_chunk::<8>()?;
+        let number = u32::from_be_bytes(number.try_into().ok()?);
+        if u64::from_be_bytes(*secret) != self.secret {
+            return None;
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|one| one.number == number).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Suspended;
+
+    #[test]
+    fn who_was_told_finds_it() {
+        let paused = Paused::new();
+        let one = |number| Arc::new(Continuation { number, state: Suspended::default() });
+        let told: Vec<_> = (1..=ROOM as u32 + 1).map(|nth| paused.keep(&one(nth))).collect();
+        assert!(paused.find(&told[0]).is_none(), "the oldest is gone");
+        assert_eq!(paused.find(&told[1]).map(|one| one.number), Some(2));
+        assert!(paused.find(&[]).is_none());
+        let mut guessed = told[1].clone();
+        guessed[0] ^= 1;
+        assert!(paused.find(&guessed).is_none());
+    }
+}

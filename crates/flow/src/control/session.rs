@@ -1,0 +1,480 @@
+//! What a controller says, and what it is answered: the protocol, without a connection.
+//!
+//! Messages are obeyed one after the other, each wholly before the next, so that a barrier has nothing to
+//! wait for but the workers.
+
+mod bundles;
+mod configuration;
+mod packets;
+
+use std::sync::Arc;
+
+use bundles::Bundles;
+
+use super::connection::Ended;
+use super::outbox::Outbox;
+use super::shared::{Shared, now};
+use crate::wire::multipart::{Reply, Request, TableFeatures};
+use crate::wire::queue::ALL_QUEUES;
+use crate::wire::{
+    ALL_TABLES, AsyncKind, Capabilities, ErrorMessage, Fault, Features, FlowMod, Header, Hello,
+    Message, MultipartReply, MultipartRequest, NiciraMessage, PortNumber, QueueConfig, Role,
+    RoleMessage, Stream, Version,
+};
+
+/// The type of hello, in all versions.
+const HELLO: u8 = 0;
+
+/// How many bytes the parts of a request may have together.
+const PARTS: usize = 1 << 20;
+
+/// How many messages are obeyed before the connection may write again.
+const AT_ONCE: usize = 256;
+
+/// One controller's conversation.
+#[derive(Debug)]
+pub(super) struct Session {
+    shared: Arc<Shared>,
+    number: u64,
+    outbox: Arc<Outbox>,
+    stream: Stream,
+    version: Option<Version>,
+    /// Whether something was changed since the last barrier.
+    changed: bool,
+    /// Whether changes of flows have a table in OpenFlow 1.0.
+    table_ids: bool,
+    bundles: Bundles,
+    /// The parts of a request so far.
+    parts: Option<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    xid: u32,
+    bytes: usize,
+    tables: Vec<TableFeatures>,
+}
+
+impl Session {
+    /// Begins to speak with a controller: says hello.
+    pub(super) fn new(shared: Arc<Shared>, number: u64, outbox: Arc<Outbox>) -> Session {
+        let versions = &shared.options.versions;
+        if let Some(&newest) = versions.iter().max()
+            && let Ok(hello) = Message::Hello(Hello::of(versions)).encode(newest, 0)
+        {
+            outbox.answer(hello);
+        }
+        Session {
+            bundles: Bundles::new(Arc::clone(&shared)),
+            shared,
+            number,
+            outbox,
+            stream: Stream::new(),
+            version: None,
+            changed: false,
+            table_ids: false,
+            parts: None,
+        }
+    }
+
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Whether nothing more is obeyed before answers are read.
+    pub(super) fn is_full(&self) -> bool {
+        self.outbox.is_full()
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// Bytes that came.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.stream.push(bytes);
+    }
+
+    /// Obeys messages that came, and says whether there may be more of them.
+    pub(super) fn advance(&mut self) -> Result<bool, Ended> {
+        for _ in 0..AT_ONCE {
+            if self.outbox.is_full() {
+                return Ok(true);
+            }
+            let mut stream = std::mem::take(&mut self.stream);
+            let message = stream.next_message().map_err(Ended::Garbage);
+            let obeyed = match message {
+                Ok(Some(message)) => self.receive(message).map(|()| true),
+                Ok(None) => Ok(false),
+                Err(ended) => Err(ended),
+            };
+            self.stream = stream;
+            if !obeyed? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks whether the controller is there.
+    pub(super) fn probe(&mut self) {
+        self.answer(&Message::EchoRequest(Vec::new()), 0);
+    }
+
+    /// What time brings. To be called every second at least.
+    pub(super) fn tick(&mut self) {
+        if let Some(version) = self.version {
+            for (xid, message) in self.bundles.expired(version) {
+                self.answer(&message, xid);
+            }
+        }
+    }
+
+    fn answer(&self, message: &Message, xid: u32) {
+        let Some(version) = self.version else { return };
+        match message.encode(version, xid) {
+            Ok(bytes) => self.outbox.answer(bytes),
+            // What the version cannot say is at least not nothing.
+            Err(_) if !matches!(message, Message::Error(_)) => {
+                let error = ErrorMessage::new(Fault::UnencodableError, version, &[]);
+                self.answer(&Message::Error(error), xid);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn refuse(&self, fault: Fault, version: Version, bytes: &[u8]) {
+        let xid = Header::read(bytes).map_or(0, |header| header.xid);
+        let error = Message::Error(ErrorMessage::new(fault, version, bytes));
+        if let Ok(bytes) = error.encode(version, xid) {
+            self.outbox.answer(bytes);
+        }
+    }
+
+    /// Obeys one message.
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        let Some(header) = Header::read(bytes) else { return Ok(()) };
+        let Some(version) = self.version else { return self.greet(header, bytes) };
+        if header.version != version.number() && header.kind != HELLO {
+            self.refuse(Fault::BadVersion, version, bytes);
+            return Ok(());
+        }
+        let obeyed = match Message::decode(bytes) {
+            Ok((_, xid, message)) => self.obey(message, version, xid, bytes),
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = obeyed {
+            self.refuse(fault, version, bytes);
+        }
+        Ok(())
+    }
+
+    /// The first message: a hello, by which a version is agreed on.
+    fn greet(&mut self, header: Header, bytes: &[u8]) -> Result<(), Ended> {
+        let Ok((_, _, Message::Hello(hello))) = Message::decode(bytes) else {
+            return Err(Ended::NoHello);
+        };
+        let ours = &self.shared.options.versions;
+        let Some(version) = Version::agree(ours, header.version, hello.bitmap.as_deref()) else {
+            let said = Version::from_number(header.version).or(ours.iter().copied().max());
+            let version = said.unwrap_or(Version::V13);
+            let list: Vec<String> = ours.iter().map(ToString::to_string).collect();
+            let text = format!("this switch speaks OpenFlow {}", list.join(", "));
+            let code = Fault::HelloIncompatible.code(version);
+            let error = Message::Error(ErrorMessage { code, data: text.into_bytes() });
+            if let Ok(bytes) = error.encode(version, header.xid) {
+                self.outbox.answer(bytes);
+            }
+            return Err(Ended::NoVersion);
+        };
+        self.version = Some(version);
+        self.shared.established(self.number, version);
+        Ok(())
+    }
+
+    fn is_slave(&self) -> bool {
+        let role = self.shared.peers.with(self.number, |peer| peer.role);
+        role.is_none_or(|role| role == Role::Slave)
+    }
+
+    /// Who is a slave may only read.
+    fn may_write(&mut self) -> Result<(), Fault> {
+        if self.is_slave() {
+            return Err(Fault::IsSlave);
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    fn obey(
+        &mut self,
+        message: Message,
+        version: Version,
+        xid: u32,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
+        match message {
+            Message::Hello(_) | Message::Error(_) | Message::EchoReply(_) => {}
+            Message::EchoRequest(data) => self.answer(&Message::EchoReply(data), xid),
+            Message::FeaturesRequest => {
+                let features = self.features(version)?;
+                self.answer(&Message::FeaturesReply(features), xid);
+            }
+            Message::GetConfigRequest => {
+                self.answer(&Message::GetConfigReply(self.config(version)), xid);
+            }
+            Message::SetConfig(config) => self.set_config(config, version)?,
+            Message::BarrierRequest => {
+                self.settle();
+                self.answer(&Message::BarrierReply, xid);
+            }
+            Message::MultipartRequest(request) => self.multipart(request, version, xid, bytes)?,
+            Message::QueueGetConfigRequest(port) => {
+                let queues = self.queues(port, version)?;
+                self.answer(&Message::QueueGetConfigReply(queues), xid);
+            }
+            Message::RoleRequest(request) => {
+                let role = self.set_role(request.role, Some(request.generation))?;
+                let generation = self.shared.peers.lock().generation();
+                let reply = RoleMessage { role, id: request.id, generation };
+                self.answer(&Message::RoleReply(reply), xid);
+            }
+            Message::GetAsyncRequest => {
+                let config = self.asynchronous(version);
+                self.answer(&Message::GetAsyncReply(config), xid);
+            }
+            Message::SetAsync(config) => self.set_asynchronous(&config),
+            Message::PacketOut(packet) => {
+                self.may_write()?;
+                self.packet_out(&packet)?;
+            }
+            Message::FlowMod(_)
+            | Message::GroupMod(_)
+            | Message::PortMod(_)
+            | Message::TableMod(_)
+            | Message::MeterMod(_) => {
+                self.may_write()?;
+                let message = self.place(message, version)?;
+                self.change(&message, version)?;
+                self.forward(&message, bytes);
+            }
+            Message::BundleControl(control) => {
+                if let Some(reply) = self.bundle_control(&control, version, xid)? {
+                    self.answer(&reply, xid);
+                }
+            }
+            Message::BundleAdd(add) => self.bundle_add(add, version, xid)?,
+            Message::Nicira(message) => self.nicira(message, xid)?,
+            // What only a switch says.
+            Message::FeaturesReply(_)
+            | Message::GetConfigReply(_)
+            | Message::PacketIn(_)
+            | Message::FlowRemoved(_)
+            | Message::PortStatus(_)
+            | Message::MultipartReply(_)
+            | Message::BarrierReply
+            | Message::QueueGetConfigReply(_)
+            | Message::RoleReply(_)
+            | Message::GetAsyncReply(_)
+            | Message::RoleStatus(_)
+            | Message::TableStatus(_)
+            | Message::RequestForward(_) => return Err(Fault::BadType),
+        }
+        Ok(())
+    }
+
+    /// What was changed before is what workers do from now on.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.changed) {
+            self.shared.switch.flush_counters();
+        }
+    }
+
+    /// A change as the switch takes it: with a table.
+    ///
+    /// In OpenFlow 1.0 there are none, and the upper byte of the command is part of it unless Nicira's
+    /// extension is on. The switch then chooses: flows are added to the first table, and changed or
+    /// deleted in all.
+    fn place(&self, message: Message, version: Version) -> Result<Message, Fault> {
+        match message {
+            Message::FlowMod(flow) if version == Version::V10 && !self.table_ids => {
+                if flow.table != 0 {
+                    return Err(Fault::FlowModBadCommand);
+                }
+                Ok(Message::FlowMod(FlowMod { table: ALL_TABLES, ..flow }))
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn change(&self, message: &Message, version: Version) -> Result<(), Fault> {
+        let (switch, now) = (&self.shared.switch, now());
+        match message {
+            // No packets wait here.
+            Message::FlowMod(flow) if flow.buffer.is_some() => Err(Fault::BufferUnknown),
+            Message::FlowMod(flow) => switch.flow_mod(flow, version, now),
+            Message::GroupMod(group) => switch.group_mod(group, version, now),
+            Message::PortMod(port) => switch.port_mod(port, now),
+            Message::TableMod(table) => switch.table_mod(table, version, now),
+            Message::MeterMod(meter) => switch.meter_mod(meter, now),
+            _ => Err(Fault::BadType),
+        }
+    }
+
+    /// Tells others of a change of groups or meters, where they want to hear of it.
+    fn forward(&self, message: &Message, bytes: &[u8]) {
+        let reason = match message {
+            Message::GroupMod(_) => 0,
+            Message::MeterMod(_) => 1,
+            _ => return,
+        };
+        let peers = self.shared.peers.lock();
+        for peer in peers.peers.iter().filter(|peer| peer.number != self.number) {
+            let Some(version) = peer.hears(AsyncKind::RequestForward, reason) else { continue };
+            // As this controller said it, or as the other one would.
+            let said = if Some(version) == self.version {
+                Ok(bytes.to_vec())
+            } else {
+                message.encode(version, 0)
+            };
+            if let Ok(said) = said {
+                peer.tell(&Message::RequestForward(said), version);
+            }
+        }
+    }
+
+    fn features(&self, version: Version) -> Result<Features, Fault> {
+        let switch = &self.shared.switch;
+        let mut capabilities = Capabilities::FLOW_STATS.0
+            | Capabilities::TABLE_STATS.0
+            | Capabilities::PORT_STATS.0
+            | Capabilities::QUEUE_STATS.0;
+        let mut ports = Vec::new();
+        let mut actions = 0;
+        match version {
+            Version::V10 => {
+                capabilities |= Capabilities::ARP_MATCH_IP.0;
+                // All twelve of OpenFlow 1.0.
+                actions = 0xfff;
+                let all = Request::PortDesc(PortNumber::ANY);
+                if let Reply::PortDesc(all) = switch.answer(&all, version, now())? {
+                    ports = all;
+                }
+                // What has no number of 16 bits is not there in 1.0.
+                ports.retain(|port| port.number.0 < 0xff00 || !port.number.is_port());
+            }
+            Version::V13 => capabilities |= Capabilities::GROUP_STATS.0,
+            Version::V14 | Version::V15 => {
+                capabilities |= Capabilities::GROUP_STATS.0 | Capabilities::BUNDLES.0;
+            }
+        }
+        Ok(Features {
+            datapath: switch.options().datapath,
+            buffers: 0,
+            tables: switch.options().tables,
+            auxiliary: 0,
+            capabilities: Capabilities(capabilities),
+            actions,
+            ports,
+        })
+    }
+
+    fn queues(&self, port: PortNumber, version: Version) -> Result<QueueConfig, Fault> {
+        let request = Request::QueueDesc { port, queue: ALL_QUEUES };
+        match self.shared.switch.answer(&request, version, now())? {
+            Reply::QueueDesc(queues) => Ok(QueueConfig { port, queues }),
+            _ => Err(Fault::QueueBadPort),
+        }
+    }
+
+    fn multipart(
+        &mut self,
+        request: MultipartRequest,
+        version: Version,
+        xid: u32,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
+        let Some(request) = self.whole(request, xid, bytes.len())? else { return Ok(()) };
+        let changes = matches!(&request, Request::TableFeatures(tables) if !tables.is_empty());
+        if changes {
+            self.may_write()?;
+        }
+        let mut reply = self.shared.switch.answer(&request, version, now())?;
+        reply.retain_sayable(version);
+        match reply.encode_messages(version, xid) {
+            Ok(messages) => messages.into_iter().for_each(|message| self.outbox.answer(message)),
+            Err(_) => {
+                let reply = MultipartReply { more: false, body: reply };
+                self.answer(&Message::MultipartReply(reply), xid);
+            }
+        }
+        Ok(())
+    }
+
+    /// A request, once all its parts are there. Only that for features of tables can have several.
+    fn whole(
+        &mut self,
+        request: MultipartRequest,
+        xid: u32,
+        bytes: usize,
+    ) -> Result<Option<Request>, Fault> {
+        let MultipartRequest { more, body } = request;
+        let Request::TableFeatures(tables) = body else {
+            return if more { Err(Fault::BadMultipart) } else { Ok(Some(body)) };
+        };
+        let mut parts = match self.parts.take() {
+            Some(parts) if parts.xid == xid => parts,
+            _ => Parts { xid, bytes: 0, tables: Vec::new() },
+        };
+        parts.bytes += bytes;
+        parts.tables.extend(tables);
+        if parts.bytes > PARTS {
+            return Err(Fault::MultipartOverflow);
+        }
+        if !more {
+            return Ok(Some(Request::TableFeatures(parts.tables)));
+        }
+        self.parts = Some(parts);
+        Ok(None)
+    }
+
+    fn nicira(&mut self, message: NiciraMessage, xid: u32) -> Result<(), Fault> {
+        match message {
+            NiciraMessage::RoleRequest(role) => {
+                let role = self.set_role(role, None)?;
+                self.answer(&Message::Nicira(NiciraMessage::RoleReply(role)), xid);
+            }
+            // Ends of flows are in Nicira's form where 1.0's own cannot say them.
+            NiciraMessage::SetFlowFormat(_) | NiciraMessage::FlowAge => {}
+            NiciraMessage::FlowModTableId(set) => self.table_ids = set,
+            NiciraMessage::SetPacketInFormat(format) => {
+                self.shared.peers.with(self.number, |peer| peer.format = format);
+            }
+            NiciraMessage::SetAsync(config) | NiciraMessage::SetAsync2(config) => {
+                self.set_asynchronous(&config);
+            }
+            NiciraMessage::SetControllerId(id) => {
+                self.shared.peers.with(self.number, |peer| peer.id = id);
+            }
+            NiciraMessage::Resume(packet) => {
+                self.may_write()?;
+                self.resume(&packet)?;
+            }
+            NiciraMessage::FlushZone(_) => {
+                self.may_write()?;
+                return Err(Fault::ConnectionsUnsupported);
+            }
+            NiciraMessage::RoleReply(_)
+            | NiciraMessage::FlowRemoved(_)
+            | NiciraMessage::PacketIn(_)
+            | NiciraMessage::PacketIn2(_) => return Err(Fault::BadExperimenterType),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.left(self.number);
+    }
+}

@@ -1,0 +1,216 @@
+//! Bundles: messages that are kept, and then done together or not at all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::super::shared::Shared;
+use super::Session;
+use crate::wire::{
+    BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Message, PacketOut,
+    Version,
+};
+
+/// How many a controller may have at a time.
+const BUNDLES: usize = 16;
+
+/// How many bytes of messages all controllers may have in bundles.
+const BYTES: usize = 256 << 20;
+
+/// What a message takes beside its bytes.
+const OVERHEAD: usize = 32;
+
+/// One that nothing is said about for so long is forgotten.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bundles of a controller.
+#[derive(Debug)]
+pub(super) struct Bundles {
+    shared: Arc<Shared>,
+    open: BTreeMap<u32, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    flags: BundleFlags,
+    closed: bool,
+    /// The message that opened it.
+    xid: u32,
+    used: Instant,
+    messages: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Bundles {
+    pub(super) fn new(shared: Arc<Shared>) -> Bundles {
+        Bundles { shared, open: BTreeMap::new() }
+    }
+
+    fn open(&mut self, bundle: u32, flags: BundleFlags, xid: u32) -> Result<&mut Open, Fault> {
+        if flags.contains(BundleFlags::TIME) {
+            return Err(Fault::ScheduleUnsupported);
+        }
+        if self.open.len() >= BUNDLES && !self.open.contains_key(&bundle) {
+            return Err(Fault::OutOfBundles);
+        }
+        let (used, messages) = (Instant::now(), Vec::new());
+        let open = Open { flags, closed: false, xid, used, messages, bytes: 0 };
+        Ok(self.open.entry(bundle).or_insert(open))
+    }
+
+    fn remove(&mut self, bundle: u32) -> Option<Open> {
+        let open = self.open.remove(&bundle)?;
+        self.shared.bundled.fetch_sub(open.bytes, Ordering::Relaxed);
+        Some(open)
+    }
+
+    /// One that is there, with the same flags as ever.
+    fn get(&mut self, bundle: u32, flags: BundleFlags) -> Result<&mut Open, Fault> {
+        let open = self.open.get_mut(&bundle).ok_or(Fault::BundleBadId)?;
+        if open.flags != flags {
+            return Err(Fault::BundleBadFlags);
+        }
+        open.used = Instant::now();
+        Ok(open)
+    }
+
+    /// Forgets those nothing was said about for long, and what is said of it.
+    pub(super) fn expired(&mut self, version: Version) -> Vec<(u32, Message)> {
+        let old = |open: &Open| open.used.elapsed() > PATIENCE;
+        let gone: Vec<u32> =
+            self.open.iter().filter(|(_, open)| old(open)).map(|(bundle, _)| *bundle).collect();
+        let error = |open: Open| {
+            let error = ErrorMessage::new(Fault::BundleTimeout, version, &[]);
+            (open.xid, Message::Error(error))
+        };
+        gone.into_iter().filter_map(|bundle| self.remove(bundle)).map(error).collect()
+    }
+}
+
+impl Drop for Bundles {
+    fn drop(&mut self) {
+        while let Some(&bundle) = self.open.keys().next() {
+            self.remove(bundle);
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn bundle_control(
+        &mut self,
+        control: &BundleControl,
+        version: Version,
+        xid: u32,
+    ) -> Result<Option<Message>, Fault> {
+        let (bundle, flags) = (control.bundle, control.flags);
+        let step = match control.step {
+            BundleStep::OpenRequest => {
+                if self.bundles.open.contains_key(&bundle) {
+                    return Err(Fault::BundleExists);
+                }
+                self.bundles.open(bundle, flags, xid)?;
+                BundleStep::OpenReply
+            }
+            BundleStep::CloseRequest => {
+                let open = self.bundles.get(bundle, flags)?;
+                if std::mem::replace(&mut open.closed, true) {
+                    return Err(Fault::BundleClosed);
+                }
+                BundleStep::CloseReply
+            }
+            BundleStep::CommitRequest => {
+                let checked = self.bundles.get(bundle, flags).map(drop);
+                let open = self.bundles.remove(bundle);
+                checked?;
+                self.may_write()?;
+                self.commit(&open.map(|open| open.messages).unwrap_or_default(), version)?;
+                BundleStep::CommitReply
+            }
+            BundleStep::DiscardRequest => {
+                self.bundles.remove(bundle).ok_or(Fault::BundleBadId)?;
+                BundleStep::DiscardReply
+            }
+            BundleStep::OpenReply
+            | BundleStep::CloseReply
+            | BundleStep::CommitReply
+            | BundleStep::DiscardReply => return Err(Fault::BundleBadType),
+        };
+        let reply = BundleControl { bundle, step, flags, properties: Vec::new() };
+        Ok(Some(Message::BundleControl(reply)))
+    }
+
+    /// A message for a bundle is read at once, so that what is wrong with it is said at once.
+    pub(super) fn bundle_add(
+        &mut self,
+        add: BundleAdd,
+        version: Version,
+        xid: u32,
+    ) -> Result<(), Fault> {
+        if self.is_slave() {
+            return Err(Fault::IsSlave);
+        }
+        // One that was not opened is with its first message.
+        if !self.bundles.open.contains_key(&add.bundle) {
+            self.bundles.open(add.bundle, add.flags, xid)?;
+        }
+        let (_, _, message) = Message::decode(&add.message)?;
+        if !matches!(
+            message,
+            Message::FlowMod(_)
+                | Message::GroupMod(_)
+                | Message::PortMod(_)
+                | Message::PacketOut(_)
+        ) {
+            return Err(Fault::BundleUnsupported);
+        }
+        self.place(message, version)?;
+        let size = add.message.len() + OVERHEAD;
+        let bundled = self.shared.bundled.fetch_add(size, Ordering::Relaxed) + size;
+        let added = self.bundles.get(add.bundle, add.flags).and_then(|open| {
+            if open.closed {
+                return Err(Fault::BundleClosed);
+            }
+            if bundled > BYTES {
+                return Err(Fault::BundleTooMany);
+            }
+            open.messages.push(add.message);
+            open.bytes += size;
+            Ok(())
+        });
+        if added.is_err() {
+            self.shared.bundled.fetch_sub(size, Ordering::Relaxed);
+        }
+        added
+    }
+
+    /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
+    fn commit(&mut self, kept: &[Vec<u8>], version: Version) -> Result<(), Fault> {
+        let (mut changes, mut from) = (Vec::new(), Vec::new());
+        let mut packets: Vec<(PacketOut, &[u8])> = Vec::new();
+        for bytes in kept {
+            let (_, _, message) = Message::decode(bytes)?;
+            match self.place(message, version)? {
+                Message::PacketOut(packet) => packets.push((packet, bytes)),
+                other => {
+                    changes.push(other);
+                    from.push(bytes);
+                }
+            }
+        }
+        let failed = |session: &Session, fault: Fault, bytes: &[u8]| {
+            session.refuse(fault, version, bytes);
+            Fault::BundleFailed
+        };
+        let done = self.shared.switch.bundle(&changes, version, super::now());
+        done.map_err(|(nth, fault)| {
+            failed(self, fault, from.get(nth).map_or(&[][..], |bytes| bytes.as_slice()))
+        })?;
+        for (packet, bytes) in packets {
+            if let Err(fault) = self.packet_out(&packet) {
+                self.refuse(fault, version, bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! What all threads of an agent have together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::outbox::Outbox;
+use super::paused::Paused;
+use super::peers::{All, Peer, Peers};
+use super::session::Session;
+use super::stopping::Stop;
+use super::waker::Waker;
+use super::{AgentOptions, Target};
+use crate::switch::Switch;
+use crate::wire::{PacketInReason, Version};
+
+/// The time of the steady clock, in nanoseconds.
+pub(super) fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What is known of a target.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Where it is; the port of a listener is the one it has.
+    pub(super) target: Target,
+    pub(super) history: Mutex<History>,
+}
+
+/// What happened at a target.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// How many connections there were.
+    pub(super) connections: u64,
+    /// Why the last one ended, or was not made.
+    pub(super) last_error: Option<String>,
+    /// Messages that found no room, of connections that have ended.
+    pub(super) dropped: u64,
+    /// Who came while there were too many.
+    pub(super) turned_away: u64,
+}
+
+impl Place {
+    pub(super) fn new(target: Target) -> Place {
+        Place { target, history: Mutex::default() }
+    }
+
+    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What all threads have together.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) switch: Arc<Switch>,
+    pub(super) options: AgentOptions,
+    pub(super) places: Vec<Place>,
+    pub(super) peers: Peers,
+    pub(super) stop: Stop,
+    pub(super) paused: Paused,
+    /// Bytes of messages in all bundles.
+    pub(super) bundled: AtomicUsize,
+    /// How many connections of listeners there are.
+    pub(super) visitors: AtomicUsize,
+    /// Packets of controllers no worker took in time.
+    pub(super) lost_packets: AtomicU64,
+    /// Packets for controllers over their rate.
+    pub(super) unsent_packets: AtomicU64,
+    /// Whether the switch was told to send packets that match nothing to controllers.
+    misses: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(
+        switch: Arc<Switch>,
+        options: AgentOptions,
+        places: Vec<Place>,
+    ) -> Arc<Shared> {
+        Arc::new(Shared {
+            switch,
+            options,
+            places,
+            peers: Peers::default(),
+            stop: Stop::default(),
+            paused: Paused::new(),
+            bundled: AtomicUsize::new(0),
+            visitors: AtomicUsize::new(0),
+            lost_packets: AtomicU64::new(0),
+            unsent_packets: AtomicU64::new(0),
+            misses: AtomicBool::new(false),
+        })
+    }
+
+    /// A controller is connected, of a target, from an address.
+    pub(super) fn arrived(
+        self: &Arc<Shared>,
+        place: usize,
+        address: String,
+        dialled: bool,
+        waker: Arc<Waker>,
+    ) -> Session {
+        let outbox = Arc::new(Outbox::new(waker, self.options.send_limit));
+        let mut all = self.peers.lock();
+        let number = all.next();
+        all.peers.push(Peer::new(number, Arc::clone(&outbox), place, address, dialled));
+        drop(all);
+        Session::new(Arc::clone(self), number, outbox)
+    }
+
+    /// It has said hello.
+    pub(super) fn established(&self, number: u64, version: Version) {
+        let mut all = self.peers.lock();
+        let Some(peer) = all.peers.iter_mut().find(|peer| peer.number == number) else { return };
+        peer.version = Some(version);
+        if let Some(place) = self.places.get(peer.target) {
+            place.history().connections += 1;
+        }
+        set_misses(self, &all);
+    }
+
+    /// It is gone.
+    pub(super) fn left(&self, number: u64) {
+        let mut all = self.peers.lock();
+        let Some(nth) = all.peers.iter().position(|peer| peer.number == number) else { return };
+        let peer = all.peers.remove(nth);
+        if let Some(place) = self.places.get(peer.target) {
+            place.history().dropped += peer.outbox.dropped();
+        }
+        set_misses(self, &all);
+    }
+
+    pub(super) fn count_lost_packet(&self) {
+        self.lost_packets.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells the switch whether a controller of OpenFlow 1.0 wants the packets that match nothing, as is
+/// usual there without any flow. The lock is held, so that the last one to tell is right.
+pub(super) fn set_misses(shared: &Shared, all: &All) {
+    let wants = |peer: &Peer| peer.hears_packet(PacketInReason::NoMatch) == Some(Version::V10);
+    let wanted = all.peers.iter().any(wants);
+    if shared.misses.swap(wanted, Ordering::Relaxed) != wanted {
+        shared.switch.set_misses_to_controllers(wanted);
+    }
+}

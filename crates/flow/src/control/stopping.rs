@@ -1,0 +1,37 @@
+//! The end of all threads of an agent.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::waker::Waker;
+
+/// Whether it is time to end, and who is to be woken for it.
+#[derive(Debug, Default)]
+pub(super) struct Stop {
+    set: AtomicBool,
+    wakers: Mutex<Vec<Weak<Waker>>>,
+}
+
+impl Stop {
+    /// What a thread waits with that looks at [`Stop::is_set`] whenever it wakes.
+    pub(super) fn waker(&self) -> io::Result<Arc<Waker>> {
+        let waker = Arc::new(Waker::new()?);
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&waker));
+        Ok(waker)
+    }
+
+    /// Everybody ends. Who asks for a waker later sees so at once.
+    pub(super) fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
+    }
+
+    /// Whether it is time to end.
+    pub(super) fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+}
