@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 use linerate_testlab::{
-    guest,
+    controllers, guest,
     programs::{self, Program},
 };
 
@@ -39,6 +39,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         let state = if guest::kernel().is_some() { "installed" } else { "MISSING" };
         println!("{state:<9} {:<8} {GUEST_KERNEL:<14} the kernel of a guest, only unpacked", "-");
+        let state = if controllers::python().is_some() { "installed" } else { "MISSING" };
+        let packages = controllers::PACKAGES.join(" ");
+        println!(
+            "{state:<9} {:<8} {packages:<14} controllers, in an environment of their own",
+            "-"
+        );
         return Ok(());
     }
     let missing = provide()?;
@@ -62,7 +68,31 @@ pub(crate) fn provide() -> Result<Vec<Program>> {
     if guest::kernel().is_none() {
         unpack_kernel()?;
     }
+    provide_controllers()?;
     Ok(programs::missing())
+}
+
+/// Makes an environment with controllers of others, below the target folder, unless it is there. Nothing
+/// of it is installed elsewhere: Debian's package would start a service.
+pub(crate) fn provide_controllers() -> Result<()> {
+    if controllers::python().is_some() {
+        return Ok(());
+    }
+    let folder = controllers::folder();
+    eprintln!("installing {} into {}", controllers::PACKAGES.join(" "), folder.display());
+    let python = programs::require_python_with_numpy();
+    // A second time, because a package index that is far away fails now and then.
+    let make = format!(
+        "set -e; mkdir -p '{0}'; cd '{0}'; '{1}' -m venv --clear .; \
+         install() {{ bin/python -m pip install --quiet --disable-pip-version-check {2}; }}; \
+         install || install; apt-get --quiet download {3}; dpkg-deb --extract {3}_*.deb .; \
+         rm {3}_*.deb; touch complete",
+        folder.display(),
+        python.display(),
+        controllers::PACKAGES.join(" "),
+        controllers::DEBIAN_PACKAGE,
+    );
+    shell::run(Command::new("sh").args(["-c", &make]))
 }
 
 /// Downloads the kernel that guests of tests run and unpacks it where they look for it. Installed it

@@ -27,11 +27,13 @@
 #![forbid(unsafe_code)]
 
 pub mod cluster;
+pub mod controllers;
 mod counters;
 pub mod guest;
 mod lab;
 pub mod memif;
 mod namespace;
+pub mod openvswitch;
 mod process;
 pub mod programs;
 mod stale;

@@ -1,6 +1,6 @@
 //! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click, and our
-//! filters beside tcpdump's, on what others captured; and tcpdump's own suite with our library in the place
-//! of libpcap.
+//! filters beside tcpdump's, on what others captured; tcpdump's own suite with our library in the place
+//! of libpcap; and a tester of OpenFlow switches with ours and with Open vSwitch.
 //!
 //! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
 //! Expected differences are checked in as data beside the code, each with its reason.
@@ -16,6 +16,7 @@ mod cases;
 mod click;
 mod filter;
 mod leftovers;
+mod openflow;
 mod public;
 mod tcpdump;
 
@@ -37,7 +38,9 @@ pub(crate) use public::{captures, devices, text, traffic};
   cargo xtask conformance filter --captures ~/captures        filters on captures of others
   cargo xtask conformance filter --captures ~/captures --all
                                                               whatever captures there are
-  cargo xtask conformance tcpdump --source ~/tcpdump-4.99.3   tcpdump's suite on our libpcap")]
+  cargo xtask conformance tcpdump --source ~/tcpdump-4.99.3   tcpdump's suite on our libpcap
+  cargo xtask conformance openflow                            a tester of OpenFlow switches
+  cargo xtask conformance openflow --differential 2000        random rules, beside Open vSwitch")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -51,6 +54,8 @@ enum Command {
     Public(public::Args),
     /// Run tcpdump's own suite with our library in the place of libpcap, beside the system's.
     Tcpdump(tcpdump::Args),
+    /// Run os-ken's switch tester for OpenFlow 1.3 with our switch and with Open vSwitch.
+    Openflow(openflow::Args),
     /// Choose packets of public captures by many expressions, with tcpdump and with us.
     Filter(filter::Args),
 }
@@ -61,5 +66,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Public(args) => public::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Tcpdump(args) => tcpdump::run(args),
+        Command::Openflow(args) => openflow::run(args),
     }
 }

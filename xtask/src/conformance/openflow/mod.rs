@@ -1,0 +1,282 @@
+//! `cargo xtask conformance openflow`: os-ken's switch tester for OpenFlow 1.3, with our switch and
+//! with Open vSwitch.
+//!
+//! The tester, its cases and what they expect are not ours, nor is the switch that sends packets and
+//! looks at what comes back. A case is passed when the tester says so. Cases are run several at a time,
+//! each lot in a network of its own: nearly all the time they take is waiting. Those that send
+//! thousands of packets a second run by themselves at the end.
+//!
+//! What Open vSwitch did is kept in the target folder, by its version.
+
+mod bench;
+mod outcome;
+mod suite;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use linerate_testlab::controllers;
+use serde::{Deserialize, Serialize};
+
+use self::bench::Target;
+use self::outcome::{Case, Outcome, Outcomes};
+use self::suite::File;
+use crate::{peers, shell};
+
+/// Arguments of `cargo xtask conformance openflow`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only files of cases whose name has this text: `match`, `action/25`, `39_IPV6`.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    suite: String,
+    /// Run only one of the two; of Open vSwitch what is known is shown.
+    #[arg(long, value_enum)]
+    only: Option<Who>,
+    /// How many lots of cases run at a time.
+    #[arg(long, default_value_t = 6)]
+    jobs: usize,
+    /// Our `linerate`, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// How many of all cases ours has to pass.
+    #[arg(long, value_name = "NUMBER", default_value_t = 800)]
+    least: usize,
+    /// Ask Open vSwitch again.
+    #[arg(long)]
+    again: bool,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Instead, compare the two on so many random rule sets with random packets.
+    #[arg(long, value_name = "RULE SETS")]
+    differential: Option<usize>,
+    /// Where randomness begins, for --differential.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Who {
+    Ours,
+    Ovs,
+}
+
+/// A case with what came of it.
+#[derive(Debug, Serialize)]
+struct Row {
+    file: String,
+    case: String,
+    /// The reason, where it failed; nothing where it was not run.
+    open_vswitch: Option<Outcome>,
+    ours: Option<Outcome>,
+    /// Why ours fails, and is to.
+    exception: Option<String>,
+}
+
+/// What Open vSwitch did, as it is kept.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept(Vec<(Case, Outcome)>);
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(sets) = args.differential {
+        return differential(sets, args.seed);
+    }
+    ensure!(shell::is_root(), "the cases need network namespaces: run this as root");
+    let missing = peers::provide()?;
+    ensure!(missing.is_empty(), "{}", peers::advice(&missing));
+    let python = controllers::python().context("there are no controllers: cargo xtask peers")?;
+    let root = suite::folder(&python)?;
+    let mut files = suite::files(&root)?;
+    files.retain(|file| file.name.contains(&args.suite));
+    if files.is_empty() {
+        bail!("no file of the suite has `{}` in its name", args.suite);
+    }
+    let exceptions: BTreeMap<String, String> =
+        toml::from_str(include_str!("exceptions.toml")).context("exceptions.toml is not valid")?;
+    let theirs = theirs(args, &files)?;
+    let ours = match args.only {
+        Some(Who::Ovs) => Outcomes::new(),
+        _ => {
+            let program = match &args.program {
+                Some(program) => program.canonicalize()?,
+                None => super::build(&["linerate"])?.join("linerate"),
+            };
+            all(Target::Ours(&program), &files, args.jobs)?
+        }
+    };
+    let rows = rows(&files, &theirs, &ours, &exceptions);
+    report(args, &rows)
+}
+
+/// What Open vSwitch does, from before where it is known.
+fn theirs(args: &Args, files: &[File]) -> Result<Outcomes> {
+    let version = shell::output(Command::new("ovs-vswitchd").arg("--version"))?;
+    let version = version.split_whitespace().nth(3).unwrap_or("unknown");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let folder = shell::root().join(target).join("openflow");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("open-vswitch-{version}.json"));
+    let mut known = Outcomes::new();
+    if let Ok(text) = fs::read(&path) {
+        let kept: Kept = serde_json::from_slice(&text)?;
+        known.extend(kept.0);
+    }
+    let is_known = |file: &File| {
+        known.keys().filter(|case| case.file == file.title).count() == file.cases.len()
+    };
+    let wanted: Vec<File> = match args.only {
+        Some(Who::Ours) => Vec::new(),
+        _ => files.iter().filter(|file| args.again || !is_known(file)).cloned().collect(),
+    };
+    if !wanted.is_empty() {
+        let found = all(Target::OpenVswitch, &wanted, args.jobs)?;
+        known.retain(|case, _| !wanted.iter().any(|file| file.title == case.file));
+        known.extend(found);
+        let kept = Kept(known.clone().into_iter().collect());
+        fs::write(&path, serde_json::to_vec(&kept)?)?;
+    }
+    Ok(known)
+}
+
+/// Runs all files, several lots of them at a time.
+fn all(target: Target<'_>, files: &[File], jobs: usize) -> Result<Outcomes> {
+    let (light, heavy) = suite::divide(files, jobs);
+    let outcomes = Mutex::new(Outcomes::new());
+    for lots in [light, heavy] {
+        thread::scope(|scope| {
+            let running: Vec<_> = lots
+                .iter()
+                .map(|lot| {
+                    scope.spawn(|| -> Result<()> {
+                        let found = bench::run(target, lot)?;
+                        outcomes.lock().map_err(|_| anyhow!("a lot failed"))?.extend(found);
+                        Ok(())
+                    })
+                })
+                .collect();
+            // A lab that cannot be set up panics with the reason.
+            running.into_iter().try_for_each(|lot| match lot.join() {
+                Ok(result) => result,
+                Err(_) => bail!("a lot of cases could not be run"),
+            })
+        })?;
+    }
+    outcomes.into_inner().map_err(|_| anyhow!("a lot failed"))
+}
+
+fn rows(
+    files: &[File],
+    theirs: &Outcomes,
+    ours: &Outcomes,
+    exceptions: &BTreeMap<String, String>,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for file in files {
+        for (number, name) in (1..).zip(&file.cases) {
+            let case = Case { file: file.title.clone(), number, name: name.clone() };
+            let by_case = exceptions.get(&format!("{} #{number}", file.title));
+            rows.push(Row {
+                file: file.title.clone(),
+                case: format!("#{number} {name}"),
+                open_vswitch: theirs.get(&case).cloned(),
+                ours: ours.get(&case).cloned(),
+                exception: by_case.or_else(|| exceptions.get(&file.title)).cloned(),
+            });
+        }
+    }
+    rows
+}
+
+fn report(args: &Args, rows: &[Row]) -> Result<()> {
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(rows)?);
+    } else {
+        print(rows);
+    }
+    let passed = |outcome: &Option<Outcome>| matches!(outcome, Some(Ok(())));
+    let count = |of: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
+    let theirs = count(&|row| passed(&row.open_vswitch));
+    let ours = count(&|row| passed(&row.ours));
+    eprintln!("of {} cases Open vSwitch passes {theirs}, ours {ours}", rows.len());
+    if args.only == Some(Who::Ovs) {
+        return Ok(());
+    }
+    let failed = |row: &&Row| !passed(&row.ours);
+    let only_theirs: Vec<_> =
+        rows.iter().filter(failed).filter(|r| passed(&r.open_vswitch)).collect();
+    let unexplained: Vec<_> =
+        rows.iter().filter(failed).filter(|r| r.exception.is_none()).collect();
+    let outdated: BTreeSet<_> = rows
+        .iter()
+        .filter(|row| row.exception.is_some())
+        .filter(|row| rows.iter().all(|other| other.file != row.file || passed(&other.ours)))
+        .map(|row| row.file.as_str())
+        .collect();
+    if !outdated.is_empty() {
+        eprintln!("exceptions that are not needed: {outdated:?}");
+    }
+    ensure!(
+        only_theirs.is_empty(),
+        "{} cases that Open vSwitch passes fail with ours",
+        only_theirs.len()
+    );
+    ensure!(unexplained.is_empty(), "{} cases fail without a known reason", unexplained.len());
+    if args.suite.is_empty() {
+        ensure!(ours >= args.least, "ours passes {ours} cases, not {}", args.least);
+    }
+    Ok(())
+}
+
+/// Prints how many cases of each file pass, and each case of which the two make something different,
+/// or which ours fails.
+fn print(rows: &[Row]) {
+    let word = |outcome: &Option<Outcome>| match outcome {
+        None => "-",
+        Some(Ok(())) => "passes",
+        Some(Err(_)) => "FAILS",
+    };
+    let mut files: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for row in rows {
+        let [cases, theirs, ours] = files.entry(&row.file).or_default();
+        *cases += 1;
+        *theirs += usize::from(matches!(row.open_vswitch, Some(Ok(()))));
+        *ours += usize::from(matches!(row.ours, Some(Ok(()))));
+    }
+    println!("{:<40} {:>5} {:>12} {:>5}", "file", "cases", "Open vSwitch", "ours");
+    for (file, [cases, theirs, ours]) in files {
+        println!("{file:<40} {cases:>5} {theirs:>12} {ours:>5}");
+    }
+    let ran = rows.iter().any(|row| row.ours.is_some());
+    println!("\n{:<8} {:<8} case and reason", "theirs", "ours");
+    for row in rows {
+        let differ = word(&row.ours) != word(&row.open_vswitch);
+        let fails = !matches!(row.ours, Some(Ok(())));
+        if !ran || !(differ || fails) {
+            continue;
+        }
+        println!("{:<8} {:<8} {} {}", word(&row.open_vswitch), word(&row.ours), row.file, row.case);
+        let reason = match (&row.exception, &row.ours, &row.open_vswitch) {
+            (_, Some(Ok(())), Some(Err(theirs))) => format!("theirs: {theirs}"),
+            (Some(reason), Some(Err(said)), _) => format!("{reason} [{said}]"),
+            (None, Some(Err(said)), _) => said.clone(),
+            _ => "not run".into(),
+        };
+        println!("{:18}{reason}", "");
+    }
+}
+
+/// Runs the comparison with Open vSwitch that the tests of the flow switch do a part of.
+fn differential(sets: usize, seed: u64) -> Result<()> {
+    let words =
+        "test --release --package linerate-flow --test differential -- --ignored --nocapture";
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut cargo = shell::cargo(&words);
+    cargo.env("LINERATE_DIFFERENTIAL", format!("{seed}:{sets}"));
+    shell::run(&mut cargo)
+}
