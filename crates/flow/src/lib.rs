@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod connection;
 pub mod control;
 pub mod edit;

@@ -1,0 +1,332 @@
+//! What is remembered: entries, and where each is found.
+//!
+//! An entry has the words of its packets that are asked most, its counters, and where its packets go in
+//! one cache line; everything else is elsewhere. Masks are few and have numbers.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use super::rows::{NEAR, Seed, Union, WIDE};
+use crate::key::{ENTRY_WORDS, Key, Mask, WORDS};
+use crate::pipeline::Decision;
+
+/// Packets are dropped.
+pub(super) const DROP: u16 = u16::MAX;
+/// More is to be done than to send packets to a port.
+pub(super) const STEPS: u16 = u16::MAX - 1;
+
+/// The part of an entry that packets meet.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Hot {
+    /// Near words of its packets, under its mask.
+    pub(super) words: [u64; NEAR],
+    /// Bytes that have not been added to counters.
+    pub(super) bytes: u64,
+    /// Packets likewise.
+    pub(super) packets: u32,
+    /// For tables of which time it was last found to hold.
+    pub(super) epoch: u32,
+    /// The number of its mask.
+    pub(super) mask: u16,
+    /// The output its packets go to, [`DROP`] or [`STEPS`].
+    pub(super) output: u16,
+    /// The port its packets come from; [`NO_PORT`] where it is not for packets that come in.
+    pub(super) port: u32,
+}
+
+const _: () = assert!(size_of::<Hot>() == 64);
+
+/// Packets that go on, and entries that are none any more.
+pub(super) const NO_PORT: u32 = u32::MAX;
+
+/// The rest of it.
+#[derive(Debug)]
+pub(super) struct Cold {
+    /// What its packets have under its mask.
+    pub(super) key: Key,
+    pub(super) decision: Arc<Decision>,
+    /// The version of the tables for which it is known to hold.
+    pub(super) version: u64,
+    /// Its hash among all entries.
+    hash: u64,
+    /// What it has had so far, but for what is [`Hot`].
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// When it was made, and when it was last found in use.
+    pub(super) made: u64,
+    pub(super) used: u64,
+    /// Whether it was in use since the clock's hand came by.
+    pub(super) is_used: bool,
+}
+
+/// A mask of entries.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) mask: Mask,
+    /// Its near words.
+    pub(super) near: [u64; NEAR],
+    /// Whether it has bits of headers beside the near words.
+    pub(super) is_wide: bool,
+    /// The words it has bits of.
+    pub(super) used: Vec<u8>,
+    /// Entries that have it.
+    pub(super) entries: usize,
+}
+
+impl Kind {
+    fn new(mask: Mask) -> Kind {
+        let words = mask.words();
+        let mut near = [0; NEAR];
+        near.copy_from_slice(&words[1..=NEAR]);
+        let used = (0..WORDS as u8).filter(|at| words[usize::from(*at)] != 0).collect();
+        let is_wide = words[NEAR + 1..WIDE].iter().any(|word| *word != 0);
+        Kind { mask, near, is_wide, used, entries: 0 }
+    }
+}
+
+/// What is known of the entries of a port.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// The masks they have, and how many have each.
+    masks: Vec<(u16, u32)>,
+    /// All bits of headers any of them looks at.
+    pub(super) union: Union,
+}
+
+/// Hashes are good as they are.
+#[derive(Debug, Default)]
+pub(super) struct Plain(u64);
+
+impl Hasher for Plain {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Entries {
+    pub(super) hot: Vec<Hot>,
+    cold: Vec<Option<Cold>>,
+    free: Vec<u32>,
+    pub(super) kinds: Vec<Kind>,
+    numbers: HashMap<Mask, u16>,
+    /// By their hashes. Where two have one, the second is not kept.
+    found: HashMap<u64, u32, BuildHasherDefault<Plain>>,
+    /// By port; the last one's are packets that go on.
+    places: Vec<Place>,
+    limit: usize,
+    hand: usize,
+}
+
+impl Entries {
+    pub(super) fn new(ports: usize, limit: usize) -> Entries {
+        Entries {
+            hot: Vec::new(),
+            cold: Vec::new(),
+            free: Vec::new(),
+            kinds: Vec::new(),
+            numbers: HashMap::new(),
+            found: HashMap::default(),
+            places: (0..=ports).map(|_| Place::default()).collect(),
+            limit: limit.max(1),
+            hand: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.limit
+    }
+
+    /// The bits that entries of a port look at.
+    #[inline(always)]
+    pub(super) fn union(&self, place: usize) -> &Union {
+        &self.places[place].union
+    }
+
+    pub(super) fn cold(&self, entry: u32) -> Option<&Cold> {
+        self.cold.get(entry as usize)?.as_ref()
+    }
+
+    pub(super) fn cold_mut(&mut self, entry: u32) -> Option<&mut Cold> {
+        self.cold.get_mut(entry as usize)?.as_mut()
+    }
+
+    /// Numbers of all entries.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.cold).filter(|(_, cold)| cold.is_some()).map(|(at, _)| at)
+    }
+
+    /// Masks that entries have.
+    pub(super) fn masks(&self) -> usize {
+        self.kinds.iter().filter(|kind| kind.entries > 0).count()
+    }
+
+    /// The entry of a key that was read in full, by all masks one after the other.
+    pub(super) fn search(&self, place: usize, key: &Key, seed: &Seed) -> Option<u32> {
+        self.places[place].masks.iter().find_map(|(number, _)| {
+            let kind = &self.kinds[usize::from(*number)];
+            let hash = seed.key(key.words(), &kind.mask, &kind.used, *number);
+            let entry = *self.found.get(&hash)?;
+            let cold = self.cold(entry)?;
+            let is_its = self.hot[entry as usize].mask == *number;
+            (is_its && cold.key.agrees(key, &kind.mask)).then_some(entry)
+        })
+    }
+
+    /// Whether the far words of a row are those of an entry with a mask that has some.
+    pub(super) fn agrees_far(&self, entry: u32, row: &[u64]) -> bool {
+        let Some(cold) = self.cold(entry) else { return false };
+        let kind = &self.kinds[usize::from(self.hot[entry as usize].mask)];
+        let words = row.iter().zip(cold.key.words()).zip(kind.mask.words());
+        let differ =
+            words.skip(NEAR + 1).fold(0, |all, ((word, own), mask)| all | (word ^ own) & mask);
+        row.len() >= WIDE && differ == 0
+    }
+
+    /// Adds an entry for a key. `None` where there is no room, or another has its place.
+    pub(super) fn insert(
+        &mut self,
+        (place, port): (usize, u32),
+        key: &Key,
+        decision: &Arc<Decision>,
+        seed: &Seed,
+        (version, now): (u64, u64),
+    ) -> Option<u32> {
+        let mut mask = decision.mask;
+        // What the pipeline has for its own a packet does not come with.
+        mask.words_mut()[ENTRY_WORDS..].fill(0);
+        mask.words_mut()[0] = u64::MAX;
+        if self.is_full() {
+            return None;
+        }
+        let number = self.number_of(mask)?;
+        let kind = &mut self.kinds[usize::from(number)];
+        let hash = seed.key(key.words(), &kind.mask, &kind.used, number);
+        if self.found.contains_key(&hash) {
+            return None;
+        }
+        kind.entries += 1;
+        let key = key.under(&kind.mask);
+        let mut words = [0; NEAR];
+        words.copy_from_slice(&key.words()[1..=NEAR]);
+        let hot = Hot { words, bytes: 0, packets: 0, epoch: 0, mask: number, output: STEPS, port };
+        let cold = Cold {
+            key,
+            decision: Arc::clone(decision),
+            version,
+            hash,
+            packets: 0,
+            bytes: 0,
+            made: now,
+            used: now,
+            is_used: true,
+        };
+        let entry = if let Some(entry) = self.free.pop() {
+            self.hot[entry as usize] = hot;
+            self.cold[entry as usize] = Some(cold);
+            entry
+        } else {
+            self.hot.push(hot);
+            self.cold.push(Some(cold));
+            self.hot.len() as u32 - 1
+        };
+        self.found.insert(hash, entry);
+        let place = &mut self.places[place];
+        match place.masks.iter_mut().find(|(of, _)| *of == number) {
+            Some((_, count)) => *count += 1,
+            None => {
+                place.masks.push((number, 1));
+                let words = self.kinds[usize::from(number)].mask.words();
+                place.union[1..].iter_mut().zip(&words[1..]).for_each(|(all, word)| *all |= word);
+            }
+        }
+        Some(entry)
+    }
+
+    /// The number of a mask; `None` where there are too many.
+    fn number_of(&mut self, mask: Mask) -> Option<u16> {
+        if let Some(number) = self.numbers.get(&mask) {
+            return Some(*number);
+        }
+        let vacant = self.kinds.iter().position(|kind| kind.entries == 0);
+        let number = match vacant {
+            // One that nobody has any more.
+            Some(at) if self.kinds.len() > 64 => {
+                self.numbers.remove(&self.kinds[at].mask);
+                self.kinds[at] = Kind::new(mask);
+                at
+            }
+            _ => {
+                self.kinds.push(Kind::new(mask));
+                self.kinds.len() - 1
+            }
+        };
+        let number = u16::try_from(number).ok()?;
+        self.numbers.insert(mask, number);
+        Some(number)
+    }
+
+    /// Takes an entry away. What it has counted is the caller's business before.
+    pub(super) fn remove(&mut self, place: usize, entry: u32) {
+        let Some(cold) = self.cold.get_mut(entry as usize).and_then(Option::take) else { return };
+        self.found.remove(&cold.hash);
+        let hot = &mut self.hot[entry as usize];
+        hot.port = NO_PORT;
+        let number = hot.mask;
+        self.free.push(entry);
+        self.kinds[usize::from(number)].entries -= 1;
+        let place = &mut self.places[place];
+        let Some(at) = place.masks.iter().position(|(of, _)| *of == number) else { return };
+        place.masks[at].1 -= 1;
+        if place.masks[at].1 == 0 {
+            place.masks.swap_remove(at);
+            place.union = [0; WIDE];
+            for (number, _) in &place.masks {
+                let words = self.kinds[usize::from(*number)].mask.words();
+                place.union[1..].iter_mut().zip(&words[1..]).for_each(|(all, word)| *all |= word);
+            }
+        }
+    }
+
+    /// The next entry the clock's hand comes to that was not used since it came by the last time. Looks
+    /// at so many at most.
+    pub(super) fn unused(&mut self, most: usize) -> Option<u32> {
+        for _ in 0..most.min(2 * self.cold.len()) {
+            self.hand = (self.hand + 1) % self.cold.len();
+            let is_counted = self.hot[self.hand].packets > 0;
+            let Some(cold) = &mut self.cold[self.hand] else { continue };
+            if !std::mem::take(&mut cold.is_used) && !is_counted {
+                return Some(self.hand as u32);
+            }
+        }
+        None
+    }
+
+    /// The next entries the hand comes to that were last used before some time: at most so many are
+    /// looked at.
+    pub(super) fn unused_since(&mut self, since: u64, most: usize) -> Option<u32> {
+        for _ in 0..most.min(self.cold.len()) {
+            self.hand = (self.hand + 1) % self.cold.len();
+            let is_counted = self.hot[self.hand].packets > 0;
+            if let Some(cold) = &self.cold[self.hand]
+                && cold.used < since
+                && !is_counted
+            {
+                return Some(self.hand as u32);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,390 @@
+//! What was decided is done with packets.
+
+use std::sync::Arc;
+
+use linerate_memory::{Frame, Slot};
+
+use super::tables::clear_connection;
+use super::{
+    Drop, FastPath, Found, NONE, OUTPUTS, Outlet, TO_DROP, TO_NOBODY, TO_STEPS, Tables, count,
+};
+use crate::edit;
+use crate::key::{Key, Mask};
+use crate::meter::Verdict;
+use crate::pipeline::{Continuation, Decision, Select, Step};
+use crate::table::PortCount;
+use crate::wire::{Entry, Field};
+
+/// How often a packet may be looked up again.
+const AGAIN: u32 = 64;
+
+/// What is known of a packet on its way, beside its bytes.
+struct Way {
+    /// The port it came by.
+    place: usize,
+    /// What it has beside its headers, once somebody has asked.
+    key: Option<Key>,
+    /// How often it was looked up again.
+    again: u32,
+}
+
+impl FastPath {
+    /// Does what was decided with the packets of a frame that are classified, which are then gone, up to
+    /// one that has changed what was decided for those behind it.
+    #[inline]
+    pub(super) fn carry_out<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        place: usize,
+        frame: &mut Frame,
+        now: u64,
+    ) {
+        let most = self.outputs.iter().fold(0, |most, output| most.max(*output));
+        if most < OUTPUTS && self.outputs.len() == frame.len() {
+            return out.distribute(frame, &self.outputs);
+        }
+        self.carry_out_each(tables, out, place, frame, now);
+    }
+
+    #[inline(never)]
+    fn carry_out_each<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        place: usize,
+        frame: &mut Frame,
+        now: u64,
+    ) {
+        let mut queue = std::mem::take(&mut self.queue);
+        frame.drain_front(frame.len(), |slot| queue.push(slot));
+        let mut slots = queue.drain(..);
+        let mut known: Option<(u32, Arc<Decision>)> = None;
+        for at in 0..self.outputs.len() {
+            let Some(slot) = slots.next() else { break };
+            match self.outputs[at] {
+                TO_DROP => out.drop_packet(slot, Drop::Flows),
+                TO_NOBODY => out.drop_packet(slot, Drop::Budget),
+                TO_STEPS => {
+                    let entry = self.found[at];
+                    if known.as_ref().is_none_or(|(of, _)| *of != entry || entry == NONE) {
+                        known = if entry == NONE {
+                            let decision = self.alone.take().unwrap_or_default();
+                            count(&decision, 1, slot.len() as u64, now);
+                            Some((entry, decision))
+                        } else {
+                            let cold = self.entries.cold(entry);
+                            cold.map(|cold| (entry, Arc::clone(&cold.decision)))
+                        };
+                    }
+                    let Some((_, decision)) = &known else {
+                        out.drop_packet(slot, Drop::Flows);
+                        continue;
+                    };
+                    let epoch = self.epoch;
+                    let mut way = Way { place, key: None, again: 0 };
+                    self.steps(tables, out, slot, &decision.steps, &mut way, now);
+                    if self.epoch != epoch {
+                        self.take_back(at + 1, slots.as_slice());
+                        break;
+                    }
+                }
+                output => out.send(output as usize, slot),
+            }
+        }
+        for slot in slots {
+            if let Err(slot) = frame.push(slot) {
+                out.drop_packet(slot, Drop::Room);
+            }
+        }
+        self.queue = queue;
+    }
+
+    /// Packets that were classified from some place on are classified anew.
+    #[cold]
+    fn take_back(&mut self, from: usize, slots: &[Slot]) {
+        for (entry, slot) in self.found[from..].iter().zip(slots) {
+            if let Some(hot) = self.entries.hot.get_mut(*entry as usize) {
+                hot.packets = hot.packets.saturating_sub(1);
+                hot.bytes = hot.bytes.saturating_sub(slot.len() as u64);
+            }
+        }
+        self.alone = None;
+    }
+
+    /// Does with a packet what was decided for it alone, as when a controller has sent it. The key has
+    /// what is known of it beside its headers.
+    pub fn inject<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        slot: Slot,
+        (key, decision): (&Key, &Decision),
+        now: u64,
+    ) {
+        count(decision, 1, slot.len() as u64, now);
+        let number = key.get(Field::InPort) as u32;
+        let place = self.ports.iter().position(|port| port.number == number);
+        let place = place.unwrap_or(self.ports.len());
+        let mut way = Way { place, key: Some(*key), again: 0 };
+        self.steps(tables, out, slot, &decision.steps, &mut way, now);
+    }
+
+    /// The key of a packet as it is now.
+    fn key_now<O: Outlet>(&self, out: &mut O, slot: &Slot, way: &mut Way) -> Key {
+        let key = way.key.get_or_insert_with(|| self.base_of(way.place));
+        let mut key = *key;
+        crate::key::extract(out.pool().arena().packet(slot), &mut key);
+        key
+    }
+
+    fn steps<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        mut slot: Slot,
+        steps: &[Step],
+        way: &mut Way,
+        now: u64,
+    ) {
+        // Whether somebody has got a copy of it.
+        let mut is_sent = false;
+        for (at, step) in steps.iter().enumerate() {
+            let is_last = at + 1 == steps.len();
+            match step {
+                Step::Output { port, max_len, .. } => {
+                    let length = max_len.map_or(usize::MAX, |length| length as usize);
+                    if is_last {
+                        return self.output(out, slot, *port, length, is_sent);
+                    }
+                    match out.pool().share(&mut slot) {
+                        Some(copy) => self.output(out, copy, *port, length, true),
+                        None => return finish(out, slot, is_sent, Drop::Room),
+                    }
+                    is_sent = true;
+                }
+                Step::Meter(meter) => match meter.pass(slot.len(), now) {
+                    Verdict::Pass => {}
+                    Verdict::Drop => return finish(out, slot, is_sent, Drop::Meter),
+                    Verdict::Remark(levels) => {
+                        let key = self.key_now(out, &slot, way);
+                        if let Some(step) = remarked(&key, levels)
+                            && !change(out, &mut slot, &step)
+                        {
+                            return finish(out, slot, is_sent, Drop::Room);
+                        }
+                    }
+                },
+                Step::Count(counters) => counters.add(1, slot.len() as u64, now),
+                Step::Select(select) => {
+                    let key = self.key_now(out, &slot, way);
+                    let Some((counters, steps)) = chosen(select, &key) else { continue };
+                    counters.add(1, slot.len() as u64, now);
+                    if is_last {
+                        return self.steps(tables, out, slot, steps, way, now);
+                    }
+                    is_sent |= self.copy(tables, out, &mut slot, steps, way, now);
+                }
+                Step::Copy(steps) => {
+                    if is_last {
+                        return self.steps(tables, out, slot, steps, way, now);
+                    }
+                    is_sent |= self.copy(tables, out, &mut slot, steps, way, now);
+                }
+                Step::Controller(punt) => {
+                    let key = self.key_now(out, &slot, way);
+                    tables.punt(punt, &key, out.pool().arena().packet(&slot));
+                    is_sent = true;
+                }
+                Step::Track { action, zone } => {
+                    let mut key = self.key_now(out, &slot, way);
+                    if !out.pool().unshare(&mut slot) {
+                        return finish(out, slot, is_sent, Drop::Room);
+                    }
+                    if let Some(bytes) = out.pool().arena().packet_mut(&mut slot) {
+                        tables.track(action, *zone, &mut key, bytes, now);
+                    }
+                    way.key = Some(key);
+                }
+                Step::ClearTrack => {
+                    let mut key = self.key_now(out, &slot, way);
+                    clear_connection(&mut key);
+                    way.key = Some(key);
+                }
+                Step::Continue(next) => {
+                    return self.go_on(tables, out, slot, next, (way, is_sent), now);
+                }
+                Step::Larger { length, larger, other } => {
+                    let is_larger = slot.len() > usize::from(*length);
+                    let next = if is_larger { larger } else { other };
+                    return self.go_on(tables, out, slot, next, (way, is_sent), now);
+                }
+                Step::Sample(_) => {}
+                Step::Set(_)
+                | Step::PushVlan { .. }
+                | Step::PopVlan
+                | Step::PushMpls { .. }
+                | Step::PopMpls(_)
+                | Step::PushPbb { .. }
+                | Step::PopPbb => {
+                    if !change(out, &mut slot, step) {
+                        return finish(out, slot, is_sent, Drop::Room);
+                    }
+                }
+            }
+        }
+        finish(out, slot, is_sent, Drop::Flows);
+    }
+
+    /// Steps are done with a copy. Whether there was one.
+    fn copy<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        slot: &mut Slot,
+        steps: &[Step],
+        way: &mut Way,
+        now: u64,
+    ) -> bool {
+        let Some(copy) = out.pool().share(slot) else { return false };
+        let mut own = Way { place: way.place, key: way.key, again: way.again };
+        self.steps(tables, out, copy, steps, &mut own, now);
+        true
+    }
+
+    /// A packet is looked up again.
+    fn go_on<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        slot: Slot,
+        next: &Continuation,
+        (way, is_sent): (&mut Way, bool),
+        now: u64,
+    ) {
+        way.again += 1;
+        if way.again > AGAIN {
+            return finish(out, slot, is_sent, Drop::Loop);
+        }
+        let mut key = self.key_now(out, &slot, way);
+        key.set_continuation(next.number);
+        let place = self.ports.len();
+        let (entry, decision) = match self.search(tables, place, &key) {
+            Found::Entry(entry) => {
+                let Some(cold) = self.entries.cold(entry) else { return };
+                (Some(entry), Arc::clone(&cold.decision))
+            }
+            Found::Changed | Found::Nothing => {
+                let decided = self.decide(tables, place, &key, Some(next), now);
+                self.refresh(tables);
+                decided
+            }
+        };
+        match entry {
+            Some(entry) => self.count_one(entry, slot.len() as u64),
+            None => count(&decision, 1, slot.len() as u64, now),
+        }
+        self.steps(tables, out, slot, &decision.steps, way, now);
+    }
+
+    /// A packet goes out by a port.
+    fn output<O: Outlet>(
+        &mut self,
+        out: &mut O,
+        mut slot: Slot,
+        port: u32,
+        length: usize,
+        is_sent: bool,
+    ) {
+        let Some(place) = self.ports.iter().position(|own| own.number == port) else {
+            return finish(out, slot, is_sent, Drop::Port);
+        };
+        let port = &mut self.ports[place];
+        if !port.forwards {
+            port.counted[PortCount::SentDropped as usize] += 1;
+            return finish(out, slot, is_sent, Drop::Port);
+        }
+        slot.truncate(length.min(slot.len()));
+        port.counted[PortCount::Sent as usize] += 1;
+        port.counted[PortCount::SentBytes as usize] += slot.len() as u64;
+        out.send(place, slot);
+    }
+}
+
+/// A packet goes no further.
+fn finish<O: Outlet>(out: &mut O, slot: Slot, is_sent: bool, why: Drop) {
+    if is_sent {
+        out.pool().give_one(slot);
+    } else {
+        out.drop_packet(slot, why);
+    }
+}
+
+/// Changes a packet's headers; `false` where there is no room.
+fn change<O: Outlet>(out: &mut O, slot: &mut Slot, step: &Step) -> bool {
+    let pool = out.pool();
+    if !pool.unshare(slot) {
+        return false;
+    }
+    let Some(mut packet) = pool.arena().writable(slot) else { return false };
+    edit::apply(step, &mut packet)
+}
+
+/// The step that raises the precedence with which a packet may be dropped, where it is of a class that
+/// has such (assured forwarding, RFC 2597).
+fn remarked(key: &Key, levels: u8) -> Option<Step> {
+    let class = key.get(Field::IpDscp) as u8;
+    let (group, precedence) = (class >> 3, class >> 1 & 3);
+    let is_assured = (1..=4).contains(&group) && precedence > 0 && class & 1 == 0;
+    let raised = precedence.saturating_add(levels).min(3);
+    (is_assured && raised != precedence)
+        .then(|| Step::Set(Entry::exact(Field::IpDscp, u128::from(group << 3 | raised << 1))))
+}
+
+/// The way of a packet, and what counts those that take it.
+fn chosen<'a>(select: &'a Select, key: &Key) -> Option<(&'a crate::table::Counters, &'a [Step])> {
+    let total: u64 = select.ways.iter().map(|(weight, ..)| u64::from(*weight)).sum();
+    let hash = hash_of(key, &select.fields, select.basis);
+    let mut left = (u64::from(hash) * total) >> 32;
+    let way = select.ways.iter().find(|(weight, ..)| {
+        let weight = u64::from(*weight);
+        let is_it = left < weight;
+        left = left.wrapping_sub(weight);
+        is_it
+    });
+    way.map(|(_, counters, steps)| (&**counters, steps.as_slice()))
+}
+
+/// The hash of some fields, or of addresses, protocol and ports: the same in every worker and every run.
+fn hash_of(key: &Key, fields: &Mask, basis: u32) -> u32 {
+    let usual;
+    let fields = if fields.is_empty() {
+        let mut mask = Mask::default();
+        let of = [Field::EthType, Field::IpProto, Field::Ipv4Src, Field::Ipv4Dst, Field::TcpSrc];
+        of.into_iter().for_each(|field| mask.add_all(field));
+        for field in [Field::TcpDst, Field::Ipv6Src, Field::Ipv6Dst] {
+            mask.add_all(field);
+        }
+        if !is_ip(key) {
+            mask.add_all(Field::EthSrc);
+            mask.add_all(Field::EthDst);
+        }
+        usual = mask;
+        &usual
+    } else {
+        fields
+    };
+    let mut hash = u64::from(basis) ^ 0x9e37_79b9_7f4a_7c15;
+    for (word, mask) in key.words().iter().zip(fields.words()) {
+        if *mask != 0 {
+            let product = u128::from(hash ^ word & mask) * 0x9fb2_1c65_1e98_df25_u128;
+            hash = (product as u64 ^ (product >> 64) as u64).rotate_left(29) ^ hash << 1;
+        }
+    }
+    let product = u128::from(hash) * 0xd6e8_feb8_6659_fd93_u128;
+    (product as u64 ^ (product >> 64) as u64) as u32
+}
+
+fn is_ip(key: &Key) -> bool {
+    matches!(key.get(Field::EthType), 0x0800 | 0x86dd)
+}

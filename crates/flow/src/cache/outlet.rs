@@ -1,0 +1,56 @@
+//! Where packets go from the fast path.
+
+use linerate_memory::{Frame, PoolCache, Slot};
+
+/// Why packets are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drop {
+    /// Flows send it nowhere, or none matches.
+    Flows,
+    /// It goes to a port that is not there, or sends nothing.
+    Port,
+    /// It came by a port that takes none.
+    Receive,
+    /// It had to be decided, and its port had used up its share of that.
+    Budget,
+    /// A meter.
+    Meter,
+    /// No buffer, or no room for a header.
+    Room,
+    /// It was looked up again and again.
+    Loop,
+}
+
+impl Drop {
+    /// What each is called, in their order.
+    pub const NAMES: [&'static str; 7] = [
+        "no flow sends it anywhere",
+        "its port out is not there or sends nothing",
+        "its port takes no packets",
+        "too many new flows at its port",
+        "over a meter's rate",
+        "no buffer or no room for a header",
+        "looked up again too often",
+    ];
+}
+
+/// Who takes packets from the fast path. Ports are outputs here, counted from 0.
+pub trait Outlet {
+    /// Where buffers come from.
+    fn pool(&mut self) -> &mut PoolCache;
+
+    /// A packet goes out.
+    fn send(&mut self, output: usize, slot: Slot);
+
+    /// All packets of a frame go out by one port.
+    fn send_frame(&mut self, output: usize, frame: &mut Frame);
+
+    /// Each packet of a frame goes out by the port that has its place.
+    fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]);
+
+    /// A packet is dropped.
+    fn drop_packet(&mut self, slot: Slot, why: Drop);
+
+    /// All packets of a frame are.
+    fn drop_frame(&mut self, frame: &mut Frame, why: Drop);
+}

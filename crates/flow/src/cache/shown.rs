@@ -1,0 +1,68 @@
+//! What a fast path knows, for people.
+
+use std::sync::Arc;
+
+use super::FastPath;
+use crate::key::{Key, Mask};
+use crate::pipeline::Decision;
+
+/// An entry.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// What its packets have in common.
+    pub key: Key,
+    /// In these bits.
+    pub mask: Mask,
+    /// What becomes of them.
+    pub decision: Arc<Decision>,
+    /// How many there were, and their bytes.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When it was made, in nanoseconds of the steady clock.
+    pub made: u64,
+    /// When it was last used, up to the last [`FastPath::tick`] or [`FastPath::flush`].
+    pub used: u64,
+    /// The version of the tables it is known to hold for.
+    pub version: u64,
+}
+
+/// How much it knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Entries.
+    pub entries: usize,
+    /// Masks they have.
+    pub masks: usize,
+}
+
+impl FastPath {
+    /// All entries, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = Shown> {
+        self.entries.numbers().filter_map(|entry| {
+            let (hot, cold) = (self.entries.hot.get(entry as usize)?, self.entries.cold(entry)?);
+            Some(Shown {
+                key: cold.key,
+                mask: self.entries.kinds.get(usize::from(hot.mask))?.mask,
+                decision: Arc::clone(&cold.decision),
+                packets: cold.packets + u64::from(hot.packets),
+                bytes: cold.bytes + hot.bytes,
+                made: cold.made,
+                used: cold.used,
+                version: cold.version,
+            })
+        })
+    }
+
+    /// The entry packets with this key go by, where there is one that holds.
+    #[must_use]
+    pub fn entry_of(&self, key: &Key) -> Option<Shown> {
+        self.entries().find(|shown| shown.key.agrees(key, &shown.mask))
+    }
+
+    /// How much it knows.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals { entries: self.entries.len(), masks: self.entries.masks() }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the fast path asks when it does not know.
+
+use std::sync::Arc;
+
+use crate::connection;
+use crate::key::Key;
+use crate::pipeline::{Continuation, Decision, Punt, decide};
+use crate::switch::Switch;
+use crate::table::Snapshot;
+use crate::wire::Ct;
+
+/// Who decides, and what the fast path cannot do by itself.
+pub trait Tables {
+    /// Takes the newest tables if there are newer ones that can be had at once; whether it did.
+    fn refresh(&self, snapshot: &mut Arc<Snapshot>) -> bool;
+
+    /// What becomes of a packet.
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        key: &Key,
+        from: Option<&Continuation>,
+        now: u64,
+    ) -> Decision;
+
+    /// Whether a decision of older tables may be another by now, for packets of this key.
+    fn concerns(&self, snapshot: &Snapshot, since: u64, decision: &Decision, key: &Key) -> bool {
+        match snapshot.changes_since(since) {
+            Some(mut changes) => changes.any(|change| decision.concerns(change, key)),
+            None => true,
+        }
+    }
+
+    /// Looks the connection of a packet up.
+    fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64);
+
+    /// A packet is for controllers.
+    fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool;
+}
+
+impl Tables for Switch {
+    #[inline]
+    fn refresh(&self, snapshot: &mut Arc<Snapshot>) -> bool {
+        Switch::refresh(self, snapshot)
+    }
+
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        key: &Key,
+        from: Option<&Continuation>,
+        now: u64,
+    ) -> Decision {
+        decide(snapshot, self.memory(), self, key, from, now)
+    }
+
+    fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) {
+        self.memory().tracker.track(action, zone, key, packet, now);
+    }
+
+    fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
+        Switch::punt(self, punt, key, packet)
+    }
+}
+
+/// Forgets what is known of a packet's connection.
+pub(super) fn clear_connection(key: &mut Key) {
+    connection::clear(key);
+}

@@ -1,0 +1,2 @@
+
+//! The fast path against the decisions themselves, one packet at a time.
