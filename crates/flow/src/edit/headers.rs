@@ -66,6 +66,8 @@ pub(super) struct Ip {
     pub(super) protocol: u8,
     /// Whether there are headers between its own and what it carries.
     pub(super) extended: bool,
+    /// Whether nothing but its addresses is known, because of what follows them.
+    pub(super) broken: bool,
     /// Whether it is a fragment.
     pub(super) fragment: u64,
     /// Whether the destination in the header is not where the packet goes to in the end.
@@ -77,9 +79,15 @@ pub(super) struct Ip {
 }
 
 impl Ip {
-    /// Of a packet that has one.
+    /// Of a packet that has one all of whose fields are known.
     #[inline]
     pub(super) fn of(bytes: &[u8]) -> Option<Ip> {
+        Ip::with_addresses(bytes).filter(|ip| !ip.broken)
+    }
+
+    /// Of a packet that has one.
+    #[inline]
+    pub(super) fn with_addresses(bytes: &[u8]) -> Option<Ip> {
         let link = Link::of(bytes)?;
         let at = link.network();
         let behind = &bytes[at..];
@@ -96,6 +104,7 @@ impl Ip {
                     at,
                     protocol: head[9],
                     extended: false,
+                    broken: false,
                     fragment: fragment_v4(be16(head, 6)),
                     routed: false,
                     transport: at + header,
@@ -111,16 +120,19 @@ impl Ip {
                 }
                 let extended = is_extension(head[6]);
                 let chain = if extended {
-                    Chain::read(head[6], payload)?
+                    Chain::read(head[6], payload)
                 } else {
-                    Chain::without(head[6], payload)
+                    Some(Chain::without(head[6], payload))
                 };
+                let broken = chain.is_none();
+                let chain = chain.unwrap_or(Chain::without(head[6], &[]));
                 let end = at + 40 + length;
                 Some(Ip {
                     v6: true,
                     at,
                     protocol: chain.protocol,
                     extended,
+                    broken,
                     fragment: chain.fragment,
                     routed: chain.routed,
                     transport: end - chain.payload.len(),
@@ -133,7 +145,8 @@ impl Ip {
 
     /// What it carries, where a header of this protocol begins.
     fn carried<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        (self.fragment & LATER_FRAGMENT == 0).then_some(&bytes[self.transport..self.end])
+        let known = self.fragment & LATER_FRAGMENT == 0 && !self.broken;
+        known.then_some(&bytes[self.transport..self.end])
     }
 
     /// Whether it carries a header of this protocol that has fields.

@@ -61,12 +61,12 @@ pub(super) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
         Field::Ipv4Src => ipv4_address(bytes, 12, (value, mask))?,
         Field::Ipv4Dst => ipv4_address(bytes, 16, (value, mask))?,
         Field::Ipv6Src => {
-            let ip = Ip::of(bytes).filter(|ip| ip.v6)?;
+            let ip = Ip::with_addresses(bytes).filter(|ip| ip.v6)?;
             let check = ip.check_of_addresses(bytes);
             covered::<16>(bytes, ip.at + 8, (value, mask), check)?;
         }
         Field::Ipv6Dst => {
-            let ip = Ip::of(bytes).filter(|ip| ip.v6)?;
+            let ip = Ip::with_addresses(bytes).filter(|ip| ip.v6)?;
             // A routed packet's checksum covers the last destination.
             let check = ip.check_of_addresses(bytes).filter(|_| !ip.routed);
             covered::<16>(bytes, ip.at + 24, (value, mask), check)?;

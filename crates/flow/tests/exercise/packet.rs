@@ -1,0 +1,117 @@
+//! Whatever bytes come: nothing panics, each word is the same whatever else is read with it, and what is
+//! set is read.
+
+use linerate_flow::edit::{self, Bytes};
+use linerate_flow::key::{HEADERS, INNER_TCI, Key, Mask, Needed, extract, extract_needed};
+use linerate_flow::pipeline::Step;
+use linerate_flow::wire::{Entry, Field, VLAN_PRESENT};
+
+/// Takes the bytes as a packet.
+pub(crate) fn packet(bytes: &[u8]) {
+    let mut key = Key::default();
+    key.words_mut().fill(0x5555_5555_5555_5555);
+    let others = key;
+    extract(bytes, &mut key);
+    for (nth, (word, other)) in key.words().iter().zip(others.words()).enumerate() {
+        assert!(HEADERS.contains(&nth) || word == other, "word {nth}");
+    }
+    for nth in HEADERS {
+        let mut mask = Mask::default();
+        mask.words_mut()[nth] = if nth == 5 { 0xffff } else { u64::MAX };
+        part(bytes, &key, &mask);
+        mask.words_mut()[nth] = u64::MAX;
+        part(bytes, &key, &mask);
+        mask.words_mut()[2] = u64::MAX;
+        part(bytes, &key, &mask);
+    }
+    // Whatever it has can be said.
+    let said = key.to_string();
+    assert_eq!(said.split(',').count(), key.fields().entries().len());
+}
+
+fn part(bytes: &[u8], key: &Key, mask: &Mask) {
+    let mut part = *key;
+    // What is not read stays, so this shows what is not read and should be.
+    part.words_mut()[HEADERS].fill(0x3333_3333_3333_3333);
+    extract_needed(bytes, Needed::of(mask), &mut part);
+    assert_eq!(part.under(mask), key.under(mask), "{bytes:02x?}");
+}
+
+/// Takes some bytes as what is to be set, and the rest as a packet.
+pub(crate) fn set(bytes: &[u8]) {
+    let Some((choice, packet)) = bytes.split_first_chunk::<33>() else { return };
+    let field = Field::ALL[usize::from(choice[0]) % Field::ALL.len()];
+    let number =
+        |at: usize| choice[at..at + 16].iter().fold(0, |sum, &byte| sum << 8 | u128::from(byte));
+    let entry = Entry::masked(field, number(1), number(17));
+    let (mut before, mut after) = (Key::default(), Key::default());
+    extract(packet, &mut before);
+    let mut changed = packet.to_vec();
+    assert!(edit::apply(&Step::Set(entry), &mut changed));
+    assert_eq!(changed.len(), packet.len());
+    extract(&changed, &mut after);
+    if !field.is_of_headers() {
+        assert_eq!(changed, packet);
+    }
+    // What is set is read, unless it decides what the rest of the packet is.
+    if before.meets(field.needs()) && !decides(field) && after != before {
+        let mut wanted = before;
+        wanted.set_entry(&entry);
+        assert_eq!(after, wanted, "{entry:?} in {packet:02x?}");
+    }
+    // A tag that is added and taken away again.
+    let tci = (number(1) as u16) & 0xefff;
+    let mut tagged = packet.to_vec();
+    edit::apply(&Step::PushVlan { kind: 0x88a8, tci }, &mut tagged);
+    let mut key = Key::default();
+    extract(&tagged, &mut key);
+    if packet.len() >= 14 {
+        assert_eq!(key.get(Field::VlanTci), u128::from(tci) | VLAN_PRESENT);
+        let inner = key.words()[INNER_TCI.word] >> INNER_TCI.shift & 0xffff;
+        if before.get(Field::VlanTci) != 0 {
+            assert_eq!(u128::from(inner), before.get(Field::VlanTci));
+        }
+    }
+    edit::apply(&Step::PopVlan, &mut tagged);
+    assert_eq!(tagged.bytes(), packet);
+    let mut labelled = packet.to_vec();
+    edit::apply(&Step::PushMpls { kind: 0x8847, entry: number(1) as u32 }, &mut labelled);
+    if packet.len() >= 14 {
+        extract(&labelled, &mut key);
+        let kind = before.get(Field::EthType);
+        assert_eq!(key.get(Field::EthType), 0x8847);
+        assert_eq!(key.words()[10] & 0xffff_ffff, u64::from(number(1) as u32));
+        // A length in the type's place is lost.
+        edit::apply(&Step::PopMpls(kind as u16), &mut labelled);
+        if kind != 0x05ff {
+            assert_eq!(labelled, packet);
+        }
+    }
+    let mut inside = packet.to_vec();
+    edit::apply(&Step::PushPbb { kind: 0x88e7, service: number(1) as u32 }, &mut inside);
+    edit::apply(&Step::PopPbb, &mut inside);
+    if packet.len() >= 14 || before.get(Field::EthType) != 0x88e7 {
+        assert_eq!(inside, packet);
+    }
+    for step in [Step::PopMpls(0x0800), Step::PopPbb, Step::PopVlan] {
+        let mut less = packet.to_vec();
+        edit::apply(&step, &mut less);
+        assert!(less.len() <= packet.len());
+    }
+}
+
+/// Whether other fields depend on it, or it has bits that are not on the wire.
+fn decides(field: Field) -> bool {
+    matches!(
+        field,
+        Field::EthType
+            | Field::IpProto
+            | Field::Icmpv6Type
+            | Field::Icmpv6Code
+            | Field::VlanTci
+            | Field::VlanVid
+            | Field::ArpOp
+            | Field::NdSll
+            | Field::NdTll
+    )
+}

@@ -1,0 +1,18 @@
+//! Packets of the flow switch: what is read of their headers, and what becomes of them when those are
+//! changed. The first bytes choose what is changed, the rest is a packet.
+//!
+//! The work and its assertions are those of the flow crate's tests.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/flow/tests/exercise/packet.rs"]
+mod exercise;
+
+fuzz_target!(|data: &[u8]| {
+    if let Some(packet) = data.get(33..) {
+        exercise::packet(packet);
+        exercise::set(data);
+    }
+});
