@@ -1,4 +1,4 @@
-//! Where the headers of a packet are, by the rules of [`key::extract`](crate::key::extract).
+//! Where the headers of a packet are, by the rules of [`key::extract`](crate::key::extract()).
 
 use crate::key::extract::{
     ARP, ARP_OF_IPV4, Chain, FIRST_TYPE, FRAGMENT, IPV4, IPV6, LATER_FRAGMENT, NO_TYPE, RARP, SNAP,
