@@ -66,6 +66,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "arp-scan", package: "arp-scan", purpose: "a program on libpcap" },
     Program { name: "p0f", package: "p0f", purpose: "a program on libpcap" },
     Program { name: "libdaq.so.2", package: "libdaq2", purpose: "Snort's library on libpcap" },
+    Program { name: "openssl", package: "openssl", purpose: "certificates" },
     Program { name: "readelf", package: "binutils", purpose: "what a library exports" },
     Program { name: "dask-worker", package: "python3-distributed", purpose: "sweeps on a cluster" },
     Program { name: "python3", package: "python3-scapy", purpose: "scapy: independent packets" },

@@ -1,0 +1,201 @@
+//! TLS: who has a certificate of the right authority is let in, and nobody else.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use linerate_flow::control::{Agent, AgentOptions, Credentials, Target};
+use linerate_testlab::{require, wait_until};
+
+use crate::controller::{PATIENCE, switch};
+
+/// An authority, and whom it vouches for.
+struct Authority {
+    folder: PathBuf,
+}
+
+fn openssl(words: &[&str]) {
+    let mut command = Command::new(require("openssl"));
+    let output = command.args(words).stdin(Stdio::null()).output().expect("openssl runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {words:?}: {errors}");
+}
+
+impl Authority {
+    fn new(folder: &Path, name: &str) -> Authority {
+        let authority = Authority { folder: folder.join(name) };
+        std::fs::create_dir(&authority.folder).expect("a folder");
+        let (key, certificate) = (authority.file("ca.key"), authority.file("ca.pem"));
+        let subject = format!("/CN={name}");
+        openssl(&[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            &subject,
+            "-keyout",
+            &key,
+            "-out",
+            &certificate,
+        ]);
+        authority
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).to_string_lossy().into_owned()
+    }
+
+    /// A key and a certificate. RSA is what Open vSwitch's own tool makes.
+    fn vouch(&self, name: &str, kind: &[&str], days: &str) -> Credentials {
+        let (key, request) = (self.file(&format!("{name}.key")), self.file("request"));
+        let certificate = self.file(&format!("{name}.pem"));
+        let subject = format!("/CN={name}");
+        let make = ["req", "-newkey"].iter().chain(kind);
+        let rest = ["-nodes", "-subj", &subject, "-keyout", &key, "-out", &request];
+        openssl(&make.chain(&rest).copied().collect::<Vec<_>>());
+        let extensions = self.file("extensions");
+        std::fs::write(&extensions, "basicConstraints=CA:false\n").expect("a file");
+        openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            &self.file("ca.pem"),
+            "-CAkey",
+            &self.file("ca.key"),
+            "-CAcreateserial",
+            "-days",
+            days,
+            "-extfile",
+            &extensions,
+            "-out",
+            &certificate,
+        ]);
+        Credentials {
+            key: key.into(),
+            certificate: certificate.into(),
+            authorities: self.file("ca.pem").into(),
+        }
+    }
+}
+
+const RSA: &[&str] = &["rsa:2048"];
+const EC: &[&str] = &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+
+/// Open vSwitch's client asks whether the switch is there.
+fn probe(port: u16, credentials: &Credentials, options: &[&str]) -> bool {
+    let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let status = Command::new(require("ovs-ofctl"))
+        .args(["--timeout=5", "-OOpenFlow13", "-p", &path(&credentials.key)])
+        .args(["-c", &path(&credentials.certificate), "-C", &path(&credentials.authorities)])
+        .args(options)
+        .args(["probe", &format!("ssl:127.0.0.1:{port}")])
+        .stderr(Stdio::null())
+        .status();
+    status.expect("ovs-ofctl runs").success()
+}
+
+fn serve(credentials: &Credentials) -> (Agent, u16) {
+    let options = AgentOptions {
+        targets: vec!["pssl:0:127.0.0.1".parse().expect("a target")],
+        credentials: Some(credentials.clone()),
+        ..AgentOptions::default()
+    };
+    let agent = Agent::start(switch(), options).expect("an agent");
+    let Target::Listen { address, .. } = agent.status().targets[0].target else {
+        panic!("it listens");
+    };
+    (agent, address.port())
+}
+
+#[test]
+#[ignore = "needs ovs-ofctl and openssl"]
+fn certificates_are_looked_at_on_both_sides() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let ours = Authority::new(folder.path(), "ours");
+    let theirs = Authority::new(folder.path(), "theirs");
+    let controller = ours.vouch("controller", RSA, "2");
+    let stranger = theirs.vouch("stranger", EC, "2");
+    let past = ours.vouch("past", EC, "-1");
+
+    let (agent, port) = serve(&ours.vouch("switch", EC, "2"));
+    assert!(probe(port, &controller, &[]));
+    assert!(probe(port, &controller, &["--ssl-protocols=TLSv1.2"]));
+    let error = || agent.status().targets.remove(0).last_error.unwrap_or_default();
+    let fails = |credentials: &Credentials, why: &str| {
+        assert!(!probe(port, credentials, &[]));
+        assert!(wait_until(|| error().contains(why), PATIENCE), "{}", error());
+    };
+    // Vouched for by somebody else; it would accept the switch.
+    fails(
+        &Credentials { authorities: controller.authorities.clone(), ..stranger },
+        "UnknownIssuer",
+    );
+    fails(&past, "xpired");
+    // The controller does not know who vouches for the switch.
+    fails(&Credentials { authorities: stranger.authorities, ..controller.clone() }, "UnknownCA");
+    // Somebody who speaks without TLS.
+    let plain = Command::new(require("ovs-ofctl"))
+        .args(["--timeout=5", "probe", &format!("tcp:127.0.0.1:{port}")])
+        .stderr(Stdio::null())
+        .status();
+    assert!(!plain.expect("ovs-ofctl runs").success());
+    assert!(probe(port, &controller, &[]), "who may come still may");
+}
+
+#[test]
+#[ignore = "needs openssl"]
+fn the_switch_connects_to_whom_it_may() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let ours = Authority::new(folder.path(), "ours");
+    let theirs = Authority::new(folder.path(), "theirs");
+    let controller = ours.vouch("controller", EC, "2");
+    let impostor = theirs.vouch("controller", EC, "2");
+
+    // A switch that listens stands for a controller here: hello is the same for both.
+    let (right, right_port) = serve(&controller);
+    let (wrong, wrong_port) =
+        serve(&Credentials { authorities: controller.authorities, ..impostor });
+    let target = |port: u16| format!("ssl:127.0.0.1:{port}").parse().expect("a target");
+    let options = AgentOptions {
+        targets: vec![target(right_port), target(wrong_port)],
+        credentials: Some(ours.vouch("switch", RSA, "2")),
+        backoff: (Duration::from_millis(10), Duration::from_millis(50)),
+        ..AgentOptions::default()
+    };
+    let agent = Agent::start(switch(), options).expect("an agent");
+    let status = |nth: usize| agent.status().targets.remove(nth);
+    assert!(wait_until(|| status(0).connections == 1, PATIENCE));
+    let error = || status(1).last_error.unwrap_or_default();
+    assert!(wait_until(|| error().contains("UnknownIssuer"), PATIENCE), "{}", error());
+    assert_eq!(status(1).connections, 0);
+    assert_eq!(right.status().targets[0].connections, 1);
+    assert_eq!(wrong.status().targets[0].connections, 0);
+}
+
+#[test]
+fn what_cannot_be_used_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no PEM\n").expect("a file");
+    let error = |credentials: Option<Credentials>| {
+        let targets = vec!["ssl:127.0.0.1:1".parse().expect("a target")];
+        let options = AgentOptions { targets, credentials, ..AgentOptions::default() };
+        Agent::start(switch(), options).expect_err("no TLS").to_string()
+    };
+    assert!(error(None).starts_with("ssl:127.0.0.1:1 needs a private key"));
+    let missing = folder.path().join("missing");
+    let of = |certificate: &Path| {
+        let (key, authorities) = (file.clone(), file.clone());
+        error(Some(Credentials { key, certificate: certificate.to_owned(), authorities }))
+    };
+    assert!(of(&missing).contains("missing: "), "{}", of(&missing));
+    assert!(of(&file).contains("file: no certificate in PEM"), "{}", of(&file));
+}
