@@ -127,6 +127,12 @@ impl Followed {
         down.dedup();
         down
     }
+
+    /// The ports that have a link, and whether it is up: that of the way out where there are two.
+    pub fn states(&self) -> impl Iterator<Item = (usize, bool)> {
+        let known = self.seen.iter();
+        known.filter_map(|(port, element, _)| Some((*port, self.all.link(*element)?.0.is_up())))
+    }
 }
 
 impl fmt::Debug for Links {

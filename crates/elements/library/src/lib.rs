@@ -18,6 +18,7 @@ pub const CRATES: &[(&str, &[&[&Class]])] = &[
     ("linerate-elements-control", linerate_elements_control::FAMILIES),
     ("linerate-elements-devices", linerate_elements_devices::FAMILIES),
     ("linerate-elements-ethernet", linerate_elements_ethernet::FAMILIES),
+    ("linerate-elements-flow", linerate_elements_flow::FAMILIES),
     ("linerate-elements-ip", linerate_elements_ip::FAMILIES),
     ("linerate-elements-ip6", linerate_elements_ip6::FAMILIES),
     ("linerate-elements-matching", linerate_elements_matching::FAMILIES),

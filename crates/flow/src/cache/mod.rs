@@ -78,7 +78,7 @@ const TO_STEPS: u32 = STEPS as u32;
 /// ... and packets that were not decided.
 const TO_NOBODY: u32 = STEPS as u32 - 1;
 /// Outputs are less.
-const OUTPUTS: u32 = 64;
+const OUTPUTS: u32 = 0xff00;
 
 /// Frames after which a port that had packets counts as silent.
 const SILENCE: u64 = 64;

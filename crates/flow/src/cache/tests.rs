@@ -1,2 +1,1 @@
-
 //! The fast path against the decisions themselves, one packet at a time.

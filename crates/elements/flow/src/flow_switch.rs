@@ -1,0 +1,374 @@
+//! `FlowSwitch`: packets as the flows of a controller say.
+
+use std::sync::Arc;
+
+use linerate_flow::cache::{Drop, FastPath, Options};
+use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
+use linerate_flow::table::PortCount;
+use linerate_flow::wire::{Port, PortConfig, PortNumber, PortState};
+use linerate_graph::{
+    Arg, Class, Context, Copies, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge,
+    Text, lang::config::words,
+};
+use linerate_kit::links::Followed;
+use linerate_memory::Frame;
+use linerate_packet::MacAddr;
+
+use crate::{
+    FAMILY,
+    out::Out,
+    shown,
+    switches::{self, Home},
+};
+
+/// Timers: what was counted is added, and flows expire; packets of controllers are looked for.
+const TICK: u32 = 0;
+const LOOK: u32 = 1;
+/// Nanoseconds between two ticks while there is something to do, and between two looks.
+const TICK_TIME: u64 = 10_000_000;
+const LOOK_TIME: u64 = 1_000_000;
+/// How often flows expire and links are looked at.
+const EXPIRE_TIME: u64 = 100_000_000;
+/// Packets of controllers that are sent at once.
+const INJECTED: usize = 64;
+
+const TABLES: Arg = Arg::keyword("TABLES", "1 to 254", "8", "how many tables there are");
+const FLOWS: Arg = Arg::keyword("FLOWS", "flows", "1000000", "how many flows each table may have");
+const CACHE: Arg = Arg::keyword(
+    "CACHE",
+    "entries",
+    "65536",
+    "how many entries the fast path of a worker may have",
+);
+const DATAPATH: Arg = Arg::keyword(
+    "DATAPATH",
+    "Ethernet address",
+    "02:00:00:00:00:01",
+    "the address in its number, by which controllers know it",
+);
+const NAMES: Arg =
+    Arg::keyword("NAMES", "names", "numbers", "what the ports are called, in their order");
+
+const HANDLERS: [Handler; 8] = [
+    Handler::read("cache", "the entries of fast paths, those with most packets first")
+        .merged(Merge::Lines),
+    Handler::count("cache_count", "entries of fast paths"),
+    Handler::count("hits", "packets an entry of a fast path was found for"),
+    Handler::count("misses", "packets that were decided by the tables"),
+    Handler::count("refused", "packets that were not, as too many of their port had to be"),
+    Handler::read("ports", "number, name, and packets and bytes in and out of each port"),
+    Handler::read("version", "how often the tables have changed"),
+    Handler::button("cache_clear", "forgets all entries of fast paths"),
+];
+
+pub(crate) const CLASS: Class = Class {
+    name: "FlowSwitch",
+    family: FAMILY,
+    summary: "a switch whose flow tables a controller writes",
+    description: "Input and output of the same number are one port; those of OpenFlow count from 1, so \
+        input 0 is port 1. What becomes of a packet is what the flows of its tables say: \
+        `OpenFlow` is their channel to controllers. Without a flow that matches a packet is dropped.\n\n\
+        Decisions are remembered by each worker, with those bits of packets that they depend on, so that \
+        most packets never come to the tables: `cache` shows these entries. A change of the tables \
+        takes effect with the next frame, without a pause: a packet goes by the tables as they were before \
+        the change or as they are after it.\n\n\
+        Packets that have to be decided are bounded for each port while other ports have packets, too; \
+        those over that are dropped and counted, so a flood of new flows at one port harms no other.\n\n\
+        When the configuration is replaced, tables and counters are kept where `TABLES` stays the same.",
+    ports: "1-/=",
+    processing: "h/h",
+    flow: "x/x",
+    args: &[TABLES, FLOWS, CACHE, DATAPATH, NAMES],
+    handlers: &HANDLERS,
+    drops: &Drop::NAMES,
+    cost: "A frame whose packets all go the same way, whatever is in them, costs some cycles for \
+        each. Where it depends on headers, these are read and hashed, and a line of 64 bytes is compared. \
+        Each entry takes some 1,500 bytes in each worker.",
+    example: "s :: FlowSwitch(TABLES 2); Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",
+    copies: Copies::Shared,
+    deals: true,
+    make: |make| match FlowSwitch::new(make) {
+        Some(switch) => Box::new(switch),
+        None => Box::new(Inert),
+    },
+    ..Class::here()
+};
+
+struct FlowSwitch {
+    home: Arc<Home>,
+    switch: Arc<Switch>,
+    fast: FastPath,
+    worker: Arc<WorkerState>,
+    ports: Vec<u32>,
+    names: Vec<String>,
+    address: MacAddr,
+    options: Options,
+    /// Of the first replica, which does what is to be done once.
+    links: Option<Followed>,
+    is_first: bool,
+    /// Whether [`Element::idle`] was asked for.
+    asked: bool,
+    expired: u64,
+}
+
+impl FlowSwitch {
+    fn new(make: &mut Make<'_>) -> Option<FlowSwitch> {
+        let tables: u32 = make.or("TABLES", 8);
+        let flows: u32 = make.or("FLOWS", 1_000_000);
+        let entries: u32 = make.or("CACHE", 65_536);
+        let address = make.or("DATAPATH", MacAddr([2, 0, 0, 0, 0, 1]));
+        if !(1..=254).contains(&tables) {
+            make.error("TABLES: out of range, 1 to 254");
+        }
+        let ports = make.inputs();
+        if ports > 0xff00 {
+            make.error("too many ports");
+        }
+        let Text(names) = make.or("NAMES", Text(String::new()));
+        let mut names: Vec<String> = words(&names).into_iter().map(str::to_owned).collect();
+        let repeated = names.iter().enumerate().any(|(at, name)| names[..at].contains(name));
+        if repeated || !(names.is_empty() || names.len() == ports) {
+            make.error(format!("NAMES: need {ports} different names, one per port"));
+        }
+        names.resize_with(ports, String::new);
+        for (number, name) in names.iter_mut().enumerate() {
+            if name.is_empty() {
+                *name = (number + 1).to_string();
+            }
+        }
+        let MacAddr([a, b, c, d, e, f]) = address;
+        let options = SwitchOptions {
+            tables: tables.clamp(1, 254) as u8,
+            flows,
+            datapath: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
+            ..SwitchOptions::default()
+        };
+        let home = make.shared(|| Home::new(Switch::new(options)));
+        let is_first = make.replica().index == 0;
+        if is_first {
+            let name = make.plan().elements[make.element()].name.clone();
+            switches::put(make.world, &name, &home);
+        }
+        let switch = home.switch();
+        let options = Options { entries: entries as usize, ..Options::default() };
+        let ports: Vec<u32> = (1..=ports as u32).collect();
+        Some(FlowSwitch {
+            fast: FastPath::new(&ports, options),
+            worker: switch.worker(),
+            links: is_first.then(|| Followed::new(make)),
+            switch,
+            home,
+            ports,
+            names,
+            address,
+            options,
+            is_first,
+            asked: false,
+            expired: 0,
+        })
+    }
+
+    /// Says which ports there are.
+    fn add_ports(&self, now: u64) {
+        let gone: Vec<_> = self.switch.snapshot().ports().map(|port| port.number()).collect();
+        for number in gone {
+            if !self.ports.contains(&number.0) {
+                self.switch.remove_port(number, now);
+            }
+        }
+        for (number, name) in self.ports.iter().zip(&self.names) {
+            let MacAddr(mut address) = self.address;
+            let low = u16::from_be_bytes([address[4], address[5]]).wrapping_add(*number as u16);
+            address[4..].copy_from_slice(&low.to_be_bytes());
+            let port = Port {
+                number: PortNumber(*number),
+                address,
+                name: name.chars().take(15).collect(),
+                config: PortConfig::default(),
+                state: PortState::LIVE,
+                ethernet: None,
+                others: Vec::new(),
+            };
+            self.switch.add_port(port, now);
+        }
+    }
+
+    /// Something is to be done at times from now on.
+    fn arm(&mut self, cx: &mut Context, now: u64) {
+        if cx.timer(TICK).is_none() {
+            cx.set_timer(TICK, now + TICK_TIME);
+        }
+        if !self.asked {
+            self.asked = true;
+            self.worker.set_working(true);
+            cx.when_idle();
+        }
+    }
+
+    /// What others want of this worker.
+    #[inline]
+    fn attend(&mut self, cx: &mut Context, now: u64) {
+        if self.worker.is_due() {
+            self.fast.refresh(&*self.switch);
+            self.fast.flush(now);
+            self.worker.done();
+        }
+        if self.home.is_controlled() {
+            self.send_injected(cx, now);
+        }
+    }
+
+    /// Packets that controllers send.
+    fn send_injected(&mut self, cx: &mut Context, now: u64) {
+        for _ in 0..INJECTED {
+            let Some(injection) = self.switch.next_injection() else { break };
+            let Some(mut slot) = packet_of(cx, &injection.packet) else {
+                cx.count_drops(Drop::Room as usize, 1);
+                continue;
+            };
+            if let Some(bytes) = cx.arena().packet_mut(&mut slot) {
+                bytes.copy_from_slice(&injection.packet);
+            }
+            let what = (&injection.key, &injection.decision);
+            self.fast.inject(&*self.switch, &mut Out(cx), slot, what, now);
+        }
+    }
+
+    fn follow_links(&mut self, now: u64) {
+        let Some(links) = &mut self.links else { return };
+        if !links.has_news() {
+            return;
+        }
+        links.down();
+        for (port, is_up) in links.states() {
+            let Some(number) = self.ports.get(port) else { continue };
+            let state = if is_up { PortState::LIVE } else { PortState::LINK_DOWN };
+            self.switch.set_port_state(PortNumber(*number), state, now);
+        }
+    }
+}
+
+/// A packet of so many bytes, which hold anything.
+fn packet_of(cx: &mut Context, bytes: &[u8]) -> Option<linerate_memory::Slot> {
+    if bytes.len() > cx.arena().room() {
+        return None;
+    }
+    let mut slot = cx.pool.take_one(bytes.len())?;
+    if let Some(meta) = cx.arena().meta_mut(&mut slot) {
+        meta.reset();
+    }
+    Some(slot)
+}
+
+impl Element for FlowSwitch {
+    fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
+        let now = cx.steady();
+        self.attend(cx, now);
+        self.fast.process(&*self.switch, &mut Out(cx), port, frame, now);
+        self.arm(cx, now);
+    }
+
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        let now = cx.steady();
+        self.attend(cx, now);
+        if timer == LOOK {
+            cx.set_timer(LOOK, now + LOOK_TIME);
+            return;
+        }
+        self.fast.tick(now);
+        let mut next = None;
+        if self.is_first && now.saturating_sub(self.expired) >= EXPIRE_TIME {
+            self.expired = now;
+            self.follow_links(now);
+            next = self.switch.expire(now);
+            self.switch.memory().tracker.expire(now);
+        }
+        if self.fast.totals().entries > 0 || next.is_some() {
+            // Without packets there is less to do.
+            let wait = if self.asked { TICK_TIME } else { EXPIRE_TIME };
+            cx.set_timer(TICK, now + wait);
+        }
+    }
+
+    fn idle(&mut self, cx: &mut Context) {
+        self.asked = false;
+        self.fast.flush(cx.steady());
+        self.worker.set_working(false);
+    }
+
+    fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        let now = cx.steady();
+        if self.is_first {
+            self.add_ports(now);
+            if self.home.is_controlled() {
+                cx.set_timer(LOOK, now + LOOK_TIME);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
+        let Some(old) = old.downcast_mut::<FlowSwitch>() else { return };
+        let now = cx.steady();
+        old.fast.flush(now);
+        old.worker.set_working(false);
+        if old.switch.options().tables != self.switch.options().tables {
+            return;
+        }
+        self.switch = Arc::clone(&old.switch);
+        self.worker = self.switch.worker();
+        self.home.adopt(Arc::clone(&old.switch));
+        self.fast = FastPath::new(&self.ports, self.options);
+        if self.is_first {
+            self.add_ports(now);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context) {
+        self.fast.flush(cx.steady());
+        self.worker.set_working(false);
+    }
+
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        let now = cx.steady();
+        self.fast.flush(now);
+        let counts = self.fast.counts();
+        Ok(match handler {
+            "cache" => {
+                let mut entries: Vec<_> = self.fast.entries().collect();
+                entries.sort_by_key(|shown| std::cmp::Reverse(shown.packets));
+                entries.iter().map(|entry| shown::entry(entry, now)).collect()
+            }
+            "cache_count" => self.fast.totals().entries.to_string(),
+            "hits" => (counts.together + counts.found + counts.searched).to_string(),
+            "misses" => counts.decided.to_string(),
+            "refused" => counts.refused.to_string(),
+            "version" => self.switch.version().to_string(),
+            "ports" => {
+                let snapshot = self.switch.snapshot();
+                let line = |port: &Arc<linerate_flow::table::SwitchPort>| {
+                    let count = |count| port.counters.get(count);
+                    format!(
+                        "{} {} {} {} {} {}\n",
+                        port.number().0,
+                        port.port.name,
+                        count(PortCount::Received),
+                        count(PortCount::ReceivedBytes),
+                        count(PortCount::Sent),
+                        count(PortCount::SentBytes),
+                    )
+                };
+                snapshot.ports().map(line).collect()
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        match handler {
+            "cache_clear" => self.fast.clear(cx.steady()),
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}

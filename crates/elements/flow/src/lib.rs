@@ -1,0 +1,24 @@
+//! Elements of the flow switch: the switch, and its channels to controllers.
+#![forbid(unsafe_code)]
+
+use linerate_graph::Class;
+
+mod flow_switch;
+mod out;
+mod shown;
+pub mod switches;
+
+const FAMILY: &str = "flow";
+
+/// The classes of its families.
+pub const FAMILIES: &[&[&Class]] = &[CLASSES];
+
+const CLASSES: &[&Class] = &[&flow_switch::CLASS];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn all_are_documented() {
+        linerate_elements_testing::assert_documented(crate::CLASSES);
+    }
+}

@@ -1,0 +1,40 @@
+//! The outputs of an element, as the fast path knows them.
+
+use linerate_flow::cache::{Drop, Outlet};
+use linerate_graph::Context;
+use linerate_memory::{Frame, PoolCache, Slot};
+
+pub(crate) struct Out<'a>(pub(crate) &'a mut Context);
+
+impl Outlet for Out<'_> {
+    #[inline]
+    fn pool(&mut self) -> &mut PoolCache {
+        &mut self.0.pool
+    }
+
+    #[inline]
+    fn send(&mut self, output: usize, slot: Slot) {
+        self.0.out.emit(output, slot);
+    }
+
+    #[inline]
+    fn send_frame(&mut self, output: usize, frame: &mut Frame) {
+        // What is left in the frame leaves by the first.
+        if output != 0 {
+            self.0.out.emit_frame(output, frame);
+        }
+    }
+
+    #[inline]
+    fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]) {
+        self.0.out.distribute(frame, outputs);
+    }
+
+    fn drop_packet(&mut self, slot: Slot, why: Drop) {
+        self.0.drop_packet(slot, why as usize);
+    }
+
+    fn drop_frame(&mut self, frame: &mut Frame, why: Drop) {
+        self.0.drop_frame(frame, why as usize);
+    }
+}
