@@ -1,0 +1,225 @@
+//! Open vSwitch as judge: a bridge of ports that are nobody's, flows by OpenFlow, packets by its
+//! control socket, and what it sends out of the files it writes.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use linerate_flow::wire::{Hello, Message, Stream, Version};
+use linerate_testlab::{openvswitch::OpenVswitch, wait_until};
+
+use crate::{PORTS, Sent};
+
+/// What OpenFlow is spoken with it.
+pub(crate) const VERSION: Version = Version::V13;
+
+/// How long it may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A bridge with [`PORTS`] ports, and connections to it.
+pub(crate) struct Judge {
+    switch: OpenVswitch,
+    control: UnixStream,
+    openflow: UnixStream,
+    stream: Stream,
+    transaction: u32,
+    captures: Vec<Capture>,
+    requests: u64,
+}
+
+/// What a port has sent, as far as it was not read yet.
+struct Capture {
+    path: PathBuf,
+    /// How far it was read.
+    at: u64,
+}
+
+impl Judge {
+    pub(crate) fn start() -> Judge {
+        let switch = OpenVswitch::dummy();
+        switch.configure(&[
+            "add-br",
+            "br0",
+            "--",
+            "set",
+            "bridge",
+            "br0",
+            "datapath_type=dummy",
+            "fail_mode=secure",
+        ]);
+        let mut captures = Vec::new();
+        for port in 1..=PORTS {
+            let (name, path) = (format!("p{port}"), switch.folder().join(format!("p{port}.pcap")));
+            let (request, file) =
+                (format!("ofport_request={port}"), format!("options:tx_pcap={}", path.display()));
+            let set = ["--", "set", "interface", &name, "type=dummy", &request, &file];
+            switch.configure(&[&["add-port", "br0", &name], &set[..]].concat());
+            captures.push(Capture { path, at: 24 });
+        }
+        let control = UnixStream::connect(switch.control_socket()).expect("its control socket");
+        let bridge = switch.bridge_socket("br0");
+        assert!(wait_until(|| bridge.exists(), PATIENCE), "no {}", bridge.display());
+        let openflow = UnixStream::connect(bridge).expect("its bridge");
+        for socket in [&control, &openflow] {
+            socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        }
+        let mut judge = Judge {
+            switch,
+            control,
+            openflow,
+            stream: Stream::new(),
+            transaction: 1,
+            captures,
+            requests: 0,
+        };
+        judge.send(&Message::Hello(Hello::of(&[VERSION])));
+        judge
+    }
+
+    fn send(&mut self, message: &Message) -> u32 {
+        self.transaction += 1;
+        let bytes = message.encode(VERSION, self.transaction).expect("what can be said");
+        self.openflow.write_all(&bytes).expect("Open vSwitch reads");
+        self.transaction
+    }
+
+    /// Has it carry out changes; which of them it refuses, with what it says.
+    pub(crate) fn change<'m>(
+        &mut self,
+        messages: impl IntoIterator<Item = &'m Message>,
+    ) -> Vec<Option<String>> {
+        let transactions: Vec<u32> =
+            messages.into_iter().map(|message| self.send(message)).collect();
+        let end = self.send(&Message::BarrierRequest);
+        let mut refused = vec![None; transactions.len()];
+        loop {
+            let Some(bytes) = self.stream.next_message().expect("messages") else {
+                let mut bytes = [0; 4096];
+                let length = self.openflow.read(&mut bytes).expect("Open vSwitch answers");
+                assert!(length > 0, "Open vSwitch hangs up");
+                self.stream.push(&bytes[..length]);
+                continue;
+            };
+            let (version, transaction, message) = Message::decode(bytes).expect("a message");
+            match message {
+                Message::BarrierReply if transaction == end => return refused,
+                Message::Error(error) => {
+                    let which = transactions.iter().position(|other| *other == transaction);
+                    let which = which.unwrap_or_else(|| panic!("{error:?}"));
+                    refused[which] = Some(format!("{:?}", error));
+                }
+                Message::EchoRequest(data) => {
+                    let bytes = Message::EchoReply(data).encode(version, transaction);
+                    self.openflow.write_all(&bytes.expect("bytes")).expect("it reads");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What its client prints of its flows.
+    pub(crate) fn flows(&self) -> String {
+        let text = self.switch.openflow("dump-flows", "br0", &["--no-stats", "--sort"]);
+        let groups = self.switch.openflow("dump-groups", "br0", &[]);
+        text + &groups
+    }
+
+    /// What becomes of a packet in its own words.
+    pub(crate) fn trace(&self, port: u32, packet: &[u8]) -> String {
+        self.switch.control(&["ofproto/trace", "br0", &format!("in_port={port}"), &hex(packet)])
+    }
+
+    /// Its own words to a control socket: a request, and what is said.
+    fn ask(socket: &mut UnixStream, number: u64, method: &str, words: &[&str]) -> String {
+        let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let request =
+            format!("{{\"id\":{number},\"method\":\"{method}\",\"params\":[{}]}}", words.join(","));
+        socket.write_all(request.as_bytes()).expect("its control socket");
+        let mut said = Vec::new();
+        let mut bytes = [0; 4096];
+        loop {
+            let length = socket.read(&mut bytes).expect("its control socket");
+            assert!(length > 0, "Open vSwitch hangs up");
+            said.extend_from_slice(&bytes[..length]);
+            if is_whole(&said) {
+                break;
+            }
+        }
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("\"error\":null"), "{method}: {said}");
+        said
+    }
+
+    fn control(&mut self, method: &str, words: &[&str]) -> String {
+        self.requests += 1;
+        Self::ask(&mut self.control, self.requests, method, words)
+    }
+
+    /// Makes it forget what it has cached, so that it decides by what its tables say now.
+    pub(crate) fn forget(&mut self) {
+        self.control("dpctl/del-flows", &[]);
+    }
+
+    /// What comes of a packet at a port.
+    pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
+        self.control("netdev-dummy/receive", &[&format!("p{port}"), &hex(packet)]);
+        self.look()
+    }
+
+    /// What it has sent since the last look. Whoever connects is served a turn later than those who are,
+    /// and packets come first in each turn.
+    pub(crate) fn look(&mut self) -> Sent {
+        let socket = self.switch.control_socket();
+        let mut socket = UnixStream::connect(socket).expect("its control socket");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Self::ask(&mut socket, 1, "version", &[]);
+        let mut sent = Sent::new();
+        for (port, capture) in (1..).zip(&mut self.captures) {
+            for packet in capture.rest() {
+                sent.entry(port).or_default().push(packet);
+            }
+        }
+        sent
+    }
+}
+
+impl Capture {
+    fn rest(&mut self) -> Vec<Vec<u8>> {
+        let Ok(mut file) = File::open(&self.path) else { return Vec::new() };
+        file.seek(SeekFrom::Start(self.at)).expect("a capture");
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).expect("a capture");
+        let mut packets = Vec::new();
+        let mut rest = &bytes[..];
+        while let Some((head, behind)) = rest.split_at_checked(16) {
+            let length = u32::from_ne_bytes(head[8..12].try_into().expect("four bytes"));
+            let Some((packet, behind)) = behind.split_at_checked(length as usize) else { break };
+            packets.push(packet.to_vec());
+            self.at += 16 + u64::from(length);
+            rest = behind;
+        }
+        packets
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether an object of JSON is there to its end.
+fn is_whole(bytes: &[u8]) -> bool {
+    let (mut depth, mut text, mut escaped) = (0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if text => escaped = true,
+            b'"' => text = !text,
+            b'{' if !text => depth += 1,
+            b'}' if !text => depth -= 1,
+            _ => {}
+        }
+    }
+    depth == 0 && !bytes.is_empty()
+}

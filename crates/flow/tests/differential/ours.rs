@@ -1,0 +1,130 @@
+//! Our switch without a network: the slow path alone, its steps carried out here one by one, and the
+//! fast path of a worker.
+
+use std::sync::Arc;
+
+use linerate_flow::edit;
+use linerate_flow::key::{self, Key};
+use linerate_flow::pipeline::{self, Continuation, Step};
+use linerate_flow::switch::{Switch, SwitchOptions};
+use linerate_flow::table::Snapshot;
+use linerate_flow::wire::{Field, Message, Port, PortConfig, PortNumber, PortState};
+
+use crate::judge::VERSION;
+use crate::{PORTS, Sent};
+
+/// Looked up again so often, a packet is in a circle.
+const TURNS: u32 = 64;
+
+/// A switch with [`PORTS`] ports.
+pub(crate) struct Ours {
+    pub(crate) switch: Arc<Switch>,
+    now: u64,
+}
+
+impl Ours {
+    pub(crate) fn new() -> Ours {
+        let switch = Switch::new(SwitchOptions::default());
+        for number in 1..=PORTS {
+            let port = Port {
+                number: PortNumber(number),
+                address: [2, 0, 0, 0, 0xff, number as u8],
+                name: format!("p{number}"),
+                config: PortConfig::default(),
+                state: PortState::default(),
+                ethernet: None,
+                others: Vec::new(),
+            };
+            let _ = switch.add_port(port, 1);
+        }
+        Ours { switch, now: 1_000_000_000 }
+    }
+
+    /// Carries out a change, or says why not.
+    pub(crate) fn change(&mut self, message: &Message) -> Result<(), String> {
+        self.now += 1_000_000;
+        let done = match message {
+            Message::FlowMod(change) => self.switch.flow_mod(change, VERSION, self.now),
+            Message::GroupMod(change) => self.switch.group_mod(change, VERSION, self.now),
+            _ => unreachable!("rules are of flows and groups"),
+        };
+        done.map_err(|fault| format!("{fault:?}"))
+    }
+
+    /// What comes of a packet on the slow path.
+    pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
+        self.now += 1_000_000;
+        let snapshot = self.switch.snapshot();
+        let mut way = Way { ours: self, snapshot: &snapshot, sent: Sent::new(), turns: 0 };
+        let mut key = Key::default();
+        key.set(Field::InPort, u128::from(port));
+        way.look_up(packet.to_vec(), key, None);
+        way.sent
+    }
+
+    /// What becomes of a packet in our own words.
+    pub(crate) fn trace(&self, port: u32, packet: &[u8]) -> String {
+        let mut key = Key::default();
+        key.set(Field::InPort, u128::from(port));
+        key::extract(packet, &mut key);
+        let snapshot = self.switch.snapshot();
+        let (decision, text) =
+            pipeline::trace(&snapshot, self.switch.memory(), &key, None, self.now);
+        format!("{text}\n{:?}", decision.steps)
+    }
+}
+
+/// A packet on its way.
+struct Way<'a> {
+    ours: &'a Ours,
+    snapshot: &'a Snapshot,
+    sent: Sent,
+    turns: u32,
+}
+
+impl Way<'_> {
+    /// `known` is what no header has.
+    fn look_up(&mut self, packet: Vec<u8>, mut known: Key, from: Option<&Continuation>) {
+        self.turns += 1;
+        if self.turns > TURNS {
+            return;
+        }
+        known.set_continuation(from.map_or(0, |from| from.number));
+        let mut key = known;
+        key::extract(&packet, &mut key);
+        let switch = &self.ours.switch;
+        let decision =
+            pipeline::decide(self.snapshot, switch.memory(), &**switch, &key, from, self.ours.now);
+        self.carry_out(&decision.steps, packet, known);
+    }
+
+    fn carry_out(&mut self, steps: &[Step], mut packet: Vec<u8>, mut known: Key) {
+        for step in steps {
+            match step {
+                Step::Output { port, max_len, .. } => {
+                    let length =
+                        max_len.map_or(packet.len(), |most| packet.len().min(most as usize));
+                    self.sent.entry(*port).or_default().push(packet[..length].to_vec());
+                }
+                Step::Copy(steps) => self.carry_out(steps, packet.clone(), known),
+                Step::Continue(next) => return self.look_up(packet, known, Some(next)),
+                Step::Larger { length, larger, other } => {
+                    let next = if packet.len() > usize::from(*length) { larger } else { other };
+                    return self.look_up(packet, known, Some(next));
+                }
+                Step::Track { action, zone } => {
+                    key::extract(&packet, &mut known);
+                    let tracker = &self.ours.switch.memory().tracker;
+                    tracker.track(action, *zone, &mut known, &mut packet, self.ours.now);
+                }
+                Step::ClearTrack => linerate_flow::connection::clear(&mut known),
+                Step::Count(_) | Step::Controller(_) | Step::Meter(_) | Step::Sample(_) => {}
+                Step::Select(_) => unreachable!("no rule selects"),
+                edit => {
+                    let done = edit::apply(edit, &mut packet);
+                    assert!(done, "a vector has room: {edit:?}");
+                }
+            }
+        }
+    }
+}
