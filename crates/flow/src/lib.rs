@@ -15,4 +15,5 @@ pub mod normal;
 pub mod pipeline;
 pub mod switch;
 pub mod table;
+pub mod text;
 pub mod wire;

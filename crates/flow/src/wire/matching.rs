@@ -360,7 +360,7 @@ fn nxm_bytes<'a>(reader: &mut Reader<'a>, length: u16) -> Result<Reader<'a>, Fau
 }
 
 /// The control information of a tag as `VlanVid` and `VlanPcp`, or as it is.
-fn split_tag(tag: Entry) -> impl Iterator<Item = Entry> {
+pub(crate) fn split_tag(tag: Entry) -> impl Iterator<Item = Entry> {
     const PRIORITY: u128 = 0xe000;
     let (value, mask) = (tag.value(), tag.mask());
     let number = Entry::masked(Field::VlanVid, value, mask);

@@ -59,7 +59,7 @@ mod flow_removed;
 pub mod group;
 mod hello;
 mod instruction;
-mod matching;
+pub(crate) mod matching;
 mod message;
 pub mod meter;
 pub mod multipart;

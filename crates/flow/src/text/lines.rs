@@ -1,0 +1,31 @@
+//! Files of flows: one in a line.
+
+/// A line that says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'t> {
+    /// Which line it is, from 1 on.
+    pub number: usize,
+    /// What it says, without spaces around it and without a comment behind it.
+    pub text: &'t str,
+}
+
+/// The lines of a file that say something: empty ones are left out, as is what is behind a `#`.
+pub fn lines(file: &str) -> impl Iterator<Item = Line<'_>> {
+    let lines = file.lines().enumerate().map(|(nth, line)| {
+        let text = line.split_once('#').map_or(line, |(text, _)| text).trim();
+        Line { number: nth + 1, text }
+    });
+    lines.filter(|line| !line.text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_left_out() {
+        let file = "# all\n\nip,actions=drop # none\r\n  arp actions=normal\n";
+        let found: Vec<_> = lines(file).map(|line| (line.number, line.text)).collect();
+        assert_eq!(found, [(3, "ip,actions=drop"), (4, "arp actions=normal")]);
+    }
+}

@@ -1,0 +1,1 @@
+//! Random flows, groups and meters: printed, and read as the same.
