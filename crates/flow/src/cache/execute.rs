@@ -30,7 +30,8 @@ struct Way {
 
 impl FastPath {
     /// Does what was decided with the packets of a frame that are classified, which are then gone, up to
-    /// one that has changed what was decided for those behind it.
+    /// one that has changed what was decided for those behind it. Whether these were all of the frame;
+    /// what is in it then `out` has left there.
     #[inline]
     pub(super) fn carry_out<T: Tables, O: Outlet>(
         &mut self,
@@ -39,16 +40,19 @@ impl FastPath {
         place: usize,
         frame: &mut Frame,
         now: u64,
-    ) {
+    ) -> bool {
         let most = self.outputs.iter().fold(0, |most, output| most.max(*output));
         if most < OUTPUTS && self.outputs.len() == frame.len() {
-            return out.distribute(frame, &self.outputs);
+            out.distribute(frame, &self.outputs);
+            return true;
         }
         self.carry_out_each(tables, out, place, frame, now);
+        frame.is_empty()
     }
 
+    /// The same, one after the other.
     #[inline(never)]
-    fn carry_out_each<T: Tables, O: Outlet>(
+    pub(super) fn carry_out_each<T: Tables, O: Outlet>(
         &mut self,
         tables: &T,
         out: &mut O,

@@ -334,10 +334,9 @@ impl FastPath {
             self.give_rows::<W>(rows);
             return self.together(tables, out, (place, entry), frame, (bytes, now));
         }
-        let is_whole = self.classify(tables, out.pool().arena(), place, frame, &rows, now);
+        self.classify(tables, out.pool().arena(), place, frame, &rows, now);
         self.give_rows::<W>(rows);
-        self.carry_out(tables, out, place, frame, now);
-        if !is_whole {
+        if !self.carry_out(tables, out, place, frame, now) {
             self.again(tables, out, place, frame, now);
         }
     }
@@ -359,7 +358,7 @@ impl FastPath {
             } else {
                 self.some::<NARROW, T>(tables, out.pool().arena(), place, frame, now);
             }
-            self.carry_out(tables, out, place, frame, now);
+            self.carry_out_each(tables, out, place, frame, now);
         }
     }
 
@@ -418,8 +417,7 @@ impl FastPath {
                 self.found.resize(count, entry);
                 self.outputs.clear();
                 self.outputs.resize(count, TO_STEPS);
-                self.carry_out(tables, out, place, frame, now);
-                if !frame.is_empty() {
+                if !self.carry_out(tables, out, place, frame, now) {
                     self.again(tables, out, place, frame, now);
                 }
             }
@@ -429,7 +427,7 @@ impl FastPath {
     }
 
     /// Finds the entries of packets, in their order, from rows of them: all, or those up to one that has
-    /// changed what was to be known of those behind it. Whether that were all.
+    /// changed what was to be known of those behind it.
     #[inline]
     fn classify<const W: usize, T: Tables>(
         &mut self,
@@ -439,7 +437,7 @@ impl FastPath {
         frame: &Frame,
         rows: &[[u64; W]],
         now: u64,
-    ) -> bool {
+    ) {
         let number = self.ports[place].number;
         let union = *self.entries.union(place);
         let is_far = self.signatures.is_far();
@@ -499,7 +497,6 @@ impl FastPath {
         let port = &mut self.ports[place];
         port.last = last;
         port.is_single = is_single;
-        self.found.len() == frame.len()
     }
 
     /// Finds the entry of a packet whose candidate was none, or not for it, or is not known to hold. Whether
