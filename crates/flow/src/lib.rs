@@ -9,6 +9,7 @@ pub mod cache;
 pub mod connection;
 pub mod control;
 pub mod edit;
+pub mod export;
 pub mod key;
 pub mod meter;
 pub mod normal;

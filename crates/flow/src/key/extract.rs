@@ -27,7 +27,9 @@ impl Needed {
     pub const LINK: Needed = Needed(1);
     /// What IPv4 and ARP have beside.
     pub const NETWORK: Needed = Needed(LINK | NETWORK);
-    /// Ports and the like beside, of IPv4 alone.
+    /// What IPv6 and MPLS have beside those.
+    pub const WIDE_NETWORK: Needed = Needed(LINK | NETWORK | WIDE);
+    /// Ports and the like beside, but no addresses of IPv6.
     pub const TRANSPORT: Needed = Needed(LINK | NETWORK | TRANSPORT);
     /// All there is.
     pub const EVERYTHING: Needed = Needed(LINK | NETWORK | TRANSPORT | WIDE | REST);

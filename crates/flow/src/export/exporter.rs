@@ -1,0 +1,318 @@
+//! The thread that tells collectors.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::ipfix::{Clock, Ipfix};
+use super::observer::Observer;
+use super::options::{ExportOptions, IpfixOptions, SflowOptions};
+use super::record::FlowRecord;
+use super::sflow::{Interface, Sample, Sflow};
+
+/// What a worker tells.
+#[derive(Debug)]
+pub(super) enum Told {
+    Records(Vec<FlowRecord>),
+    Sample(Box<Sample>),
+    End,
+}
+
+/// What is waiting at most: batches of records, and samples.
+const WAITING: usize = 4096;
+/// How long a record waits for others to go with.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// What was told, and what was lost.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    records: AtomicU64,
+    samples: AtomicU64,
+    lost_records: AtomicU64,
+    lost_samples: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn lose_records(&self, count: u64) {
+        self.lost_records.fetch_add(count, Relaxed);
+    }
+
+    pub(super) fn lose_sample(&self) {
+        self.lost_samples.fetch_add(1, Relaxed);
+    }
+}
+
+/// What was told so far, and what was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExportCounts {
+    /// Flow records in messages.
+    pub records: u64,
+    /// Samples of packets in datagrams.
+    pub samples: u64,
+    /// Flow records that were dropped because the exporter did not get to them.
+    pub lost_records: u64,
+    /// Samples that were dropped so.
+    pub lost_samples: u64,
+    /// Datagrams that could not be sent.
+    pub errors: u64,
+}
+
+/// Tells collectors of flows and packets. Dropping it sends what there is and ends it.
+#[derive(Debug)]
+pub struct Exporter {
+    options: ExportOptions,
+    channel: SyncSender<Told>,
+    counts: Arc<Counts>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// Begins to. `interfaces` says what counter samples are of.
+    ///
+    /// # Errors
+    ///
+    /// When there is no socket or no thread to be had.
+    pub fn start(
+        options: ExportOptions,
+        interfaces: impl Fn() -> Vec<Interface> + Send + 'static,
+    ) -> io::Result<Exporter> {
+        let (channel, told) = sync_channel(WAITING);
+        let counts = Arc::new(Counts::default());
+        let work = Work::new(&options, Box::new(interfaces), Arc::clone(&counts))?;
+        let thread = thread::Builder::new().name("export".into()).spawn(move || work.run(&told))?;
+        Ok(Exporter { options, channel, counts, thread: Some(thread) })
+    }
+
+    /// The part of a worker.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        Observer::new(&self.options, self.channel.clone(), Arc::clone(&self.counts))
+    }
+
+    /// What was told and what was lost so far.
+    #[must_use]
+    pub fn counts(&self) -> ExportCounts {
+        ExportCounts {
+            records: self.counts.records.load(Relaxed),
+            samples: self.counts.samples.load(Relaxed),
+            lost_records: self.counts.lost_records.load(Relaxed),
+            lost_samples: self.counts.lost_samples.load(Relaxed),
+            errors: self.counts.errors.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.channel.send(Told::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sockets to collectors.
+struct Collectors {
+    sockets: Vec<UdpSocket>,
+    counts: Arc<Counts>,
+}
+
+impl Collectors {
+    fn new(addresses: &[SocketAddr], counts: &Arc<Counts>) -> io::Result<Collectors> {
+        let socket = |address: &SocketAddr| {
+            let own: SocketAddr = if address.is_ipv4() {
+                (Ipv4Addr::UNSPECIFIED, 0).into()
+            } else {
+                (Ipv6Addr::UNSPECIFIED, 0).into()
+            };
+            let socket = UdpSocket::bind(own)?;
+            socket.connect(address)?;
+            // A datagram there is no room for is lost like one on the way.
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        let sockets = addresses.iter().map(socket).collect::<io::Result<_>>()?;
+        Ok(Collectors { sockets, counts: Arc::clone(counts) })
+    }
+
+    fn send(&self, datagram: &[u8]) {
+        for socket in &self.sockets {
+            if socket.send(datagram).is_err() {
+                self.counts.errors.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+struct Work {
+    counts: Arc<Counts>,
+    flows: Option<FlowWork>,
+    samples: Option<SampleWork>,
+}
+
+struct FlowWork {
+    options: IpfixOptions,
+    /// The collectors of each set; 0 is those of all packets.
+    sets: BTreeMap<u32, Collectors>,
+    /// What is written for each set and domain, and when its templates are due.
+    writers: BTreeMap<(u32, u32), (Ipfix, Instant)>,
+}
+
+struct SampleWork {
+    options: SflowOptions,
+    collectors: Collectors,
+    writer: Sflow,
+    interfaces: Box<dyn Fn() -> Vec<Interface> + Send>,
+    start: Instant,
+    due: Option<Instant>,
+}
+
+impl Work {
+    fn new(
+        options: &ExportOptions,
+        interfaces: Box<dyn Fn() -> Vec<Interface> + Send>,
+        counts: Arc<Counts>,
+    ) -> io::Result<Work> {
+        let flows = match &options.ipfix {
+            Some(options) => {
+                let mut sets = BTreeMap::new();
+                for (number, addresses) in &options.sets {
+                    sets.insert(*number, Collectors::new(addresses, &counts)?);
+                }
+                sets.insert(0, Collectors::new(&options.collectors, &counts)?);
+                Some(FlowWork { options: options.clone(), sets, writers: BTreeMap::new() })
+            }
+            None => None,
+        };
+        let samples = match &options.sflow {
+            Some(options) => Some(SampleWork {
+                collectors: Collectors::new(&options.collectors, &counts)?,
+                writer: Sflow::new(options.agent, options.datagram, options.rate.max(1)),
+                options: options.clone(),
+                interfaces,
+                start: Instant::now(),
+                due: (!options.polling.is_zero()).then(Instant::now),
+            }),
+            None => None,
+        };
+        Ok(Work { counts, flows, samples })
+    }
+
+    fn run(mut self, told: &Receiver<Told>) {
+        let mut finished = Instant::now();
+        loop {
+            let mut next = told.recv_timeout(GATHER);
+            let end = loop {
+                match next {
+                    Ok(Told::Records(records)) => self.records(&records),
+                    Ok(Told::Sample(sample)) => self.sample(&sample),
+                    Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break true,
+                    Err(RecvTimeoutError::Timeout) => break false,
+                }
+                next = told.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+            };
+            if end {
+                // What workers said before the end is told, too.
+                while let Ok(last) = told.try_recv() {
+                    match last {
+                        Told::Records(records) => self.records(&records),
+                        Told::Sample(sample) => self.sample(&sample),
+                        Told::End => {}
+                    }
+                }
+            }
+            self.poll();
+            if end || finished.elapsed() >= GATHER {
+                self.finish();
+                finished = Instant::now();
+            }
+            if end {
+                return;
+            }
+        }
+    }
+
+    fn records(&mut self, records: &[FlowRecord]) {
+        let Some(FlowWork { options, sets, writers }) = &mut self.flows else { return };
+        let (clock, now) = (clock(), Instant::now());
+        for record in records {
+            let stream = record.stream;
+            let Some(collectors) = sets.get(&stream.set) else {
+                self.counts.lose_records(1);
+                continue;
+            };
+            let mut send = |message: &[u8]| collectors.send(message);
+            let (writer, due) = writers.entry((stream.set, stream.domain)).or_insert_with(|| {
+                let sampling = if stream.set == 0 { options.sampling.max(1) } else { 1 };
+                (Ipfix::new(stream.domain, options.message, sampling), now)
+            });
+            if *due <= now {
+                writer.templates(&clock, &mut send);
+                *due = now + options.refresh;
+            }
+            writer.add(record, &clock, &mut send);
+            self.counts.records.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let Some(work) = &mut self.samples else { return };
+        let lost = self.counts.lost_samples.load(Relaxed) as u32;
+        let uptime = work.uptime();
+        let SampleWork { writer, collectors, .. } = work;
+        writer.sample(sample, lost, uptime, &mut |datagram| collectors.send(datagram));
+        self.counts.samples.fetch_add(1, Relaxed);
+    }
+
+    /// Adds counters of ports when they are due.
+    fn poll(&mut self) {
+        let Some(work) = &mut self.samples else { return };
+        let (uptime, now) = (work.uptime(), Instant::now());
+        if work.due.is_some_and(|due| due <= now) {
+            work.due = Some(now + work.options.polling);
+            let SampleWork { writer, collectors, interfaces, .. } = work;
+            for interface in interfaces() {
+                writer.counters(&interface, uptime, &mut |datagram| collectors.send(datagram));
+            }
+        }
+    }
+
+    /// Sends what there is.
+    fn finish(&mut self) {
+        if let Some(FlowWork { sets, writers, .. }) = &mut self.flows {
+            let clock = clock();
+            for ((set, _), (writer, _)) in writers {
+                if let Some(collectors) = sets.get(set) {
+                    writer.finish(&clock, &mut |message| collectors.send(message));
+                }
+            }
+        }
+        if let Some(work) = &mut self.samples {
+            let uptime = work.uptime();
+            let SampleWork { writer, collectors, .. } = work;
+            writer.finish(uptime, &mut |datagram| collectors.send(datagram));
+        }
+    }
+}
+
+impl SampleWork {
+    fn uptime(&self) -> u32 {
+        self.start.elapsed().as_millis() as u32
+    }
+}
+
+/// Both clocks now.
+fn clock() -> Clock {
+    let time = clock_gettime(ClockId::Monotonic);
+    let steady = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Clock { steady, wall: wall.as_millis() as u64 }
+}

@@ -1,0 +1,24 @@
+//! Telling collectors of flows and packets: IPFIX (RFC 7011) and sFlow version 5, over UDP.
+//!
+//! Entries of the fast path are no flows in the sense of these: one wildcarded entry may stand for all
+//! connections there are. So where flow records are wanted, each worker keeps a table of its own of
+//! connections it sees ([`Observer`]), by all packets or one of some, and gives what is over to a thread
+//! ([`Exporter`]) that writes messages; that never waits, and costs nothing where nothing is exported. A
+//! connection whose packets come to several workers has a record from each, which collectors add up.
+//!
+//! There is no transport but UDP, so a record may be lost on the way; sequence numbers say how many.
+
+mod exporter;
+mod flows;
+mod ipfix;
+mod observer;
+mod options;
+mod record;
+mod sflow;
+
+pub use exporter::{ExportCounts, Exporter};
+pub use ipfix::{Clock, Ipfix};
+pub use observer::{Observer, Way};
+pub use options::{ExportOptions, IpfixOptions, SflowOptions};
+pub use record::{EndReason, FlowRecord, Stream, Tuple};
+pub use sflow::{HEADER_BYTES, Interface, Sample, Sflow};

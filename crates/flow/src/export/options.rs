@@ -1,0 +1,79 @@
+//! What is told to whom.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// What a switch tells collectors of its packets.
+#[derive(Debug, Clone, Default)]
+pub struct ExportOptions {
+    /// Flow records.
+    pub ipfix: Option<IpfixOptions>,
+    /// Samples of packets, and counters of ports.
+    pub sflow: Option<SflowOptions>,
+}
+
+/// Flow records by IPFIX over UDP.
+#[derive(Debug, Clone)]
+pub struct IpfixOptions {
+    /// Who gets records of all packets.
+    pub collectors: Vec<SocketAddr>,
+    /// Who gets records of packets that flows sample, by the number of a set.
+    pub sets: Vec<(u32, Vec<SocketAddr>)>,
+    /// The observation domain of records of all packets.
+    pub domain: u32,
+    /// Of so many packets one is looked at; 1 is all.
+    pub sampling: u32,
+    /// A flow without packets for so long is over.
+    pub idle: Duration,
+    /// A flow that goes on is told of so often.
+    pub active: Duration,
+    /// Templates are sent again so often.
+    pub refresh: Duration,
+    /// Flows that are known at once, for each worker. Each takes about 190 bytes.
+    pub capacity: usize,
+    /// Bytes of a message, which should fit in a packet on the way.
+    pub message: usize,
+}
+
+impl Default for IpfixOptions {
+    fn default() -> IpfixOptions {
+        IpfixOptions {
+            collectors: Vec::new(),
+            sets: Vec::new(),
+            domain: 0,
+            sampling: 1,
+            idle: Duration::from_secs(15),
+            active: Duration::from_secs(60),
+            refresh: Duration::from_secs(60),
+            capacity: 16_384,
+            message: 1400,
+        }
+    }
+}
+
+/// Samples by sFlow.
+#[derive(Debug, Clone)]
+pub struct SflowOptions {
+    /// Who gets them.
+    pub collectors: Vec<SocketAddr>,
+    /// The address that samples are from, as it is said in them.
+    pub agent: IpAddr,
+    /// Of so many packets one is picked, by chance.
+    pub rate: u32,
+    /// Counters of ports are told so often; never if it is zero.
+    pub polling: Duration,
+    /// Bytes of a datagram, which should fit in a packet on the way.
+    pub datagram: usize,
+}
+
+impl Default for SflowOptions {
+    fn default() -> SflowOptions {
+        SflowOptions {
+            collectors: Vec::new(),
+            agent: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            rate: 400,
+            polling: Duration::from_secs(30),
+            datagram: 1400,
+        }
+    }
+}
