@@ -1,21 +1,21 @@
 //! `FlowSwitch`: packets as the flows of a controller say.
 
-use std::sync::Arc;
+use std::{fs, path::PathBuf, sync::Arc};
 
 use linerate_flow::cache::{Drop, FastPath, Options};
 use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
 use linerate_flow::table::PortCount;
-use linerate_flow::wire::{Port, PortConfig, PortNumber, PortState};
+use linerate_flow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge,
-    Text, lang::config::words,
+    Arg, Class, Context, Copies, Element, Filename, Handler, HandlerError, HandlerResult, Inert,
+    Make, Merge, Text, lang::config::words,
 };
 use linerate_kit::links::Followed;
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use crate::{
-    FAMILY,
+    FAMILY, change,
     out::Out,
     shown,
     switches::{self, Home},
@@ -48,8 +48,21 @@ const DATAPATH: Arg = Arg::keyword(
 );
 const NAMES: Arg =
     Arg::keyword("NAMES", "names", "numbers", "what the ports are called, in their order");
+const FILE: Arg = Arg::keyword(
+    "FILE",
+    "filename",
+    "none",
+    "flows that are there from the start, a line each, in the syntax of ovs-ofctl",
+);
 
-const HANDLERS: [Handler; 8] = [
+const HANDLERS: [Handler; 15] = [
+    Handler::read("flows", "the flows of all tables, or those like the parameter").with_parameter(),
+    Handler::write("add_flow", "adds flows, a line each, in the syntax of ovs-ofctl"),
+    Handler::write("mod_flows", "has flows like these do something else"),
+    Handler::write("del_flows", "deletes flows like these; all where nothing is written"),
+    Handler::write("replace", "these flows take the place of all there are, at once"),
+    Handler::write("add_group", "adds groups, a line each"),
+    Handler::write("add_meter", "adds meters, a line each"),
     Handler::read("cache", "the entries of fast paths, those with most packets first")
         .merged(Merge::Lines),
     Handler::count("cache_count", "entries of fast paths"),
@@ -78,7 +91,7 @@ pub(crate) const CLASS: Class = Class {
     ports: "1-/=",
     processing: "h/h",
     flow: "x/x",
-    args: &[TABLES, FLOWS, CACHE, DATAPATH, NAMES],
+    args: &[TABLES, FLOWS, CACHE, DATAPATH, NAMES, FILE],
     handlers: &HANDLERS,
     drops: &Drop::NAMES,
     cost: "A frame whose packets all go the same way, whatever is in them, costs some cycles for \
@@ -106,6 +119,8 @@ struct FlowSwitch {
     /// Of the first replica, which does what is to be done once.
     links: Option<Followed>,
     is_first: bool,
+    /// Flows that are there from the start.
+    file: Option<PathBuf>,
     /// Whether [`Element::idle`] was asked for.
     asked: bool,
     expired: u64,
@@ -136,6 +151,7 @@ impl FlowSwitch {
                 *name = (number + 1).to_string();
             }
         }
+        let file: Option<Filename> = make.get("FILE");
         let MacAddr([a, b, c, d, e, f]) = address;
         let options = SwitchOptions {
             tables: tables.clamp(1, 254) as u8,
@@ -163,6 +179,7 @@ impl FlowSwitch {
             address,
             options,
             is_first,
+            file: file.filter(|_| is_first).map(|Filename(file)| file),
             asked: false,
             expired: 0,
         })
@@ -304,6 +321,11 @@ impl Element for FlowSwitch {
                 cx.set_timer(LOOK, now + LOOK_TIME);
             }
         }
+        if let Some(file) = &self.file {
+            let text = fs::read_to_string(file).map_err(|error| error.to_string());
+            text.and_then(|text| change::add_flows(&self.switch, &text, now))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
         Ok(())
     }
 
@@ -329,7 +351,7 @@ impl Element for FlowSwitch {
         self.worker.set_working(false);
     }
 
-    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+    fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let now = cx.steady();
         self.fast.flush(now);
         let counts = self.fast.counts();
@@ -343,6 +365,9 @@ impl Element for FlowSwitch {
             "hits" => (counts.together + counts.found + counts.searched).to_string(),
             "misses" => counts.decided.to_string(),
             "refused" => counts.refused.to_string(),
+            "flows" => {
+                change::flows(&self.switch, parameter, now).map_err(HandlerError::refused)?
+            }
             "version" => self.switch.version().to_string(),
             "ports" => {
                 let snapshot = self.switch.snapshot();
@@ -364,10 +389,29 @@ impl Element for FlowSwitch {
         })
     }
 
-    fn write(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        match handler {
-            "cache_clear" => self.fast.clear(cx.steady()),
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
+        let now = cx.steady();
+        if handler == "cache_clear" {
+            self.fast.clear(now);
+            return Ok(String::new());
+        }
+        // All replicas are written to, and one does it.
+        if !self.is_first {
+            return Ok(String::new());
+        }
+        let switch = &self.switch;
+        let done = match handler {
+            "add_flow" => change::add_flows(switch, value, now),
+            "mod_flows" => change::change_flows(switch, value, FlowModCommand::Modify, now),
+            "del_flows" => change::change_flows(switch, value, FlowModCommand::Delete, now),
+            "replace" => change::replace(switch, value, now),
+            "add_group" => change::add_groups(switch, value, now),
+            "add_meter" => change::add_meters(switch, value, now),
             _ => return Err(HandlerError::missing(handler)),
+        };
+        done.map_err(HandlerError::refused)?;
+        if cx.timer(TICK).is_none() {
+            cx.set_timer(TICK, now + TICK_TIME);
         }
         Ok(String::new())
     }

@@ -3,6 +3,7 @@
 
 use linerate_graph::Class;
 
+mod change;
 mod flow_switch;
 mod out;
 mod shown;
