@@ -230,7 +230,9 @@ impl FastPath {
                 | Step::PushMpls { .. }
                 | Step::PopMpls(_)
                 | Step::PushPbb { .. }
-                | Step::PopPbb => {
+                | Step::PopPbb
+                | Step::CopyTtlOut
+                | Step::CopyTtlIn => {
                     if !change(out, &mut slot, step) {
                         return finish(out, slot, is_sent, Drop::Room);
                     }

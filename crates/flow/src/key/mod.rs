@@ -141,7 +141,7 @@ const fn register(field: Field) -> Place {
 }
 
 /// Bits of a field, at its place: those of the word before, and those of its word.
-const fn spread(field: Field, bits: u128) -> (u64, u64) {
+pub(crate) const fn spread(field: Field, bits: u128) -> (u64, u64) {
     let bits = bits & field.all_bits();
     if field.bits() > 64 {
         ((bits >> 64) as u64, bits as u64)
@@ -239,6 +239,21 @@ impl Key {
 }
 
 impl Mask {
+    /// All bits of a field.
+    #[must_use]
+    pub fn of(field: Field) -> Mask {
+        let mut mask = Mask::default();
+        mask.add_all(field);
+        mask
+    }
+
+    /// All bits of [`INNER_TCI`].
+    pub(crate) const fn inner_tag() -> Mask {
+        let mut words = [0; WORDS];
+        words[INNER_TCI.word] = 0xffff << INNER_TCI.shift;
+        Mask { words }
+    }
+
     /// All words.
     #[must_use]
     pub fn words(&self) -> &[u64; WORDS] {

@@ -130,6 +130,10 @@ pub enum Step {
     },
     /// It is taken away.
     PopPbb,
+    /// The outer label gets the time to live of what is behind it.
+    CopyTtlOut,
+    /// What is behind the outer label gets its time to live.
+    CopyTtlIn,
     /// A meter may drop the packet here, or mark it.
     Meter(Arc<crate::meter::Meter>),
     /// Counts the packets that come here, where not all do.

@@ -3,58 +3,98 @@
 //! [`decide`] is the slow path. It walks the tables of a [`Snapshot`] for one key and returns a
 //! [`Decision`]: steps that are simple to carry out, and which bits of the key they depend on, so that
 //! they hold for every packet with the same ones.
+//!
+//! # What a decision promises
+//!
+//! Every key that has the same bits as this one where [`Decision::mask`] has them gets the same steps
+//! from the same tables. Few bits are looked at: those that flows of the tables wanted, those that are
+//! copied, those an action's effect depends on. What an action has set is not a bit of the packet any
+//! more, so matching it costs nothing.
+//!
+//! # What is as Open vSwitch has it, and what is not
+//!
+//! Where the specification leaves it open, or Nicira's extensions define it, things are as in Open
+//! vSwitch: a tag or field that is not there is not set; a new tag has number 0; a packet whose time to
+//! live ends is told to controllers, and the actions of its flow end; lookups are at most 64 deep where
+//! they do not go to a later table, and at most 4,096; who does more is dropped. `ct` without a table
+//! changes nothing of what tables see, and its fields are zero then.
+//!
+//! Hashes are our own: `multipath`, `bundle` and groups that select may choose another one of several.
+//! The fields of a tag behind the first cannot be matched before the first is popped.
+//! `sample` is carried out by who exports; `pop_queue` leads back to no queue, whatever was set before.
 
 mod continuations;
 mod decision;
 mod outside;
+mod trace;
+mod walk;
 
 pub use continuations::Continuations;
 pub use decision::{Continuation, Decision, Depends, Learnt, Punt, Rest, Select, Step, Suspended};
 pub use outside::{Learning, Memory, Nobody, Outside};
+pub use trace::{looked_at, print_steps};
 
 use crate::key::Key;
 use crate::table::Snapshot;
 use crate::wire::Action;
+use trace::Trace;
+use walk::Walk;
 
 /// What becomes of a packet with this key, and of all that are like it.
 ///
 /// `from` is what the packet goes on with, where it has come here before; [`Key::continuation`] has its
-/// number. `now` is the time of the steady clock in nanoseconds.
+/// number. `now` is the time of the steady clock in nanoseconds. It costs about a microsecond, more where
+/// many tables are asked.
 #[must_use]
 pub fn decide(
-    _snapshot: &Snapshot,
-    _memory: &Memory,
-    _outside: &dyn Outside,
-    _key: &Key,
-    _from: Option<&Continuation>,
-    _now: u64,
+    snapshot: &Snapshot,
+    memory: &Memory,
+    outside: &dyn Outside,
+    key: &Key,
+    from: Option<&Continuation>,
+    now: u64,
 ) -> Decision {
-    Decision::default()
+    let mut walk = Walk::new(snapshot, memory, outside, key, now);
+    match from {
+        None => walk.enter(),
+        Some(from) => walk.resume(&from.state),
+    }
+    walk.finish().0
 }
 
 /// What becomes of a packet of a controller, whose actions these are. The key has its port, and what else
-/// the controller said of it. The decision holds for this packet alone.
+/// the controller said of it. The decision is for this packet alone.
 #[must_use]
 pub fn packet_out(
-    _snapshot: &Snapshot,
-    _memory: &Memory,
-    _outside: &dyn Outside,
-    _key: &Key,
-    _actions: &[Action],
-    _now: u64,
+    snapshot: &Snapshot,
+    memory: &Memory,
+    outside: &dyn Outside,
+    key: &Key,
+    actions: &[Action],
+    now: u64,
 ) -> Decision {
-    Decision::default()
+    let mut walk = Walk::new(snapshot, memory, outside, key, now);
+    walk.act_for_controller(key, actions);
+    Decision { holds: false, ..walk.finish().0 }
 }
 
-/// As [`decide`], and says how it came to that, a line for each thing that happened. Nothing is learnt, and
-/// no packet is counted.
+/// As [`decide`], and says how it came to that, a line for each thing that happened: the flows of tables
+/// that matched, what was done, what the packet became, and which bits were looked at. Nothing is learnt,
+/// and nothing counted.
 #[must_use]
 pub fn trace(
-    _snapshot: &Snapshot,
-    _memory: &Memory,
-    _key: &Key,
-    _from: Option<&Continuation>,
-    _now: u64,
+    snapshot: &Snapshot,
+    memory: &Memory,
+    key: &Key,
+    from: Option<&Continuation>,
+    now: u64,
 ) -> (Decision, String) {
-    (Decision::default(), String::new())
+    let mut walk = Walk::new(snapshot, memory, &Nobody, key, now);
+    walk.trace = Some(Trace::new(key));
+    match from {
+        None => walk.enter(),
+        Some(from) => walk.resume(&from.state),
+    }
+    let (decision, trace) = walk.finish();
+    (decision, trace.map_or_else(String::new, Trace::text))
 }

@@ -1,0 +1,103 @@
+//! Groups.
+
+use std::sync::Arc;
+
+use super::{Frame, List, Place, Walk, say, set, trimmed};
+use crate::key::Mask;
+use crate::pipeline::{Select, Step};
+use crate::table::{Group, GroupBucket};
+use crate::wire::{GroupType, PacketInReason};
+
+impl<'a> Walk<'a> {
+    pub(super) fn group(&mut self, number: u32, place: Place<'a>) {
+        self.decision.depends.groups.push(number);
+        let Some(group) = self.snapshot.group(number) else {
+            return say!(self, "group {number} is not there: nothing is done");
+        };
+        let depth = place.depth + 1;
+        if !self.may_go_deeper(depth) {
+            return;
+        }
+        self.commit();
+        self.count(&group.counters);
+        let place = Place { depth, reason: PacketInReason::Group, ..place };
+        match group.kind {
+            GroupType::All | GroupType::Indirect => {
+                for bucket in &group.buckets {
+                    self.bucket(bucket, place);
+                }
+            }
+            GroupType::FastFailover => {
+                let alive = group.buckets.iter().find(|bucket| self.is_alive(bucket));
+                match alive {
+                    Some(bucket) => self.bucket(bucket, place),
+                    None => say!(self, "(no bucket is alive)"),
+                }
+            }
+            GroupType::Select => self.select(group, place),
+        }
+    }
+
+    fn is_alive(&mut self, bucket: &GroupBucket) -> bool {
+        self.depend_on(bucket, 0);
+        self.snapshot.is_alive(&bucket.bucket)
+    }
+
+    /// A group that is watched decides, too.
+    fn depend_on(&mut self, bucket: &GroupBucket, depth: u32) {
+        let Some(watched) = bucket.bucket.watch_group else { return };
+        self.decision.depends.groups.push(watched);
+        if let (Some(group), true) = (self.snapshot.group(watched), depth < 16) {
+            for bucket in &group.buckets {
+                self.depend_on(bucket, depth + 1);
+            }
+        }
+    }
+
+    fn bucket(&mut self, bucket: &'a GroupBucket, place: Place<'a>) {
+        let steps = self.steps_of(bucket, place, false);
+        self.count(&bucket.counters);
+        self.add_copy(steps);
+    }
+
+    fn steps_of(&mut self, bucket: &'a GroupBucket, place: Place<'a>, one_of: bool) -> Vec<Step> {
+        say!(self, "bucket {}:", bucket.bucket.id);
+        let actions: Vec<_> = bucket.bucket.actions.iter().collect();
+        let list = List::Ordered(set::in_order(&actions));
+        self.scope(one_of, Vec::new(), |walk| {
+            walk.frames.push(Frame::Actions { list, at: 0, place });
+        })
+    }
+
+    fn select(&mut self, group: &'a Arc<Group>, place: Place<'a>) {
+        let mut alive = Vec::with_capacity(group.buckets.len());
+        for bucket in &group.buckets {
+            if bucket.bucket.weight > 0 && self.is_alive(bucket) {
+                alive.push(bucket);
+            }
+        }
+        match alive[..] {
+            [] => say!(self, "(no bucket is alive)"),
+            [bucket] => self.bucket(bucket, place),
+            _ => {
+                let ways = alive.into_iter().map(|bucket| {
+                    let steps = trimmed(self.steps_of(bucket, place, true));
+                    (bucket.bucket.weight.into(), Arc::clone(&bucket.counters), steps)
+                });
+                let ways = ways.collect();
+                let (fields, basis) = fields(group);
+                self.steps.push(Step::Select(Box::new(Select { fields, basis, ways })));
+            }
+        }
+    }
+}
+
+/// The fields a bucket is selected by, and what goes into their hash.
+fn fields(group: &Group) -> (Mask, u32) {
+    let mut fields = Mask::default();
+    let Some(selection) = &group.selection else { return (fields, 0) };
+    for entry in selection.fields.entries() {
+        fields.add(entry.field(), entry.value());
+    }
+    (fields, selection.parameter as u32)
+}

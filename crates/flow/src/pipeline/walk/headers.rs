@@ -1,0 +1,295 @@
+//! Headers that are added and taken away, and times to live.
+//!
+//! What is behind a header that was added is remembered, so that taking it away brings it back. What
+//! is behind one the packet came with is known to nobody before it is parsed again; that is put off until
+//! somebody asks ([`Walk::look_again`]).
+
+use super::fields::HEADERS;
+use super::{Frame, Place, Unknown, Walk, say};
+use crate::key::{INNER_TCI, Mask};
+use crate::pipeline::Step;
+use crate::wire::field::Needs;
+use crate::wire::{Field, PacketInReason, VLAN_PRESENT};
+
+const WORDS: usize = 15;
+const VLAN_TYPES: [u128; 2] = [0x8100, 0x88a8];
+const MPLS_TYPES: [u128; 2] = [0x8847, 0x8848];
+/// A label's time to live where the packet has none, as Open vSwitch has it.
+const TTL: u128 = 64;
+/// The word of labels, with other things.
+const LABEL_WORD: usize = 10;
+
+/// The headers behind one that was added.
+#[derive(Debug, Clone)]
+pub(super) struct Covered {
+    pbb: bool,
+    words: [u64; WORDS],
+    written: [u64; WORDS],
+    tags: Vec<(u64, u64)>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn push_vlan(&mut self, kind: u16, tci: u16) {
+        self.commit();
+        let (key, written) = (&mut self.packet.key, &mut self.packet.written);
+        let tag = Mask::of(Field::VlanTci);
+        let word = Field::VlanTci.place().word;
+        let bits = tag.words()[word];
+        self.packet.tags.push((key.words()[word] & bits, written.words()[word] & bits));
+        key.set(Field::VlanTci, VLAN_PRESENT | u128::from(tci));
+        written.add_all(Field::VlanTci);
+        self.steps.push(Step::PushVlan { kind, tci });
+    }
+
+    pub(super) fn pop_vlan(&mut self) {
+        if !self.has(Needs::Vlan) {
+            return say!(self, "(no tag: nothing is done)");
+        }
+        self.commit();
+        self.steps.push(Step::PopVlan);
+        let word = Field::VlanTci.place().word;
+        let bits = Mask::of(Field::VlanTci).words()[word];
+        if let Some((tag, written)) = self.packet.tags.pop() {
+            let words = self.packet.key.words_mut();
+            words[word] = words[word] & !bits | tag;
+            let words = self.packet.written.words_mut();
+            words[word] = words[word] & !bits | written;
+            return;
+        }
+        if VLAN_TYPES.contains(&self.read(Field::EthType)) {
+            // Another one is there.
+            self.look_in(INNER_TCI.word, 0xffff << INNER_TCI.shift);
+            let inner = self.packet.key.words()[INNER_TCI.word] >> INNER_TCI.shift & 0xffff;
+            self.packet.key.set(Field::VlanTci, inner.into());
+            self.forget_headers(Unknown::Carried);
+        } else {
+            self.packet.key.set(Field::VlanTci, 0);
+        }
+        self.packet.written.add_all(Field::VlanTci);
+    }
+
+    /// Sets bits of the control information of a tag, which may add or take one away.
+    pub(super) fn write_tag(&mut self, value: u128, mask: u128) {
+        let has = self.has(Needs::Vlan);
+        // Without a tag all of it is zero.
+        let old = if has { self.packet.key.get(Field::VlanTci) } else { 0 };
+        let wants = (old & !mask | value & mask) & VLAN_PRESENT != 0;
+        match (has, wants) {
+            (true, true) => {
+                if mask & 0xfff != 0 {
+                    self.write_there(Field::VlanVid, value & 0xfff, mask & 0xfff);
+                }
+                if mask >> 13 != 0 {
+                    self.write_there(Field::VlanPcp, value >> 13, mask >> 13);
+                }
+            }
+            (false, true) => self.push_vlan(0x8100, (value & mask & !VLAN_PRESENT) as u16),
+            (true, false) => self.pop_vlan(),
+            (false, false) => {}
+        }
+    }
+
+    /// Sets number or priority of a tag, in a new one where there is none.
+    pub(super) fn set_tag(&mut self, field: Field, value: u128) {
+        if self.has(Needs::Vlan) {
+            self.write_there(field, value, field.all_bits());
+        } else {
+            self.push_vlan(0x8100, (value << if field == Field::VlanPcp { 13 } else { 0 }) as u16);
+        }
+    }
+
+    fn cover(&mut self, pbb: bool) {
+        let (mut words, mut written) = ([0; WORDS], [0; WORDS]);
+        words.copy_from_slice(&self.packet.key.words()[HEADERS]);
+        written.copy_from_slice(&self.packet.written.words()[HEADERS]);
+        let tags = if pbb { std::mem::take(&mut self.packet.tags) } else { Vec::new() };
+        self.packet.covered.push(Covered { pbb, words, written, tags });
+    }
+
+    /// All that Ethernet carries becomes zero, and is known to be.
+    fn carry_nothing(&mut self) {
+        let kept = Mask::inner_tag();
+        let (key, written) = (self.packet.key.words_mut(), self.packet.written.words_mut());
+        for word in 3..=*HEADERS.end() {
+            key[word] &= kept.words()[word];
+            written[word] |= !kept.words()[word];
+        }
+    }
+
+    pub(super) fn push_mpls(&mut self, kind: u16) {
+        self.commit();
+        let ethernet = self.read(Field::EthType);
+        let (label, class, ttl, bottom) = match ethernet {
+            0x8847 | 0x8848 => {
+                let outer = [Field::MplsLabel, Field::MplsTc, Field::MplsTtl];
+                let [label, class, ttl] = outer.map(|field| self.read(field));
+                (label, class, ttl, 0)
+            }
+            0x0800 | 0x86dd => {
+                let (dscp, ttl) = (self.read(Field::IpDscp), self.read(Field::IpTtl));
+                // "Explicit null" of IPv4 and of IPv6 (RFC 3032, section 2.1).
+                let label = if ethernet == 0x86dd { 2 } else { 0 };
+                (label, dscp & 7, if ttl == 0 { TTL } else { ttl }, 1)
+            }
+            _ => (0, 0, TTL, 1),
+        };
+        self.cover(false);
+        self.carry_nothing();
+        let entry = label << 12 | class << 9 | bottom << 8 | ttl;
+        self.packet.key.words_mut()[LABEL_WORD] |= entry as u64;
+        self.packet.key.set(Field::EthType, kind.into());
+        self.packet.written.add_all(Field::EthType);
+        self.steps.push(Step::PushMpls { kind, entry: entry as u32 });
+    }
+
+    pub(super) fn pop_mpls(&mut self, kind: u16) {
+        if !self.has(Needs::Mpls) {
+            return say!(self, "(no label: nothing is done)");
+        }
+        self.commit();
+        self.steps.push(Step::PopMpls(kind));
+        if let Some(covered) = self.packet.covered.pop().filter(|covered| !covered.pbb) {
+            self.uncover(&covered, 3);
+            let ethernet = Mask::of(Field::EthType);
+            let (word, bits) = (1, ethernet.words()[1]);
+            let words = self.packet.key.words_mut();
+            words[word] = words[word] & !bits | covered.words[0] & bits;
+            let words = self.packet.written.words_mut();
+            words[word] = words[word] & !bits | covered.written[0] & bits;
+            if self.read(Field::EthType) == u128::from(kind) {
+                return;
+            }
+            self.packet.covered.clear();
+        }
+        self.packet.key.set(Field::EthType, kind.into());
+        self.packet.written.add_all(Field::EthType);
+        self.forget_headers(Unknown::Carried);
+    }
+
+    fn uncover(&mut self, covered: &Covered, from: usize) {
+        let (kept, range) = (Mask::inner_tag(), from..=*HEADERS.end());
+        let (key, written) = (self.packet.key.words_mut(), self.packet.written.words_mut());
+        for word in range {
+            let kept = if word < 3 { 0 } else { kept.words()[word] };
+            let at = word - HEADERS.start();
+            key[word] = key[word] & kept | covered.words[at] & !kept;
+            written[word] = written[word] & kept | covered.written[at] & !kept;
+        }
+    }
+
+    pub(super) fn push_pbb(&mut self, kind: u16) {
+        self.commit();
+        let service = if self.has(Needs::Pbb) { self.read(Field::PbbIsid) } else { 0 };
+        self.cover(true);
+        self.carry_nothing();
+        let (key, written) = (&mut self.packet.key, &mut self.packet.written);
+        key.set(Field::EthType, kind.into());
+        key.set(Field::VlanTci, 0);
+        key.words_mut()[INNER_TCI.word] &= !Mask::inner_tag().words()[INNER_TCI.word];
+        key.set(Field::PbbIsid, service);
+        written.add_all(Field::EthType);
+        written.add_all(Field::VlanTci);
+        written.join(&Mask::inner_tag());
+        self.steps.push(Step::PushPbb { kind, service: service as u32 });
+    }
+
+    pub(super) fn pop_pbb(&mut self) {
+        if !self.has(Needs::Pbb) {
+            return say!(self, "(no such tag: nothing is done)");
+        }
+        self.commit();
+        self.steps.push(Step::PopPbb);
+        if let Some(covered) = self.packet.covered.pop().filter(|covered| covered.pbb) {
+            self.uncover(&covered, 1);
+            let (word, bits) = (INNER_TCI.word, Mask::inner_tag().words()[INNER_TCI.word]);
+            let at = word - HEADERS.start();
+            let words = self.packet.key.words_mut();
+            words[word] = words[word] & !bits | covered.words[at] & bits;
+            let words = self.packet.written.words_mut();
+            words[word] = words[word] & !bits | covered.written[at] & bits;
+            self.packet.tags = covered.tags;
+            return;
+        }
+        self.packet.covered.clear();
+        self.packet.tags.clear();
+        self.forget_headers(Unknown::Headers);
+    }
+
+    pub(super) fn copy_ttl_out(&mut self) {
+        if !self.has(Needs::Mpls) {
+            return;
+        }
+        self.commit();
+        if let Some(covered) = self.packet.covered.last().filter(|covered| !covered.pbb) {
+            // What is behind is known: its time to live is read as if the label were not there.
+            let (outer, outer_written) = (self.packet.key, self.packet.written);
+            let covered = covered.clone();
+            self.uncover(&covered, 1);
+            let ttl = match self.read(Field::EthType) {
+                0x0800 | 0x86dd => Some(self.read(Field::IpTtl)),
+                kind if MPLS_TYPES.contains(&kind) => Some(self.read(Field::MplsTtl)),
+                _ => None,
+            };
+            (self.packet.key, self.packet.written) = (outer, outer_written);
+            if let Some(ttl) = ttl {
+                self.write(Field::MplsTtl, ttl, 0xff);
+            }
+            return;
+        }
+        self.steps.push(Step::CopyTtlOut);
+        self.forget_headers(Unknown::Carried);
+    }
+
+    pub(super) fn copy_ttl_in(&mut self) {
+        if !self.has(Needs::Mpls) {
+            return;
+        }
+        self.commit();
+        self.steps.push(Step::CopyTtlIn);
+        // It is not what was remembered any more.
+        self.packet.covered.clear();
+    }
+
+    pub(super) fn count_down_ip(&mut self, controllers: &[u16], place: Place<'a>, base: usize) {
+        if !self.has(Needs::Ip) {
+            return;
+        }
+        let ttl = self.read(Field::IpTtl);
+        if ttl > 1 {
+            return self.write(Field::IpTtl, ttl - 1, 0xff);
+        }
+        self.time_is_over(controllers, place, base);
+    }
+
+    pub(super) fn count_down_mpls(&mut self, place: Place<'a>, base: usize) {
+        if !self.has(Needs::Mpls) {
+            return;
+        }
+        let ttl = self.read(Field::MplsTtl);
+        if ttl > 1 {
+            return self.write(Field::MplsTtl, ttl - 1, 0xff);
+        }
+        self.time_is_over(&[0], place, base);
+    }
+
+    /// The packet lives no longer: controllers are told, and the flow's actions end.
+    fn time_is_over(&mut self, controllers: &[u16], place: Place<'a>, base: usize) {
+        say!(self, "(its time to live ends: the flow's actions end here)");
+        for &id in controllers {
+            let reason = PacketInReason::InvalidTtl;
+            self.punt_for(id, u16::MAX, Place { reason, ..place });
+        }
+        if self.frames.len() > base {
+            self.frames.pop();
+        }
+        let same = |frame: &Frame<'_>| match (frame, place.flow) {
+            (Frame::Instructions { place: other, .. }, Some(flow)) => {
+                other.flow.is_some_and(|other| std::ptr::eq(other, flow))
+            }
+            _ => false,
+        };
+        if self.frames.len() > base && self.frames.last().is_some_and(same) {
+            self.frames.pop();
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Where packets go: ports, those that are none, and controllers.
+
+use std::sync::Arc;
+
+use super::{Frame, Place, Walk, say};
+use crate::key::{ENTRY_WORDS, Key};
+use crate::pipeline::{Punt, Step};
+use crate::wire::{Field, PacketInReason, PortConfig, PortNumber, VLAN_PRESENT};
+
+/// Addresses that switches do not forward: 01:80:c2:00:00:00 to 0f (IEEE 802.1Q, section 8.6.3).
+const RESERVED: u64 = 0x0180_c200_0000;
+
+impl<'a> Walk<'a> {
+    /// Sends the packet to a port; `max_len` is for controllers, `cut` for all.
+    pub(super) fn output(
+        &mut self,
+        port: PortNumber,
+        max_len: u16,
+        cut: Option<u32>,
+        place: Place<'a>,
+    ) {
+        match port {
+            PortNumber::IN_PORT => {
+                let port = self.in_port();
+                self.send(port, cut);
+            }
+            PortNumber::TABLE => {
+                if self.from_controller && self.may_go_deeper(place.depth + 1) {
+                    self.frames.push(Frame::Table {
+                        table: 0,
+                        goto: true,
+                        port: None,
+                        original: false,
+                        depth: place.depth + 1,
+                    });
+                }
+            }
+            PortNumber::NORMAL => self.normal(cut),
+            PortNumber::FLOOD => self.send_to_all(true, cut),
+            PortNumber::ALL => self.send_to_all(false, cut),
+            PortNumber::CONTROLLER => {
+                let cut = cut.map_or(max_len, |cut| cut.min(0xffff) as u16);
+                self.punt(cut, place);
+            }
+            PortNumber::ANY | PortNumber::UNSET => {}
+            PortNumber(number) if number == self.in_port() => {
+                say!(self, "(it came from there: not sent)");
+            }
+            PortNumber(number) => self.send(number, cut),
+        }
+    }
+
+    /// Sends the packet to a port that is one.
+    fn send(&mut self, port: u32, cut: Option<u32>) {
+        match self.snapshot.port(PortNumber(port)) {
+            None => say!(self, "(port {port} is not there: not sent)"),
+            Some(is) if !is.forwards() => say!(self, "(port {port} sends nothing)"),
+            Some(_) => {
+                self.commit();
+                let queue = self.packet.queue;
+                self.steps.push(Step::Output { port, max_len: cut, queue });
+            }
+        }
+    }
+
+    fn send_to_all(&mut self, flood: bool, cut: Option<u32>) {
+        let (from, snapshot) = (self.in_port(), self.snapshot);
+        for port in snapshot.ports() {
+            if port.number().0 != from && (!flood || port.floods()) {
+                self.send(port.number().0, cut);
+            }
+        }
+    }
+
+    /// What a switch without controllers does.
+    fn normal(&mut self, cut: Option<u32>) {
+        let from = self.in_port();
+        self.look(Field::VlanTci, VLAN_PRESENT | 0xfff);
+        let vlan = (self.packet.key.get(Field::VlanTci) & 0xfff) as u16;
+        let source = self.read(Field::EthSrc) as u64;
+        let destination = self.read(Field::EthDst) as u64;
+        if destination & !0xf == RESERVED {
+            return say!(self, "(NORMAL: an address that is not forwarded)");
+        }
+        let hosts = &self.memory.hosts;
+        if source >> 40 & 1 == 0 {
+            self.decision.depends.hosts.push((vlan, source));
+            // A packet of a trace, or of a controller that says no port, teaches nothing.
+            let real = self.snapshot.port(PortNumber(from)).is_some();
+            if real && self.trace.is_none() {
+                if hosts.is_new(vlan, source, from) && hosts.learn(vlan, source, from, self.now) {
+                    self.outside.host_changed(vlan, source);
+                }
+                if let Some((_, counters)) = hosts.find(vlan, source) {
+                    counters.touch(self.now);
+                    self.decision.touched.push(counters);
+                }
+            }
+        }
+        if destination >> 40 & 1 == 0 {
+            self.decision.depends.hosts.push((vlan, destination));
+            if let Some((port, _)) = hosts.find(vlan, destination) {
+                say!(self, "(NORMAL: {destination:012x} of VLAN {vlan} is at port {port})");
+                if port != from {
+                    self.send(port, cut);
+                }
+                return;
+            }
+        }
+        say!(self, "(NORMAL: not known where {destination:012x} of VLAN {vlan} is: flooded)");
+        self.send_to_all(true, cut);
+    }
+
+    pub(super) fn punt(&mut self, max_len: u16, place: Place<'a>) {
+        let quiet = || {
+            let port = self.snapshot.port(PortNumber(self.in_port()));
+            port.is_some_and(|port| port.port.config.contains(PortConfig::NO_PACKET_IN))
+        };
+        if place.reason == PacketInReason::NoMatch && quiet() {
+            return say!(self, "(the port sends nothing to controllers)");
+        }
+        self.punt_for(0, max_len, place);
+    }
+
+    pub(super) fn punt_for(&mut self, id: u16, max_len: u16, place: Place<'a>) {
+        self.commit();
+        self.send_to_controllers(Punt {
+            reason: place.reason,
+            table: place.table,
+            cookie: place.cookie,
+            max_len,
+            id,
+            userdata: Vec::new(),
+            meter: 0,
+            state: self.state(),
+            resume: None,
+        });
+    }
+
+    pub(super) fn send_to_controllers(&mut self, punt: Punt) {
+        say!(self, "(to controllers: {:?})", punt.reason);
+        self.steps.push(Step::Controller(Arc::new(punt)));
+    }
+
+    /// The words that are the pipeline's.
+    pub(super) fn state(&self) -> Box<Key> {
+        let mut state = self.packet.key;
+        state.words_mut()[..ENTRY_WORDS].fill(0);
+        Box::new(state)
+    }
+}

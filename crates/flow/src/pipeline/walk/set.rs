@@ -1,0 +1,70 @@
+//! The action set, and buckets: actions in the specification's order (OpenFlow 1.3.5, section 5.10).
+
+use crate::wire::{Action, PortNumber};
+
+/// In which of the places an action is, of those of which the last counts.
+fn place(action: &Action) -> Option<usize> {
+    Some(match action {
+        Action::Meter(_) => 0,
+        Action::CopyTtlIn => 1,
+        Action::PopVlan => 2,
+        Action::PopMpls(_) => 3,
+        Action::PopPbb => 4,
+        Action::PushMpls(_) => 5,
+        Action::PushPbb(_) => 6,
+        Action::PushVlan(_) => 7,
+        Action::CopyTtlOut => 8,
+        Action::DecIpTtl | Action::DecIpTtlFor(_) => 9,
+        Action::DecMplsTtl => 10,
+        _ => return None,
+    })
+}
+
+const PLACES: usize = 11;
+
+fn is_last(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::SetQueue(_)
+            | Action::Group(_)
+            | Action::Output { .. }
+            | Action::Resubmit { .. }
+            | Action::Ct(_)
+    )
+}
+
+/// The actions of a set as they are done.
+///
+/// Of each kind the last is done, but all that set fields. A group comes before an output, which is then
+/// not done, as are lookups (`resubmit`, `ct`) where there is either.
+pub(super) fn in_order<'a>(set: &[&'a Action]) -> Vec<&'a Action> {
+    let mut places = [None; PLACES];
+    for &action in set {
+        if let Some(place) = place(action) {
+            places[place] = Some(action);
+        }
+    }
+    let mut ordered: Vec<&Action> = places.into_iter().flatten().collect();
+    ordered.extend(set.iter().filter(|action| place(action).is_none() && !is_last(action)));
+    let last = |is: fn(&Action) -> bool| set.iter().rev().find(|action| is(action)).copied();
+    ordered.extend(last(|action| matches!(action, Action::SetQueue(_))));
+    let end = last(|action| matches!(action, Action::Group(_)))
+        .or_else(|| last(|action| matches!(action, Action::Output { .. })))
+        .or_else(|| last(|action| matches!(action, Action::Resubmit { .. })))
+        .or_else(|| last(|action| matches!(action, Action::Ct(_))));
+    ordered.extend(end);
+    ordered
+}
+
+/// Where a set sends to so far, for who matches it.
+pub(super) fn output(set: &[&Action]) -> PortNumber {
+    let mut port = PortNumber::UNSET;
+    for action in set {
+        match action {
+            Action::Group(_) => return PortNumber::UNSET,
+            Action::Output { port: to, .. } => port = *to,
+            _ => {}
+        }
+    }
+    port
+}
