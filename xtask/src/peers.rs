@@ -86,11 +86,14 @@ pub(crate) fn provide_controllers() -> Result<()> {
         "set -e; mkdir -p '{0}'; cd '{0}'; '{1}' -m venv --clear .; \
          install() {{ bin/python -m pip install --quiet --disable-pip-version-check {2}; }}; \
          install || install; apt-get --quiet download {3}; dpkg-deb --extract {3}_*.deb .; \
-         rm {3}_*.deb; touch complete",
+         rm {3}_*.deb; bin/python -m pip download --quiet --no-deps --dest old {4}; \
+         bin/python -m zipfile -e old/*.whl old; cp old/os_ken/app/simple_switch*.py .; rm -r old; \
+         touch complete",
         folder.display(),
         python.display(),
         controllers::PACKAGES.join(" "),
         controllers::DEBIAN_PACKAGE,
+        controllers::APPLICATIONS,
     );
     shell::run(Command::new("sh").args(["-c", &make]))
 }

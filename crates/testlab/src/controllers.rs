@@ -11,6 +11,9 @@ pub const PACKAGES: [&str; 2] = ["os-ken==4.2.2", "c65faucet==1.0.106"];
 /// The package with Open vSwitch's controller, which is only unpacked.
 pub const DEBIAN_PACKAGE: &str = "openvswitch-testcontroller";
 
+/// The last version of os-ken that came with Ryu's learning switches, which run with the present one.
+pub const APPLICATIONS: &str = "os-ken==1.0.0";
+
 /// Runs an application of os-ken, whose own `osken-manager` is no longer shipped.
 pub const MANAGER: &str = include_str!("manager.py");
 

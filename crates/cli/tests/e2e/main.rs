@@ -12,6 +12,7 @@ mod capture;
 mod cluster;
 mod compare;
 mod connections;
+mod controllers;
 mod cost;
 mod ethernet;
 mod faults;
