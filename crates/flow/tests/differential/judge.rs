@@ -108,7 +108,7 @@ impl Judge {
                 Message::Error(error) => {
                     let which = transactions.iter().position(|other| *other == transaction);
                     let which = which.unwrap_or_else(|| panic!("{error:?}"));
-                    refused[which] = Some(format!("{:?}", error));
+                    refused[which] = Some(format!("{error:?}"));
                 }
                 Message::EchoRequest(data) => {
                     let bytes = Message::EchoReply(data).encode(version, transaction);

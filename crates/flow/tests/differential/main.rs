@@ -17,7 +17,7 @@ use linerate_flow::wire::{ALL_TABLES, FlowModCommand};
 use linerate_flow::wire::{FlowMod, GroupCommand, GroupMod, GroupType, Match, Message};
 
 use self::judge::{Judge, hex};
-use self::ours::Ours;
+use self::ours::{Fast, Ours};
 
 /// Ports of both switches.
 const PORTS: u32 = 4;
@@ -35,6 +35,8 @@ enum Difference {
     Refused(usize, String),
     /// Something else comes of a packet.
     Packet { port: u32, packet: Vec<u8>, theirs: Sent, ours: Sent },
+    /// Something else comes of packets on the fast path than on the slow one.
+    Fast { port: u32, packets: Vec<Vec<u8>>, slow: Sent, fast: Sent },
 }
 
 /// Deletes all there is.
@@ -74,9 +76,11 @@ fn compare(
     }
     // What came late of the set before is nobody's.
     judge.look();
+    let mut slow = Vec::new();
     for (port, packet) in packets {
         let mut theirs = judge.packet(*port, packet);
         let ours = ours.packet(*port, packet);
+        slow.push(ours.clone());
         let mut patience = 20;
         while theirs != ours && patience > 0 {
             // Some of what it does, it does in another thread.
@@ -90,7 +94,41 @@ fn compare(
             return Err(Difference::Packet { port: *port, packet: packet.clone(), theirs, ours });
         }
     }
+    fast(&mut ours, packets, &slow)?;
     Ok(taken)
+}
+
+/// Has the fast path take packets in frames, several times, so that there are entries for them at last.
+fn fast(ours: &mut Ours, packets: &[(u32, Vec<u8>)], slow: &[Sent]) -> Result<(), Difference> {
+    let mut fast = Fast::new();
+    let mut rng = Rng::with_seed(packets.len() as u64);
+    for _ in 0..3 {
+        for port in 1..=PORTS {
+            let mut of: Vec<usize> =
+                (0..packets.len()).filter(|at| packets[*at].0 == port).collect();
+            rng.shuffle(&mut of);
+            let mut rest = &of[..];
+            while !rest.is_empty() {
+                let (now, behind) = rest.split_at(rng.usize(1..=rest.len()));
+                rest = behind;
+                let frame: Vec<_> = now.iter().map(|at| packets[*at].1.clone()).collect();
+                let mut wanted = Sent::new();
+                for (port, sent) in now.iter().flat_map(|at| &slow[*at]) {
+                    wanted.entry(*port).or_default().extend(sent.iter().cloned());
+                }
+                let found = fast.packets(ours, port, &frame);
+                if found != wanted {
+                    return Err(Difference::Fast {
+                        port,
+                        packets: frame,
+                        slow: wanted,
+                        fast: found,
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Drops rules, and instructions of rules, while something still differs.
@@ -106,6 +144,9 @@ fn shrink(
         fewer.remove(at);
         let packets = match &found {
             Difference::Packet { port, packet, .. } => vec![(*port, packet.clone())],
+            Difference::Fast { port, packets, .. } => {
+                packets.iter().map(|packet| (*port, packet.clone())).collect()
+            }
             Difference::Refused(..) => Vec::new(),
         };
         match compare(judge, &fewer, &packets) {
@@ -144,6 +185,12 @@ fn explain(judge: &mut Judge, seed: u64, set: &[Message], found: &Difference) ->
     match found {
         Difference::Refused(number, fault) => {
             text += &format!("  ours refuses number {number} with {fault}: {:?}\n", set[*number]);
+        }
+        Difference::Fast { port, packets, slow, fast } => {
+            for packet in packets {
+                text += &format!("  in_port={port} {}\n", hex(packet));
+            }
+            text += &format!("  slow path:\n{}  fast path:\n{}", show(slow), show(fast));
         }
         Difference::Packet { port, packet, theirs, ours } => {
             text += &format!("  in_port={port} {}\n", hex(packet));

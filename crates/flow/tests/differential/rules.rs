@@ -55,7 +55,7 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
 pub(crate) struct Kind {
     network: u16,
     protocol: u8,
-    /// The type of a message of ICMPv6.
+    /// The type of a message of `ICMPv6`.
     message: u8,
     tagged: bool,
     /// Whether there are groups.
