@@ -5,9 +5,9 @@ use super::choose::{BUNDLES, FIELDS, MULTIPATHS};
 use super::connection::HELPERS;
 use super::parse::REASONS;
 use crate::wire::{
-    Action, Bundle, Controller, Ct, Entry, Instruction, Learn, LearnDestination, LearnFlags,
+    Action, Bundle, Controller, Ct, Entry, Field, Instruction, Learn, LearnDestination, LearnFlags,
     LearnSource, LearnSpec, Nat, NatAddresses, NatFlags, PacketInReason, PortNumber, Sample,
-    Subfield, Zone,
+    Subfield, Version, Zone,
 };
 
 /// Actions with commas between them; `drop` for none.
@@ -151,6 +151,16 @@ fn named(names: &[&'static str], number: u16) -> &'static str {
 }
 
 fn set_field(entry: &Entry, syntax: &Syntax<'_>) -> String {
+    // OpenFlow 1.0 has actions of their own for these.
+    if syntax.version() == Version::V10 && entry.is_exact() {
+        match (entry.field(), entry.value()) {
+            (Field::TunnelId, id @ 0..=0xffff_ffff) => return format!("set_tunnel:{id:#x}"),
+            (Field::TunnelId, id) => return format!("set_tunnel64:{id:#x}"),
+            (Field::MplsLabel, label) => return format!("set_mpls_label:{label}"),
+            (Field::MplsTc, class) => return format!("set_mpls_tc:{class}"),
+            _ => {}
+        }
+    }
     let known = fields::of(entry.field());
     let value = value::print(known, entry.value(), entry.mask(), syntax.names());
     format!("set_field:{value}->{}", known.name())
