@@ -5,6 +5,7 @@ use linerate_graph::Class;
 
 mod change;
 mod flow_switch;
+mod open_flow;
 mod out;
 mod shown;
 pub mod switches;
@@ -14,7 +15,7 @@ const FAMILY: &str = "flow";
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
-const CLASSES: &[&Class] = &[&flow_switch::CLASS];
+const CLASSES: &[&Class] = &[&flow_switch::CLASS, &open_flow::CLASS];
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! of the same name goes on with the switch of the one before it: so who controls it asks for it anew
 //! at each use, or holds on to the one it has, which is the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,18 +48,38 @@ impl Home {
 
 /// The switches of a graph, by the names of their elements.
 #[derive(Debug, Default)]
-struct Switches(Mutex<HashMap<String, Arc<Home>>>);
+struct Switches(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    homes: HashMap<String, Arc<Home>>,
+    /// Those that are controlled, made or not yet.
+    controlled: HashSet<String>,
+}
 
 /// The switch of the element of this name.
 #[must_use]
 pub fn find(world: &World, element: &str) -> Option<Arc<Home>> {
     let all = world.common::<Switches>();
     let all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-    all.get(element).map(Arc::clone)
+    all.homes.get(element).map(Arc::clone)
+}
+
+/// Somebody will control the switch of this name, which may not have been made yet: as [`Home::control`].
+pub fn control(world: &World, element: &str) {
+    let all = world.common::<Switches>();
+    let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(home) = all.homes.get(element) {
+        home.control();
+    }
+    all.controlled.insert(element.to_owned());
 }
 
 pub(crate) fn put(world: &World, element: &str, home: &Arc<Home>) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-    all.insert(element.to_owned(), Arc::clone(home));
+    if all.controlled.contains(element) {
+        home.control();
+    }
+    all.homes.insert(element.to_owned(), Arc::clone(home));
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use super::peers::Peer;
-use super::shared::{Shared, now};
+use super::shared::Shared;
 use super::{FailMode, PacketRate};
 use crate::switch::{Event, Punted, Subscription};
 use crate::wire::{
@@ -35,7 +35,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
         }
         if last.elapsed() >= TICK {
             last = Instant::now();
-            let now = now();
+            let now = shared.now();
             shared.switch.expire(now);
             shared.switch.memory().tracker.expire(now);
             events.mind_controllers();
@@ -166,10 +166,11 @@ impl Events {
             // One that a controller has put in its place stays.
             flow.filter = CookieFilter { value: STANDALONE_COOKIE, mask: u64::MAX };
         }
-        self.alone = alone && self.shared.switch.flow_mod(&flow, Version::V13, now()).is_ok();
+        self.alone =
+            alone && self.shared.switch.flow_mod(&flow, Version::V13, self.shared.now()).is_ok();
         if !alone {
             // Where it cannot be taken away it is not there.
-            let _gone = self.shared.switch.flow_mod(&flow, Version::V13, now());
+            let _gone = self.shared.switch.flow_mod(&flow, Version::V13, self.shared.now());
         }
     }
 }

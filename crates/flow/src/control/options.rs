@@ -38,7 +38,7 @@ pub struct PacketRate {
 }
 
 /// How an agent is set. `default()` has no controllers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AgentOptions {
     /// Where controllers are, or come to.
     pub targets: Vec<Target>,
@@ -60,6 +60,8 @@ pub struct AgentOptions {
     pub send_limit: usize,
     /// How many controllers may be connected at a time that came by themselves.
     pub connections: usize,
+    /// What is added to the kernel's monotonic clock for the time workers go by, in nanoseconds.
+    pub clock_offset: u64,
 }
 
 impl Default for AgentOptions {
@@ -74,6 +76,7 @@ impl Default for AgentOptions {
             packet_rate: None,
             send_limit: 1 << 20,
             connections: 64,
+            clock_offset: 0,
         }
     }
 }

@@ -13,7 +13,7 @@ use bundles::Bundles;
 
 use super::connection::Ended;
 use super::outbox::Outbox;
-use super::shared::{Shared, now};
+use super::shared::Shared;
 use crate::wire::multipart::{Reply, Request, TableFeatures};
 use crate::wire::queue::ALL_QUEUES;
 use crate::wire::{
@@ -100,6 +100,11 @@ impl Session {
         for _ in 0..AT_ONCE {
             if self.outbox.is_full() {
                 return Ok(true);
+            }
+            // What is no hello is not waited for.
+            let first = self.stream.next_header().filter(|_| self.version.is_none());
+            if first.is_some_and(|header| header.kind != HELLO) {
+                return Err(Ended::NoHello);
             }
             let mut stream = std::mem::take(&mut self.stream);
             let message = stream.next_message().map_err(Ended::Garbage);
@@ -308,7 +313,7 @@ impl Session {
     }
 
     fn change(&self, message: &Message, version: Version) -> Result<(), Fault> {
-        let (switch, now) = (&self.shared.switch, now());
+        let (switch, now) = (&self.shared.switch, self.shared.now());
         match message {
             // No packets wait here.
             Message::FlowMod(flow) if flow.buffer.is_some() => Err(Fault::BufferUnknown),
@@ -357,7 +362,7 @@ impl Session {
                 // All twelve of OpenFlow 1.0.
                 actions = 0xfff;
                 let all = Request::PortDesc(PortNumber::ANY);
-                if let Reply::PortDesc(all) = switch.answer(&all, version, now())? {
+                if let Reply::PortDesc(all) = switch.answer(&all, version, self.shared.now())? {
                     ports = all;
                 }
                 // What has no number of 16 bits is not there in 1.0.
@@ -381,7 +386,7 @@ impl Session {
 
     fn queues(&self, port: PortNumber, version: Version) -> Result<QueueConfig, Fault> {
         let request = Request::QueueDesc { port, queue: ALL_QUEUES };
-        match self.shared.switch.answer(&request, version, now())? {
+        match self.shared.switch.answer(&request, version, self.shared.now())? {
             Reply::QueueDesc(queues) => Ok(QueueConfig { port, queues }),
             _ => Err(Fault::QueueBadPort),
         }
@@ -399,7 +404,7 @@ impl Session {
         if changes {
             self.may_write()?;
         }
-        let mut reply = self.shared.switch.answer(&request, version, now())?;
+        let mut reply = self.shared.switch.answer(&request, version, self.shared.now())?;
         reply.retain_sayable(version);
         match reply.encode_messages(version, xid) {
             Ok(messages) => messages.into_iter().for_each(|message| self.outbox.answer(message)),

@@ -15,12 +15,6 @@ use super::{AgentOptions, Target};
 use crate::switch::Switch;
 use crate::wire::{PacketInReason, Version};
 
-/// The time of the steady clock, in nanoseconds.
-pub(super) fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// What is known of a target.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -92,6 +86,13 @@ impl Shared {
             unsent_packets: AtomicU64::new(0),
             misses: AtomicBool::new(false),
         })
+    }
+
+    /// The time of the steady clock, in nanoseconds.
+    pub(super) fn now(&self) -> u64 {
+        let time = clock_gettime(ClockId::Monotonic);
+        let monotonic = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        monotonic.wrapping_add(self.options.clock_offset)
     }
 
     /// A controller is connected, of a target, from an address.

@@ -44,6 +44,12 @@ impl Stream {
         Ok(Some(message))
     }
 
+    /// The header of the next message, before the rest of it has come.
+    #[must_use]
+    pub fn next_header(&self) -> Option<Header> {
+        Header::read(&self.bytes[self.at..])
+    }
+
     /// How many bytes wait for the rest of their message.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -202,7 +202,7 @@ impl Session {
             session.refuse(fault, version, bytes);
             Fault::BundleFailed
         };
-        let done = self.shared.switch.bundle(&changes, version, super::now());
+        let done = self.shared.switch.bundle(&changes, version, self.shared.now());
         done.map_err(|(nth, fault)| {
             failed(self, fault, from.get(nth).map_or(&[][..], |bytes| bytes.as_slice()))
         })?;

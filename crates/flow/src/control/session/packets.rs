@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::Duration;
 
-use super::super::shared::now;
 use super::Session;
 use crate::key::{self, Key};
 use crate::pipeline;
@@ -31,7 +30,8 @@ impl Session {
         let switch = &*self.shared.switch;
         let memory = switch.memory();
         let snapshot = switch.snapshot();
-        let decision = pipeline::packet_out(&snapshot, memory, switch, &key, &out.actions, now());
+        let decision =
+            pipeline::packet_out(&snapshot, memory, switch, &key, &out.actions, self.shared.now());
         self.inject(Injection { packet: out.data.clone(), key, decision });
         Ok(())
     }
@@ -62,7 +62,8 @@ impl Session {
         let switch = &*self.shared.switch;
         let snapshot = switch.snapshot();
         let memory = switch.memory();
-        let decision = pipeline::decide(&snapshot, memory, switch, &key, Some(&paused), now());
+        let decision =
+            pipeline::decide(&snapshot, memory, switch, &key, Some(&paused), self.shared.now());
         self.inject(Injection { packet: packet.data.clone(), key, decision });
         Ok(())
     }
