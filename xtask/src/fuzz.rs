@@ -39,7 +39,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
                                               consumer, sharing memory or in memory of its own
   cargo xtask fuzz filter                     programs of classic BPF, by both forms they are run in
   cargo xtask fuzz expression                 texts of filters, and the programs they become
-  cargo xtask fuzz openflow                   messages of a controller
+  cargo xtask fuzz openflow                   messages of a controller; controller: an agent that
+                                              is told them
   cargo xtask fuzz extract                    headers of packets, read and changed by the flow switch
   cargo xtask fuzz vectors                    whole frames beside single packets
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]

@@ -129,6 +129,11 @@ impl Controller {
         self.xid
     }
 
+    /// The transaction of the message that is sent next.
+    pub(crate) fn following(&self) -> u32 {
+        self.xid + 1
+    }
+
     /// The next message's bytes; `None` when the connection ends or the time is over.
     pub(crate) fn next_bytes(&mut self, time: Duration) -> Option<Vec<u8>> {
         let deadline = Instant::now() + time;

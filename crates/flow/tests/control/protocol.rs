@@ -1,0 +1,559 @@
+//! What a controller asks for and is told: roles, bundles, packets, and who hears of what.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linerate_flow::control::{FailMode, PacketRate};
+use linerate_flow::key::Key;
+use linerate_flow::pipeline::{Continuation, Punt, Suspended};
+use linerate_flow::switch::Switch;
+use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
+use linerate_flow::wire::{
+    Action, AsyncConfig, AsyncKind, BundleAdd, BundleControl, BundleFlags, BundleStep, Config,
+    ConfigFlags, ErrorMessage, Fault, Field, FlowFlags, FlowMod, FlowModCommand, FlowRemovedReason,
+    Instruction, Match, Message, MultipartRequest, NiciraMessage, PacketIn, PacketInFormat,
+    PacketInReason, PacketOut, PortNumber, PortReason, PortState, Role, RoleMessage, RoleReason,
+    RoleStatus, TableMod, Version,
+};
+use linerate_testlab::wait_until;
+
+use crate::controller::{Controller, PATIENCE, Served};
+use crate::exercise;
+
+const NEWER: [Version; 3] = [Version::V13, Version::V14, Version::V15];
+
+fn to(port: u32) -> Vec<Instruction> {
+    vec![Instruction::ApplyActions(vec![Action::Output { port: PortNumber(port), max_len: 0 }])]
+}
+
+/// A flow of the first table for one destination.
+fn flow(destination: u32) -> FlowMod {
+    let matching =
+        Match::new().with(Field::EthType, 0x0800).with(Field::Ipv4Dst, destination.into());
+    FlowMod::add(0, 100, matching, to(2))
+}
+
+fn add(destination: u32) -> Message {
+    Message::FlowMod(flow(destination))
+}
+
+fn flows(switch: &Switch) -> usize {
+    let snapshot = switch.snapshot();
+    (0..snapshot.tables()).filter_map(|table| snapshot.table(table)).map(|table| table.len()).sum()
+}
+
+fn role(controller: &mut Controller, role: Role, generation: u64) -> Result<RoleMessage, Fault> {
+    let request = Message::RoleRequest(RoleMessage { role, id: 0, generation });
+    match controller.ask(&request) {
+        Message::RoleReply(reply) => Ok(reply),
+        Message::Error(ErrorMessage { code, .. }) => {
+            Err(code.fault(Version::V13).expect("a known error"))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks for messages nobody asked for, as who came by itself has to.
+fn listen(controller: &mut Controller) {
+    let config = Config { flags: ConfigFlags::default(), miss_send_len: 0xffff };
+    controller.send(&Message::SetConfig(config));
+    assert_eq!(controller.ask(&Message::GetConfigRequest), Message::GetConfigReply(config));
+}
+
+fn punt(reason: PacketInReason, cookie: u64) -> Punt {
+    let mut state = Box::new(Key::default());
+    state.set(Field::Metadata, 0x1234);
+    state.set(Field::Reg3, 7);
+    Punt {
+        reason,
+        table: 2,
+        cookie,
+        max_len: 20,
+        id: 0,
+        userdata: Vec::new(),
+        meter: 0,
+        state,
+        resume: None,
+    }
+}
+
+/// A packet of a worker for controllers.
+fn send(switch: &Switch, punt: Punt) -> Vec<u8> {
+    let mut key = Key::default();
+    key.set(Field::InPort, 3);
+    key.set(Field::TunnelId, 9);
+    let packet: Vec<u8> = (0..64).collect();
+    assert!(switch.punt(&Arc::new(punt), &key, &packet));
+    packet
+}
+
+fn packet_in(message: Message) -> PacketIn {
+    match message {
+        Message::PacketIn(packet) => packet,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_switch_says_what_it_is() {
+    let served = Served::new(|_| {});
+    for version in Version::ALL {
+        let mut controller = served.controller(version);
+        let answer = controller.ask(&Message::FeaturesRequest);
+        let Message::FeaturesReply(features) = answer else { panic!("{answer:?}") };
+        assert_eq!((features.datapath, features.tables, features.buffers), (0x42, 4, 0));
+        assert_eq!(features.ports.len(), if version == Version::V10 { 3 } else { 0 });
+        let config = Config { flags: ConfigFlags::default(), miss_send_len: 0 };
+        assert_eq!(controller.ask(&Message::GetConfigRequest), Message::GetConfigReply(config));
+        let ask = |body| Message::MultipartRequest(MultipartRequest { more: false, body });
+        let answer = controller.ask(&ask(Request::PortDesc(PortNumber::ANY)));
+        let Message::MultipartReply(reply) = answer else { panic!("{answer:?}") };
+        let Reply::PortDesc(ports) = reply.body else { panic!("{:?}", reply.body) };
+        assert_eq!(ports.iter().map(|port| port.number.0).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(controller.fault(&Message::BarrierReply), Fault::BadType);
+    }
+}
+
+#[test]
+fn faults_come_with_their_message_and_the_rest_goes_on() {
+    let served = Served::new(|_| {});
+    for version in NEWER {
+        let mut controller = served.controller(version);
+        let wrong = FlowMod { table: 9, ..flow(1) };
+        let xid = controller.send(&Message::FlowMod(wrong.clone()));
+        controller.send(&add(1));
+        let (said, message) = controller.next();
+        let sent = Message::FlowMod(wrong).encode(version, xid).expect("a flow");
+        let error = ErrorMessage::new(Fault::FlowModBadTableId, version, &sent);
+        assert_eq!((said, message), (xid, Message::Error(error)));
+        controller.barrier();
+        assert_eq!(flows(served.switch()), 1);
+        let packet = Message::FlowMod(FlowMod { buffer: Some(1), ..flow(2) });
+        assert_eq!(controller.fault(&packet), Fault::BufferUnknown);
+    }
+}
+
+#[test]
+fn a_slave_only_reads_and_a_new_master_makes_one() {
+    let served = Served::new(|_| {});
+    let (mut one, mut two) = (served.controller(Version::V13), served.controller(Version::V14));
+    listen(&mut two);
+    assert_eq!(role(&mut one, Role::Master, 10).map(|reply| reply.role), Ok(Role::Master));
+    assert_eq!(role(&mut two, Role::Slave, 9), Err(Fault::Stale));
+    assert_eq!(role(&mut two, Role::Slave, 10).map(|reply| reply.generation), Ok(10));
+    for refused in [
+        add(1),
+        Message::PacketOut(PacketOut {
+            buffer: None,
+            in_port: PortNumber::CONTROLLER,
+            fields: Match::new(),
+            actions: Vec::new(),
+            data: vec![0; 60],
+        }),
+        Message::TableMod(TableMod {
+            table: 0,
+            config: Default::default(),
+            properties: Default::default(),
+        }),
+    ] {
+        assert_eq!(two.fault(&refused), Fault::IsSlave);
+    }
+    two.barrier();
+    assert_eq!(flows(served.switch()), 0);
+    // The slave takes over; the other hears of it in versions that have it.
+    assert_eq!(role(&mut two, Role::Master, 11).map(|reply| reply.role), Ok(Role::Master));
+    assert_eq!(one.fault(&add(1)), Fault::IsSlave);
+    two.send(&add(2));
+    two.barrier();
+    assert_eq!(flows(served.switch()), 1);
+    assert_eq!(role(&mut one, Role::Master, 12).map(|reply| reply.role), Ok(Role::Master));
+    let (role_now, reason) = (Role::Slave, RoleReason::MasterRequest);
+    let status = RoleStatus { role: role_now, reason, generation: 12 };
+    assert_eq!(two.next().1, Message::RoleStatus(status));
+    // Nicira's request has no generation.
+    let request = Message::Nicira(NiciraMessage::RoleRequest(Role::Master));
+    let reply = Message::Nicira(NiciraMessage::RoleReply(Role::Master));
+    assert_eq!(two.ask(&request), reply);
+    assert_eq!(one.fault(&add(3)), Fault::IsSlave);
+}
+
+#[test]
+fn what_comes_unasked_is_chosen() {
+    let served = Served::new(|_| {});
+    let mut chooser = served.controller(Version::V13);
+    listen(&mut chooser);
+    let answer = chooser.ask(&Message::GetAsyncRequest);
+    let Message::GetAsyncReply(config) = answer else { panic!("{answer:?}") };
+    assert_eq!(config.get(AsyncKind::PacketIn, false), Some(0b011));
+    assert_eq!(config.get(AsyncKind::PacketIn, true), Some(0));
+    assert_eq!(config.get(AsyncKind::PortStatus, true), Some(0b111));
+    assert_eq!(config.get(AsyncKind::FlowRemoved, false), Some(0b1111));
+    let chosen = config
+        .with(AsyncKind::PacketIn, false, 0b001)
+        .with(AsyncKind::PortStatus, false, 0)
+        .with(AsyncKind::FlowRemoved, false, 0b0100);
+    chooser.send(&Message::SetAsync(chosen));
+    assert_eq!(chooser.ask(&Message::GetAsyncRequest), Message::GetAsyncReply(chosen));
+    send(served.switch(), punt(PacketInReason::Action, 1));
+    served.switch().set_port_state(PortNumber(1), PortState::LINK_DOWN, 0);
+    send(served.switch(), punt(PacketInReason::NoMatch, 2));
+    assert_eq!(packet_in(chooser.next().1).cookie, 2);
+    // In 1.4 one kind at a time can be chosen.
+    let mut newer = served.controller(Version::V14);
+    listen(&mut newer);
+    let one = AsyncConfig::default().with(AsyncKind::PacketIn, false, 0b010);
+    newer.send(&Message::SetAsync(one));
+    send(served.switch(), punt(PacketInReason::NoMatch, 3));
+    send(served.switch(), punt(PacketInReason::Action, 4));
+    assert_eq!(packet_in(newer.next().1).cookie, 4);
+    served.switch().set_port_state(PortNumber(1), PortState::LIVE, 0);
+    let (_, message) = newer.next();
+    let Message::PortStatus(status) = message else { panic!("{message:?}") };
+    assert_eq!((status.reason, status.port.number.0), (PortReason::Modify, 1));
+}
+
+#[test]
+fn who_asked_for_nothing_hears_nothing() {
+    let served = Served::new(|_| {});
+    let mut tool = served.controller(Version::V13);
+    let mut listening = served.controller(Version::V13);
+    listen(&mut listening);
+    tool.barrier();
+    send(served.switch(), punt(PacketInReason::Action, 1));
+    assert_eq!(packet_in(listening.next().1).cookie, 1);
+    tool.silence();
+}
+
+#[test]
+fn packets_come_in_the_form_that_was_asked_for() {
+    let served = Served::new(|_| {});
+    for version in Version::ALL {
+        let mut controller = served.controller(version);
+        listen(&mut controller);
+        let data = send(served.switch(), punt(PacketInReason::Action, 0x77));
+        let standard = packet_in(controller.next().1);
+        assert_eq!((standard.buffer, standard.total_len), (None, 64));
+        assert_eq!((&standard.data, standard.reason), (&data, PacketInReason::Action));
+        assert_eq!(standard.fields.exact(Field::InPort), Some(3));
+        if version != Version::V10 {
+            assert_eq!((standard.table, standard.cookie), (2, 0x77));
+            assert_eq!(standard.fields.exact(Field::Metadata), Some(0x1234));
+            assert_eq!(standard.fields.exact(Field::Reg3), Some(7));
+            assert_eq!(standard.fields.exact(Field::TunnelId), Some(9));
+        }
+        let choose = |format| Message::Nicira(NiciraMessage::SetPacketInFormat(format));
+        controller.send(&choose(PacketInFormat::Nicira));
+        controller.barrier();
+        send(served.switch(), punt(PacketInReason::Action, 0x78));
+        let (_, message) = controller.next();
+        let Message::Nicira(NiciraMessage::PacketIn(packet)) = message else {
+            panic!("{message:?}");
+        };
+        assert_eq!((packet.table, packet.cookie, &packet.data), (2, 0x78, &data));
+        assert_eq!(packet.fields.exact(Field::Metadata), Some(0x1234));
+        controller.send(&choose(PacketInFormat::Nicira2));
+        controller.barrier();
+        let userdata = vec![1, 2, 3];
+        send(served.switch(), Punt { userdata, ..punt(PacketInReason::Group, 0x79) });
+        let (_, message) = controller.next();
+        let Message::Nicira(NiciraMessage::PacketIn2(packet)) = message else {
+            panic!("{message:?}");
+        };
+        assert_eq!((packet.table, packet.cookie, &packet.data), (2, 0x79, &data));
+        assert_eq!((packet.reason, packet.userdata), (PacketInReason::Group, vec![1, 2, 3]));
+    }
+}
+
+#[test]
+fn packets_are_for_whom_they_are_meant() {
+    let served = Served::new(|_| {});
+    let (mut named, mut other) = (served.controller(Version::V13), served.controller(Version::V10));
+    listen(&mut named);
+    listen(&mut other);
+    named.send(&Message::Nicira(NiciraMessage::SetControllerId(5)));
+    named.barrier();
+    send(served.switch(), Punt { id: 5, ..punt(PacketInReason::Action, 1) });
+    send(served.switch(), punt(PacketInReason::Action, 2));
+    assert_eq!(packet_in(named.next().1).cookie, 1);
+    packet_in(other.next().1);
+    // What matches nothing, without a flow that says so, is OpenFlow 1.0's.
+    named.send(&Message::Nicira(NiciraMessage::SetControllerId(0)));
+    named.barrier();
+    send(served.switch(), punt(PacketInReason::NoMatch, u64::MAX));
+    assert_eq!(packet_in(other.next().1).reason, PacketInReason::NoMatch);
+    named.silence();
+    // Times to live that end are told where 1.0's configuration says so.
+    send(served.switch(), punt(PacketInReason::InvalidTtl, 1));
+    other.silence();
+    let config = Config { flags: ConfigFlags::INVALID_TTL, miss_send_len: 0xffff };
+    other.send(&Message::SetConfig(config));
+    assert_eq!(other.ask(&Message::GetConfigRequest), Message::GetConfigReply(config));
+    send(served.switch(), punt(PacketInReason::InvalidTtl, 1));
+    assert_eq!(packet_in(other.next().1).reason, PacketInReason::InvalidTtl);
+    named.silence();
+}
+
+#[test]
+fn packets_have_a_rate() {
+    let rate = PacketRate { per_second: 1, burst: 3 };
+    let served = Served::new(|options| options.packet_rate = Some(rate));
+    let mut controller = served.controller(Version::V13);
+    listen(&mut controller);
+    (0..20).for_each(|cookie| drop(send(served.switch(), punt(PacketInReason::Action, cookie))));
+    (0..3).for_each(|cookie| assert_eq!(packet_in(controller.next().1).cookie, cookie));
+    assert!(wait_until(|| served.agent.status().unsent_packets >= 10, PATIENCE));
+}
+
+#[test]
+fn a_packet_that_is_paused_goes_on() {
+    let served = Served::new(|_| {});
+    let mut controller = served.controller(Version::V13);
+    listen(&mut controller);
+    controller.send(&Message::Nicira(NiciraMessage::SetPacketInFormat(PacketInFormat::Nicira2)));
+    controller.barrier();
+    let resume = Some(Arc::new(Continuation { number: 77, state: Suspended::default() }));
+    let data = send(served.switch(), Punt { resume, ..punt(PacketInReason::Action, 1) });
+    let (_, message) = controller.next();
+    let Message::Nicira(NiciraMessage::PacketIn2(packet)) = message else { panic!("{message:?}") };
+    let mut changed = packet.clone();
+    changed.data[0] = 0xfe;
+    controller.send(&Message::Nicira(NiciraMessage::Resume(changed)));
+    controller.barrier();
+    let injected = served.switch().next_injection().expect("a packet for a worker");
+    assert_eq!((injected.packet[0], &injected.packet[1..]), (0xfe, &data[1..]));
+    assert_eq!(injected.key.continuation(), 77);
+    assert_eq!(injected.key.get(Field::TunnelId), 9);
+    let unknown = PacketIn { continuation: vec![0; 12], ..packet };
+    let fault = controller.fault(&Message::Nicira(NiciraMessage::Resume(unknown)));
+    assert_eq!(fault, Fault::ResumeStale);
+}
+
+#[test]
+fn packets_go_out() {
+    let served = Served::new(|_| {});
+    let action = Action::Output { port: PortNumber(2), max_len: 0 };
+    for version in Version::ALL {
+        let mut controller = served.controller(version);
+        let out = PacketOut {
+            buffer: None,
+            in_port: PortNumber(1),
+            fields: Match::new(),
+            actions: vec![action.clone()],
+            data: (0..60).collect(),
+        };
+        controller.send(&Message::PacketOut(out.clone()));
+        controller.barrier();
+        let injected = served.switch().next_injection().expect("a packet for a worker");
+        assert_eq!(injected.packet, out.data);
+        assert_eq!(injected.key.get(Field::InPort), 1);
+        assert_eq!(injected.key.get(Field::EthDst), 0x0001_0203_0405);
+        let waiting = PacketOut { buffer: Some(1), data: Vec::new(), ..out.clone() };
+        assert_eq!(controller.fault(&Message::PacketOut(waiting)), Fault::BufferUnknown);
+        let short = Message::PacketOut(PacketOut { data: vec![0; 13], ..out });
+        let fault = controller.fault(&short);
+        assert_eq!(
+            fault,
+            if version == Version::V10 { Fault::UnencodableError } else { Fault::BadPacket }
+        );
+    }
+}
+
+fn control(bundle: u32, step: BundleStep) -> Message {
+    let flags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
+    Message::BundleControl(BundleControl { bundle, step, flags, properties: Vec::new() })
+}
+
+/// A message in a bundle, which has the transaction of the one around it.
+fn bundled(controller: &mut Controller, version: Version, message: &Message) -> u32 {
+    let xid = controller.following();
+    let flags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
+    let message = message.encode(version, xid).expect("a message");
+    controller.send(&Message::BundleAdd(BundleAdd { bundle: 1, flags, message }))
+}
+
+#[test]
+fn a_bundle_is_done_whole_or_not_at_all() {
+    for version in NEWER {
+        let served = Served::new(|_| {});
+        let mut controller = served.controller(version);
+        let reply = |step| control(1, step);
+        let ask = |controller: &mut Controller, step, answer| {
+            assert_eq!(controller.ask(&control(1, step)), reply(answer));
+        };
+        ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
+        (1..=3).for_each(|nth| drop(bundled(&mut controller, version, &add(nth))));
+        ask(&mut controller, BundleStep::CloseRequest, BundleStep::CloseReply);
+        assert_eq!(flows(served.switch()), 0);
+        ask(&mut controller, BundleStep::CommitRequest, BundleStep::CommitReply);
+        assert_eq!(flows(served.switch()), 3);
+        let fault = controller.fault(&control(1, BundleStep::CommitRequest));
+        assert_eq!(fault, Fault::BundleBadId, "it is gone");
+
+        // One wrong message, in the middle: it is said, and nothing is done.
+        ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
+        let fault = controller.fault(&control(1, BundleStep::OpenRequest));
+        assert_eq!(fault, Fault::BundleExists);
+        bundled(&mut controller, version, &add(4));
+        let wrong = Message::FlowMod(FlowMod { table: 9, ..flow(5) });
+        let wrong = bundled(&mut controller, version, &wrong);
+        bundled(&mut controller, version, &add(6));
+        let commit = controller.send(&control(1, BundleStep::CommitRequest));
+        let mut error = || match controller.next() {
+            (xid, Message::Error(error)) => (xid, error.code.fault(version).expect("known")),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(error(), (wrong, Fault::FlowModBadTableId));
+        assert_eq!(error(), (commit, Fault::BundleFailed));
+        assert_eq!(flows(served.switch()), 3);
+
+        // What no bundle can have, and one that is given up.
+        ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
+        let xid = bundled(&mut controller, version, &Message::BarrierRequest);
+        let (said, message) = controller.next();
+        let Message::Error(error) = message else { panic!("{message:?}") };
+        assert_eq!((said, error.code), (xid, Fault::BundleUnsupported.code(version)));
+        bundled(&mut controller, version, &add(7));
+        ask(&mut controller, BundleStep::DiscardRequest, BundleStep::DiscardReply);
+        controller.barrier();
+        assert_eq!(flows(served.switch()), 3);
+    }
+}
+
+#[test]
+fn ends_of_flows_are_told() {
+    let served = Served::new(|_| {});
+    let mut old = served.controller(Version::V10);
+    let mut new = served.controller(Version::V15);
+    listen(&mut old);
+    listen(&mut new);
+    let mut change = flow(1);
+    change.flags = FlowFlags::SEND_FLOW_REMOVED;
+    change.hard_timeout = 1;
+    new.send(&Message::FlowMod(change.clone()));
+    new.barrier();
+    for (controller, version) in [(&mut old, Version::V10), (&mut new, Version::V15)] {
+        let (_, message) = controller.next();
+        let Message::FlowRemoved(removed) = message else { panic!("{version}: {message:?}") };
+        assert_eq!(removed.reason, FlowRemovedReason::HardTimeout);
+        assert_eq!((removed.priority, removed.matching), (100, change.matching.clone()));
+    }
+    // What 1.0 cannot say itself comes in Nicira's form.
+    change.matching = Match::new().with(Field::Reg0, 1);
+    change.hard_timeout = 0;
+    new.send(&Message::FlowMod(change.clone()));
+    change.command = FlowModCommand::DeleteStrict;
+    new.send(&Message::FlowMod(change));
+    let (_, message) = old.next();
+    let Message::Nicira(NiciraMessage::FlowRemoved(removed)) = message else {
+        panic!("{message:?}");
+    };
+    assert_eq!(removed.reason, FlowRemovedReason::Delete);
+    assert!(matches!(new.next().1, Message::FlowRemoved(_)));
+}
+
+#[test]
+fn tables_of_1_0_are_an_extension() {
+    let served = Served::new(|_| {});
+    let mut controller = served.controller(Version::V10);
+    let second = Message::FlowMod(FlowMod { table: 1, ..flow(1) });
+    assert_eq!(controller.fault(&second), Fault::FlowModBadCommand);
+    controller.send(&add(1));
+    controller.send(&Message::Nicira(NiciraMessage::FlowModTableId(true)));
+    controller.send(&second);
+    controller.barrier();
+    let snapshot = served.switch().snapshot();
+    assert_eq!([0, 1].map(|table| snapshot.table(table).map_or(0, |table| table.len())), [1, 1]);
+}
+
+#[test]
+fn a_long_answer_comes_in_parts() {
+    let served = Served::new(|_| {});
+    for version in Version::ALL {
+        let mut controller = served.controller(version);
+        let count = 3000;
+        (0..count).for_each(|nth| drop(controller.send(&add(nth))));
+        controller.barrier();
+        let body = Request::Flow(FlowRequest::all());
+        let xid =
+            controller.send(&Message::MultipartRequest(MultipartRequest { more: false, body }));
+        let (mut seen, mut parts) = (0, 0);
+        loop {
+            let (said, message) = controller.next();
+            let Message::MultipartReply(reply) = message else { panic!("{message:?}") };
+            let Reply::Flow(flows) = reply.body else { panic!("{:?}", reply.body) };
+            assert_eq!(said, xid);
+            parts += 1;
+            seen += flows.len();
+            if !reply.more {
+                break;
+            }
+        }
+        assert_eq!(seen, count as usize);
+        assert!(parts > 3, "{parts}");
+    }
+}
+
+#[test]
+fn changes_of_groups_are_told_to_others() {
+    use linerate_flow::wire::{GroupCommand, GroupMod, GroupType};
+    let served = Served::new(|_| {});
+    let (mut one, mut two) = (served.controller(Version::V14), served.controller(Version::V15));
+    listen(&mut two);
+    let wanted = AsyncConfig::default().with(AsyncKind::RequestForward, false, 0b11);
+    two.send(&Message::SetAsync(wanted));
+    two.barrier();
+    let group = GroupMod {
+        command: GroupCommand::Add,
+        kind: GroupType::All,
+        group: 7,
+        at: u32::MAX,
+        buckets: Vec::new(),
+        selection: None,
+    };
+    one.send(&Message::GroupMod(group.clone()));
+    one.barrier();
+    let (_, message) = two.next();
+    let Message::RequestForward(said) = message else { panic!("{message:?}") };
+    let (version, _, said) = Message::decode(&said).expect("a message");
+    assert_eq!((version, said), (Version::V15, Message::GroupMod(group)));
+}
+
+#[test]
+fn a_switch_alone_forwards_where_it_is_told_to() {
+    let served = Served::new(|options| {
+        options.fail_mode = FailMode::Standalone;
+        options.probe_interval = Duration::from_millis(100);
+    });
+    let normal = || flows(served.switch());
+    assert!(wait_until(|| normal() == 1, PATIENCE));
+    let mut controller = served.controller(Version::V13);
+    assert!(wait_until(|| normal() == 0, PATIENCE));
+    controller.send(&add(1));
+    controller.write(&Message::BarrierRequest.encode(Version::V13, 1).expect("a barrier"));
+    assert!(wait_until(|| normal() == 1, PATIENCE));
+    drop(controller);
+    assert!(wait_until(|| normal() == 2, PATIENCE), "beside what the controller wrote");
+}
+
+/// The messages that fuzzing begins with, and damaged ones.
+#[test]
+fn whatever_is_said_is_answered() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/controller");
+    let mut random = fastrand::Rng::with_seed(21);
+    let mut count = 0;
+    for seed in std::fs::read_dir(seeds).expect("seeds") {
+        let bytes = std::fs::read(seed.expect("a seed").path()).expect("a seed");
+        exercise::controller(&bytes);
+        for _ in 0..40 {
+            let mut damaged = bytes.clone();
+            for _ in 0..random.usize(1..12) {
+                let at = random.usize(1..damaged.len());
+                damaged[at] = random.u8(..);
+            }
+            exercise::controller(&damaged);
+            count += 1;
+        }
+    }
+    assert!(count >= 100);
+}
