@@ -78,6 +78,8 @@ fn actions(decision: &Decision) -> String {
         Step::PopVlan => "pop_vlan".to_owned(),
         Step::PushMpls { .. } => "push_mpls".to_owned(),
         Step::PopMpls(_) => "pop_mpls".to_owned(),
+        Step::CopyTtlOut => "copy_ttl_out".to_owned(),
+        Step::CopyTtlIn => "copy_ttl_in".to_owned(),
         Step::PushPbb { .. } => "push_pbb".to_owned(),
         Step::PopPbb => "pop_pbb".to_owned(),
         Step::Meter(meter) => format!("meter({})", meter.number),
