@@ -8,12 +8,23 @@ mod changes;
 mod counters;
 mod flow;
 mod group;
+mod lookup;
 mod port;
+mod prefixes;
+mod references;
 mod snapshot;
+#[cfg(test)]
+mod tests;
+mod trie;
+mod tuple;
 
 pub use changes::{Change, Changes};
 pub use counters::Counters;
 pub use flow::Flow;
 pub use group::{Group, GroupBucket};
+pub use lookup::Table;
 pub use port::{PortCount, PortCounters, SwitchPort};
-pub use snapshot::{Miss, Snapshot, Table};
+pub(crate) use references::{
+    Reference, of_actions, of_instructions, sends_to_group, sends_to_port,
+};
+pub use snapshot::{Miss, Snapshot};

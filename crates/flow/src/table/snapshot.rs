@@ -3,16 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Change, Changes, Counters, Flow, Group, SwitchPort};
+use super::references::{Reference, references};
+use super::trie::{Ranked, Trie, mix};
+use super::{Change, Changes, Flow, Group, SwitchPort, Table};
 use crate::key::{Key, Mask};
 use crate::meter::Meter;
-use crate::wire::{Bucket, PortNumber, TableConfig, TableProperties};
+use crate::wire::{Bucket, PortNumber, TableConfig};
+
+/// Tables in a chunk: a change copies the pointers to chunks and those of one chunk.
+const CHUNK: usize = 16;
+
+/// Watched groups may watch others; no one has use for more.
+const WATCH_DEPTH: u32 = 16;
 
 /// All tables, groups, meters and ports at one moment.
+///
+/// Copying one copies some twenty pointers.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    pub(crate) version: u64,
-    tables: Vec<Arc<Table>>,
+    version: u64,
+    count: u8,
+    tables: Vec<Arc<Vec<Arc<Table>>>>,
+    groups: Trie<GroupEntry>,
+    meters: Trie<MeterEntry>,
     ports: Arc<BTreeMap<u32, Arc<SwitchPort>>>,
     changes: Changes,
     misses_to_controllers: bool,
@@ -29,34 +42,58 @@ pub enum Miss {
     Controller,
 }
 
-/// A table at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct Table {
-    /// How it is set.
-    pub config: TableConfig,
-    /// How else it is set.
-    pub properties: TableProperties,
-    /// Packets that were looked up.
-    pub lookups: Arc<Counters>,
-    /// Packets that matched.
-    pub matches: Arc<Counters>,
+/// A group, and the flows that send to it.
+#[derive(Debug, Clone)]
+struct GroupEntry {
+    group: Arc<Group>,
+    users: Trie<Arc<Flow>>,
 }
 
-impl Table {
-    /// How many flows it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        0
-    }
+/// A meter, and the flows it decides for.
+#[derive(Debug, Clone)]
+struct MeterEntry {
+    meter: Arc<Meter>,
+    users: Trie<Arc<Flow>>,
+}
 
-    /// Whether it has none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+impl Ranked for GroupEntry {}
+impl Ranked for MeterEntry {}
+impl Ranked for Arc<Flow> {}
+
+fn hash(number: u32) -> u64 {
+    mix(0, number.into())
+}
+
+/// Puts a flow into a set, or the one that has become of it.
+fn use_by(users: &mut Trie<Arc<Flow>>, flow: &Arc<Flow>) {
+    let is = |other: &Arc<Flow>| other.number == flow.number;
+    let hash = mix(0, flow.number);
+    let replace = |other: &mut Arc<Flow>| {
+        *other = Arc::clone(flow);
+        true
+    };
+    if !users.modify(hash, is, replace) {
+        users.insert(hash, Arc::clone(flow));
     }
+}
+
+fn forget(users: &mut Trie<Arc<Flow>>, flow: &Arc<Flow>) {
+    users.remove(mix(0, flow.number), |other| other.number == flow.number);
 }
 
 impl Snapshot {
+    /// Empty tables.
+    pub(crate) fn new(tables: u8) -> Snapshot {
+        let mut left = usize::from(tables);
+        let mut chunks = Vec::new();
+        while left > 0 {
+            let chunk = (0..left.min(CHUNK)).map(|_| Arc::default()).collect();
+            chunks.push(Arc::new(chunk));
+            left -= left.min(CHUNK);
+        }
+        Snapshot { count: tables, tables: chunks, ..Snapshot::default() }
+    }
+
     /// Its number; every change makes a greater one.
     #[must_use]
     pub fn version(&self) -> u64 {
@@ -66,34 +103,36 @@ impl Snapshot {
     /// How many tables there are; they have the numbers from 0 on.
     #[must_use]
     pub fn tables(&self) -> u8 {
-        self.tables.len() as u8
+        self.count
     }
 
     /// A table.
     #[must_use]
     pub fn table(&self, table: u8) -> Option<&Arc<Table>> {
-        self.tables.get(usize::from(table))
+        self.tables.get(usize::from(table) / CHUNK)?.get(usize::from(table) % CHUNK)
     }
 
     /// The flow of a table a key goes by. Bits that were looked at are added to `mask`, as few as can be.
     ///
     /// Every key that has the same bits under what was added gets the same flow. Matches in several
-    /// dimensions (`conjunction`) are done here: the flow is then the one with the `conj_id`.
+    /// dimensions (`conjunction`) are done here: the flow is then the one with the `conj_id`, whose bits
+    /// are in the mask, too. It costs a look at each mask flows of the table have, until one is found that
+    /// has at least the priority of what is left: some 50 ns each.
     #[must_use]
-    pub fn lookup(&self, _table: u8, _key: &Key, _mask: &mut Mask) -> Option<&Arc<Flow>> {
-        None
+    pub fn lookup(&self, table: u8, key: &Key, mask: &mut Mask) -> Option<&Arc<Flow>> {
+        self.table(table)?.lookup(key, mask)
     }
 
     /// The flow of a table with this very match and priority.
     #[must_use]
     pub fn flow_strict(
         &self,
-        _table: u8,
-        _priority: u16,
-        _key: &Key,
-        _mask: &Mask,
+        table: u8,
+        priority: u16,
+        key: &Key,
+        mask: &Mask,
     ) -> Option<&Arc<Flow>> {
-        None
+        self.table(table)?.get(priority, key, mask)
     }
 
     /// What becomes of packets that no flow of a table matches.
@@ -110,20 +149,50 @@ impl Snapshot {
     }
 
     /// All flows of a table, in no order.
-    pub fn flows(&self, _table: u8) -> impl Iterator<Item = &Arc<Flow>> {
-        [].into_iter()
+    pub fn flows(&self, table: u8) -> impl Iterator<Item = &Arc<Flow>> {
+        self.table(table).into_iter().flat_map(|table| table.iter())
     }
 
     /// A group.
     #[must_use]
-    pub fn group(&self, _number: u32) -> Option<&Arc<Group>> {
-        None
+    pub fn group(&self, number: u32) -> Option<&Arc<Group>> {
+        self.group_entry(number).map(|entry| &entry.group)
+    }
+
+    fn group_entry(&self, number: u32) -> Option<&GroupEntry> {
+        self.groups.get(hash(number), |entry| entry.group.number == number)
+    }
+
+    /// All groups, in no order.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Arc<Group>> {
+        let all: Vec<_> = self.groups.iter().map(|entry| &entry.group).collect();
+        all.into_iter()
+    }
+
+    /// Flows that send to a group, in no order.
+    pub fn flows_of_group(&self, number: u32) -> impl Iterator<Item = &Arc<Flow>> {
+        self.group_entry(number).into_iter().flat_map(|entry| entry.users.iter())
     }
 
     /// A meter.
     #[must_use]
-    pub fn meter(&self, _number: u32) -> Option<&Arc<Meter>> {
-        None
+    pub fn meter(&self, number: u32) -> Option<&Arc<Meter>> {
+        self.meter_entry(number).map(|entry| &entry.meter)
+    }
+
+    fn meter_entry(&self, number: u32) -> Option<&MeterEntry> {
+        self.meters.get(hash(number), |entry| entry.meter.number == number)
+    }
+
+    /// All meters, in no order.
+    pub fn meters(&self) -> impl ExactSizeIterator<Item = &Arc<Meter>> {
+        let all: Vec<_> = self.meters.iter().map(|entry| &entry.meter).collect();
+        all.into_iter()
+    }
+
+    /// Flows a meter decides for, in no order.
+    pub fn flows_of_meter(&self, number: u32) -> impl Iterator<Item = &Arc<Flow>> {
+        self.meter_entry(number).into_iter().flat_map(|entry| entry.users.iter())
     }
 
     /// A port.
@@ -133,21 +202,136 @@ impl Snapshot {
     }
 
     /// All ports, by number.
-    pub fn ports(&self) -> impl Iterator<Item = &Arc<SwitchPort>> {
+    pub fn ports(&self) -> impl ExactSizeIterator<Item = &Arc<SwitchPort>> {
         self.ports.values()
     }
 
-    /// Whether a bucket is alive: what it watches is, or it watches nothing.
+    /// Whether a bucket is alive: the port and the group it watches are, or it watches nothing. A group is
+    /// alive when one of its buckets is.
     #[must_use]
     pub fn is_alive(&self, bucket: &Bucket) -> bool {
+        self.is_alive_below(bucket, WATCH_DEPTH)
+    }
+
+    fn is_alive_below(&self, bucket: &Bucket, depth: u32) -> bool {
         let port = bucket.watch_port == PortNumber::ANY
             || self.port(bucket.watch_port).is_some_and(|port| port.is_live());
-        let _ = bucket.watch_group;
-        port
+        let group = bucket.watch_group.is_none_or(|group| {
+            let alive = |group: &Arc<Group>| {
+                group.buckets.iter().any(|below| self.is_alive_below(&below.bucket, depth - 1))
+            };
+            depth > 0 && self.group(group).is_some_and(alive)
+        });
+        port && group
     }
 
     /// What became different after a version, the oldest first; `None` when that is too long ago.
     pub fn changes_since(&self, version: u64) -> Option<impl Iterator<Item = &Change>> {
         self.changes.since(version)
+    }
+}
+
+/// What changes it, for who has it alone.
+impl Snapshot {
+    /// It is another version, of which these are the changes.
+    pub(crate) fn advance(&mut self, changes: impl ExactSizeIterator<Item = Change>) {
+        self.version += 1;
+        if changes.len() > Changes::capacity() / 2 {
+            self.changes.all(self.version);
+        } else {
+            changes.for_each(|change| self.changes.push(self.version, change));
+        }
+    }
+
+    pub(crate) fn table_mut(&mut self, table: u8) -> Option<&mut Table> {
+        let chunk = Arc::make_mut(self.tables.get_mut(usize::from(table) / CHUNK)?);
+        Some(Arc::make_mut(chunk.get_mut(usize::from(table) % CHUNK)?))
+    }
+
+    /// Adds a flow, and returns the one it takes the place of.
+    pub(crate) fn insert_flow(&mut self, flow: &Arc<Flow>) -> Option<Arc<Flow>> {
+        let replaced = self.table_mut(flow.table)?.insert(Arc::clone(flow));
+        if let Some(replaced) = &replaced {
+            self.forget_user(replaced);
+        }
+        references(flow, &mut |reference| self.users(reference, |users| use_by(users, flow)));
+        replaced
+    }
+
+    /// Takes a flow away, as it is now.
+    pub(crate) fn remove_flow(&mut self, flow: &Flow) -> Option<Arc<Flow>> {
+        let table = self.table_mut(flow.table)?;
+        let removed = table.remove(flow.priority, &flow.key, &flow.mask)?;
+        self.forget_user(&removed);
+        Some(removed)
+    }
+
+    fn forget_user(&mut self, flow: &Arc<Flow>) {
+        references(flow, &mut |reference| self.users(reference, |users| forget(users, flow)));
+    }
+
+    fn users(&mut self, reference: Reference, change: impl FnOnce(&mut Trie<Arc<Flow>>)) {
+        match reference {
+            Reference::Group(number) => {
+                self.groups.modify(
+                    hash(number),
+                    |entry| entry.group.number == number,
+                    |entry| {
+                        change(&mut entry.users);
+                        true
+                    },
+                );
+            }
+            Reference::Meter(number) => {
+                self.meters.modify(
+                    hash(number),
+                    |entry| entry.meter.number == number,
+                    |entry| {
+                        change(&mut entry.users);
+                        true
+                    },
+                );
+            }
+        }
+    }
+
+    /// Adds a group, or puts another in its place.
+    pub(crate) fn set_group(&mut self, group: Arc<Group>) {
+        let number = group.number;
+        let replace = |entry: &mut GroupEntry| {
+            entry.group = Arc::clone(&group);
+            true
+        };
+        if !self.groups.modify(hash(number), |entry| entry.group.number == number, replace) {
+            self.groups.insert(hash(number), GroupEntry { group, users: Trie::default() });
+        }
+    }
+
+    pub(crate) fn remove_group(&mut self, number: u32) {
+        self.groups.remove(hash(number), |entry| entry.group.number == number);
+    }
+
+    /// Adds a meter, or puts another in its place.
+    pub(crate) fn set_meter(&mut self, meter: Arc<Meter>) {
+        let number = meter.number;
+        let replace = |entry: &mut MeterEntry| {
+            entry.meter = Arc::clone(&meter);
+            true
+        };
+        if !self.meters.modify(hash(number), |entry| entry.meter.number == number, replace) {
+            self.meters.insert(hash(number), MeterEntry { meter, users: Trie::default() });
+        }
+    }
+
+    pub(crate) fn remove_meter(&mut self, number: u32) {
+        self.meters.remove(hash(number), |entry| entry.meter.number == number);
+    }
+
+    pub(crate) fn ports_mut(&mut self) -> &mut BTreeMap<u32, Arc<SwitchPort>> {
+        Arc::make_mut(&mut self.ports)
+    }
+
+    pub(crate) fn misses_to_controllers(&mut self) -> &mut bool {
+        &mut self.misses_to_controllers
     }
 }

@@ -1,0 +1,64 @@
+//! What flows and groups refer to.
+
+use super::Flow;
+use super::flow::actions;
+use crate::wire::{Action, Instruction, PortNumber};
+
+/// Something a flow refers to, which has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference {
+    Group(u32),
+    Meter(u32),
+}
+
+/// Every group and meter a flow refers to; one may come more than once.
+pub(crate) fn references(flow: &Flow, each: &mut dyn FnMut(Reference)) {
+    of_instructions(&flow.instructions, each);
+}
+
+/// The same of instructions.
+pub(crate) fn of_instructions(instructions: &[Instruction], each: &mut dyn FnMut(Reference)) {
+    for instruction in instructions {
+        match instruction {
+            Instruction::Meter(meter) => each(Reference::Meter(*meter)),
+            Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
+                of_actions(actions, each);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same of actions.
+pub(crate) fn of_actions(actions: &[Action], each: &mut dyn FnMut(Reference)) {
+    for action in actions {
+        match action {
+            Action::Group(group) => each(Reference::Group(*group)),
+            Action::Meter(meter) => each(Reference::Meter(*meter)),
+            Action::Clone(actions) => of_actions(actions, each),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a flow sends to a port, as far as its actions name it.
+pub(crate) fn sends_to_port(flow: &Flow, port: PortNumber) -> bool {
+    fn sends(action: &Action, port: PortNumber) -> bool {
+        match action {
+            Action::Output { port: to, .. }
+            | Action::Enqueue { port: to, .. }
+            | Action::OutputTruncated { port: to, .. } => *to == port,
+            Action::Controller(_) => port == PortNumber::CONTROLLER,
+            Action::Clone(actions) => actions.iter().any(|action| sends(action, port)),
+            _ => false,
+        }
+    }
+    actions(&flow.instructions).any(|action| sends(action, port))
+}
+
+/// Whether a flow sends to a group.
+pub(crate) fn sends_to_group(flow: &Flow, group: u32) -> bool {
+    let mut found = false;
+    references(flow, &mut |reference| found |= reference == Reference::Group(group));
+    found
+}
