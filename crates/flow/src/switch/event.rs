@@ -1,11 +1,12 @@
 //! What happens to a switch, for who wants to hear of it.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
 use crate::key::Key;
 use crate::pipeline::Punt;
-use crate::wire::{FlowRemoved, Message, PortStatus, TableStatus, Version};
+use crate::wire::{FlowRemoved, PortStatus, TableStatus};
 
 /// What happened.
 #[derive(Debug, Clone)]
@@ -18,8 +19,6 @@ pub enum Event {
     TableStatus(Arc<TableStatus>),
     /// A packet is for controllers.
     PacketIn(Arc<Punted>),
-    /// A controller changed a group or a meter, which others may want to hear of.
-    Changed(Version, Arc<Message>),
 }
 
 /// A packet for controllers.
@@ -33,17 +32,90 @@ pub struct Punted {
     pub packet: Vec<u8>,
     /// How long it is.
     pub length: usize,
+    /// Those of its port that wait: this one does not when it has been dropped.
+    pub(super) waiting: Arc<AtomicU32>,
+}
+
+impl Drop for Punted {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What a subscriber hears.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Where it comes.
+    /// Where it comes. Dropping it ends the subscription.
     pub events: Receiver<Event>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Subscription {
-    pub(crate) fn none() -> Subscription {
-        Subscription { events: sync_channel(0).1 }
+    /// How many events there was no room for.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    events: SyncSender<Event>,
+    lost: Arc<AtomicU64>,
+}
+
+/// Who hears of what happens.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers {
+    all: RwLock<Vec<Subscriber>>,
+}
+
+impl Subscribers {
+    pub(super) fn add(&self, room: usize) -> Subscription {
+        let (sender, events) = sync_channel(room);
+        let lost = Arc::new(AtomicU64::new(0));
+        let subscriber = Subscriber { events: sender, lost: Arc::clone(&lost) };
+        self.all.write().unwrap_or_else(PoisonError::into_inner).push(subscriber);
+        Subscription { events, lost }
+    }
+
+    /// Tells everybody, and forgets who is gone.
+    pub(super) fn tell(&self, event: &Event) {
+        let gone = {
+            let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+            all.iter().filter(|subscriber| !subscriber.tell(event)).count() > 0
+        };
+        if gone {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|subscriber| Arc::strong_count(&subscriber.lost) > 1);
+        }
+    }
+
+    /// The same from a worker, which does not wait for who is just subscribing. Returns whether anybody is
+    /// there.
+    pub(super) fn try_tell(&self, event: &Event) -> bool {
+        let all = match self.all.try_read() {
+            Ok(all) => all,
+            Err(TryLockError::Poisoned(all)) => all.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        all.iter().for_each(|subscriber| {
+            subscriber.tell(event);
+        });
+        !all.is_empty()
+    }
+}
+
+impl Subscriber {
+    /// Whether it is still there.
+    fn tell(&self, event: &Event) -> bool {
+        match self.events.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
     }
 }

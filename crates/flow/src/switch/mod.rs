@@ -3,28 +3,59 @@
 //! A [`Switch`] has the tables, groups, meters and ports in a [`Snapshot`] that it publishes anew with
 //! every change. Threads that control it change it under a mutex; workers take the newest snapshot
 //! without ever waiting ([`Switch::refresh`]), and go on with the one they have while it is being made.
+//!
+//! There are two mutexes. One is of who changes something, for as long as that takes. The other is of the
+//! snapshot that is published: it is held while a small change is made in it, some microseconds, where
+//! nobody else has that snapshot; else a copy is changed, which shares all that is the same. A change of
+//! many flows is always made in a copy, so that nobody waits for it who only wants to read.
+//!
+//! Snapshots that were published before are kept until nobody else has them, and are freed by who makes
+//! the next change: a worker that takes a newer one never frees tables.
 
+mod answer;
+mod edit;
 mod event;
+mod features;
+mod flows;
+mod groups;
 mod injection;
+mod learn;
 mod options;
+mod ports;
+mod state;
+#[cfg(test)]
+mod tests;
 mod worker;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use event::{Event, Punted, Subscription};
 pub use injection::Injection;
 pub use options::SwitchOptions;
 pub use worker::WorkerState;
 
+use edit::{Edit, check_reference};
+use event::Subscribers;
+use state::State;
+
 use crate::key::Key;
-use crate::pipeline::{Learning, Memory, Outside, Punt};
-use crate::table::{Flow, PortCounters, Snapshot};
-use crate::wire::multipart::{Reply, Request};
+use crate::pipeline::{Memory, Punt};
+use crate::table::{Change, PortCount, PortCounters, Snapshot, of_actions};
 use crate::wire::{
-    Fault, FlowMod, GroupMod, Message, MeterMod, Port, PortMod, PortNumber, PortState, TableMod,
-    Version,
+    Action, ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, Port, PortMod,
+    PortNumber, PortState, TableMod, Version,
 };
+
+/// Changes of more flows than this are made in a copy of the tables.
+const SMALL: usize = 64;
+
+/// Packets of a port that wait for controllers.
+#[derive(Debug, Default)]
+struct Waiting {
+    count: Arc<AtomicU32>,
+}
 
 /// The state of a switch, shared by who controls it and by its workers.
 #[derive(Debug)]
@@ -33,7 +64,14 @@ pub struct Switch {
     memory: Memory,
     injections: injection::Injections,
     published: Mutex<Arc<Snapshot>>,
+    /// That of `published`, written under its lock.
     version: AtomicU64,
+    state: Mutex<State>,
+    subscribers: Subscribers,
+    workers: worker::Workers,
+    deferred: learn::Deferred,
+    /// Packets that wait for controllers, by port.
+    punted: RwLock<HashMap<u32, Waiting>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -44,13 +82,18 @@ impl Switch {
     /// A switch with empty tables.
     #[must_use]
     pub fn new(options: SwitchOptions) -> Arc<Switch> {
-        let published = Mutex::new(Arc::new(Snapshot::default()));
+        let options = SwitchOptions { tables: options.tables.clamp(1, 254), ..options };
         Arc::new(Switch {
-            options,
             memory: Memory::default(),
             injections: injection::Injections::default(),
-            published,
+            published: Mutex::new(Arc::new(Snapshot::new(options.tables))),
             version: AtomicU64::new(0),
+            state: Mutex::default(),
+            subscribers: Subscribers::default(),
+            workers: worker::Workers::default(),
+            deferred: learn::Deferred::default(),
+            punted: RwLock::default(),
+            options,
         })
     }
 
@@ -79,45 +122,183 @@ impl Switch {
             return false;
         }
         let Ok(published) = self.published.try_lock() else { return false };
+        if published.version() == snapshot.version() {
+            return false;
+        }
         *snapshot = Arc::clone(&published);
         true
     }
 
+    /// Makes a change: all of it, or on a fault nothing. One that is not in a copy (`copied`) has to leave
+    /// all as it was where it fails.
+    fn change<R, E>(
+        &self,
+        state: &mut State,
+        copied: bool,
+        now: u64,
+        make: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        state.retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
+        let (result, effects) = if copied {
+            let mut tables = Snapshot::clone(&self.snapshot());
+            let (result, changes, effects, number) = self.edit(&mut tables, state, now, make)?;
+            state.number = number;
+            if changes.is_empty() && effects.is_empty() {
+                return Ok(result);
+            }
+            tables.advance(changes.into_iter());
+            let version = tables.version();
+            let mut published = lock(&self.published);
+            let before = std::mem::replace(&mut *published, Arc::new(tables));
+            self.version.store(version, Ordering::Release);
+            drop(published);
+            state.retired.push(before);
+            (result, effects)
+        } else {
+            let mut published = lock(&self.published);
+            if Arc::get_mut(&mut published).is_none() {
+                let copy = Arc::new(Snapshot::clone(&published));
+                state.retired.push(std::mem::replace(&mut *published, copy));
+            }
+            // Nobody else has it, and nobody can get it before the lock is released.
+            let tables = Arc::make_mut(&mut published);
+            let (result, changes, effects, number) = self.edit(tables, state, now, make)?;
+            state.number = number;
+            if changes.is_empty() && effects.is_empty() {
+                return Ok(result);
+            }
+            tables.advance(changes.into_iter());
+            self.version.store(tables.version(), Ordering::Release);
+            (result, effects)
+        };
+        let tables = self.snapshot();
+        state.settle(effects, &tables, self.options.flows, &self.subscribers, now);
+        Ok(result)
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn edit<R, E>(
+        &self,
+        tables: &mut Snapshot,
+        state: &State,
+        now: u64,
+        make: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
+    ) -> Result<(R, Vec<Change>, Vec<edit::Effect>, u64), E> {
+        let mut edit = Edit {
+            tables,
+            options: &self.options,
+            state,
+            number: state.number,
+            now,
+            changes: Vec::new(),
+            effects: Vec::new(),
+        };
+        let result = make(&mut edit)?;
+        Ok((result, edit.changes, edit.effects, edit.number))
+    }
+
+    /// A change that is made where the tables are.
+    fn change_small<R>(
+        &self,
+        now: u64,
+        make: impl FnOnce(&mut Edit<'_>) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let mut state = lock(&self.state);
+        self.do_deferred(&mut state);
+        self.change(&mut state, false, now, make)
+    }
+
     /// Changes flows, at a time of the steady clock in nanoseconds. `version` is that of the message:
     /// OpenFlow 1.0 means some things otherwise.
-    pub fn flow_mod(&self, _change: &FlowMod, _version: Version, _now: u64) -> Result<(), Fault> {
-        Ok(())
+    ///
+    /// With [`ALL_TABLES`](crate::wire::ALL_TABLES) flows are changed in all tables, and added to the
+    /// first. It costs some microseconds for each flow that is changed.
+    pub fn flow_mod(&self, change: &FlowMod, version: Version, now: u64) -> Result<(), Fault> {
+        let mut state = lock(&self.state);
+        self.do_deferred(&mut state);
+        self.flow_mod_with(&mut state, change, version, now)
     }
 
-    /// Changes a group, or deletes all.
-    pub fn group_mod(&self, _change: &GroupMod, _version: Version, _now: u64) -> Result<(), Fault> {
-        Ok(())
+    fn flow_mod_with(
+        &self,
+        state: &mut State,
+        change: &FlowMod,
+        version: Version,
+        now: u64,
+    ) -> Result<(), Fault> {
+        let plan = {
+            let tables = self.snapshot();
+            flows::plan(&tables, Some(&mut *state), change, version)?
+        };
+        if plan.len() == 0 {
+            return Ok(());
+        }
+        let many = plan.len() > SMALL;
+        self.change(state, many, now, |edit| edit.carry_out(plan, change, version))
     }
 
-    /// Changes a meter, or deletes all.
-    pub fn meter_mod(&self, _change: &MeterMod, _now: u64) -> Result<(), Fault> {
-        Ok(())
+    /// Changes a group, or deletes all, with the flows that send to it.
+    pub fn group_mod(&self, change: &GroupMod, version: Version, now: u64) -> Result<(), Fault> {
+        let mut state = lock(&self.state);
+        self.change(&mut state, true, now, |edit| edit.group_mod(change, version))
+    }
+
+    /// Changes a meter, or deletes all, with the flows it decides for.
+    pub fn meter_mod(&self, change: &MeterMod, now: u64) -> Result<(), Fault> {
+        let mut state = lock(&self.state);
+        self.change(&mut state, true, now, |edit| edit.meter_mod(change))
     }
 
     /// Sets a table, or all.
-    pub fn table_mod(&self, _change: &TableMod, _version: Version, _now: u64) -> Result<(), Fault> {
-        Ok(())
+    pub fn table_mod(&self, change: &TableMod, version: Version, now: u64) -> Result<(), Fault> {
+        self.change_small(now, |edit| edit.table_mod(change, version))
     }
 
     /// Sets a port.
-    pub fn port_mod(&self, _change: &PortMod, _now: u64) -> Result<(), Fault> {
-        Ok(())
+    pub fn port_mod(&self, change: &PortMod, now: u64) -> Result<(), Fault> {
+        self.change_small(now, |edit| edit.port_mod(change))
     }
 
     /// Does all of these changes, as one version, or none. A fault says which message was wrong, from 0
-    /// on. Messages are changes of flows, groups and ports, others are [`Fault::BundleUnsupported`].
+    /// on. Messages are changes of flows, groups, meters, ports and tables; others are
+    /// [`Fault::BundleUnsupported`].
     pub fn bundle(
         &self,
-        _messages: &[Message],
-        _version: Version,
-        _now: u64,
+        messages: &[Message],
+        version: Version,
+        now: u64,
     ) -> Result<(), (usize, Fault)> {
-        Ok(())
+        let mut state = lock(&self.state);
+        self.do_deferred(&mut state);
+        self.change(&mut state, true, now, |edit| {
+            for (nth, message) in messages.iter().enumerate() {
+                let done = match message {
+                    Message::FlowMod(change) => {
+                        let plan = flows::plan(edit.tables, None, change, version);
+                        plan.and_then(|plan| edit.carry_out(plan, change, version))
+                    }
+                    Message::GroupMod(change) => edit.group_mod(change, version),
+                    Message::MeterMod(change) => edit.meter_mod(change),
+                    Message::PortMod(change) => edit.port_mod(change),
+                    Message::TableMod(change) => edit.table_mod(change, version),
+                    _ => Err(Fault::BundleUnsupported),
+                };
+                done.map_err(|fault| (nth, fault))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether there is what actions of a packet-out refer to.
+    pub fn check_actions(&self, actions: &[Action], version: Version) -> Result<(), Fault> {
+        let tables = self.snapshot();
+        let mut found = Ok(());
+        of_actions(actions, &mut |reference| {
+            if found.is_ok() {
+                found = check_reference(&tables, reference, version);
+            }
+        });
+        found
     }
 
     /// What is kept between packets, beside the tables.
@@ -128,26 +309,47 @@ impl Switch {
 
     /// Whether packets that no flow matches go to controllers where the table does not say otherwise, as
     /// OpenFlow 1.0 wants it: for while a controller of 1.0 is there.
-    pub fn set_misses_to_controllers(&self, _wanted: bool) {}
+    pub fn set_misses_to_controllers(&self, wanted: bool) {
+        let _set = self.change_small(0, |edit| {
+            if edit.tables.misses_to_controllers() != wanted {
+                edit.tables.set_misses_to_controllers(wanted);
+                edit.changes.push(Change::All);
+            }
+            Ok(())
+        });
+    }
 
-    /// Answers a multipart request. The codec divides the answer into messages.
-    pub fn answer(&self, _request: &Request, _version: Version, _now: u64) -> Result<Reply, Fault> {
-        Err(Fault::BadMultipart)
+    /// How fragments are treated: 0 as other packets are, where later ones have no ports;
+    /// [`ConfigFlags::DROP_FRAGMENTS`] drops them; 3 is as 0, with Nicira's field to tell them apart. They are
+    /// not put together: [`Fault::ConfigBadFlags`].
+    pub fn set_fragments(&self, fragments: ConfigFlags) -> Result<(), Fault> {
+        let drops = match fragments.0 {
+            0 | 3 => false,
+            1 => true,
+            _ => return Err(Fault::ConfigBadFlags),
+        };
+        self.change_small(0, |edit| {
+            if edit.tables.drops_fragments() != drops {
+                edit.tables.set_drops_fragments(drops);
+                edit.changes.push(Change::All);
+            }
+            Ok(())
+        })
     }
 
     /// Adds a port. One with this number is replaced and keeps its counters.
-    pub fn add_port(&self, _port: Port, _now: u64) -> Arc<PortCounters> {
-        Arc::default()
+    pub fn add_port(&self, port: Port, now: u64) -> Arc<PortCounters> {
+        self.change_small(now, |edit| Ok(edit.add_port(port))).unwrap_or_default()
     }
 
-    /// Takes a port away.
-    pub fn remove_port(&self, _number: PortNumber, _now: u64) -> bool {
-        false
+    /// Takes a port away. Returns whether it was there.
+    pub fn remove_port(&self, number: PortNumber, now: u64) -> bool {
+        self.change_small(now, |edit| Ok(edit.remove_port(number))).unwrap_or_default()
     }
 
-    /// Says how a port is.
-    pub fn set_port_state(&self, _number: PortNumber, _state: PortState, _now: u64) -> bool {
-        false
+    /// Says how a port is. Returns whether it is there.
+    pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) -> bool {
+        self.change_small(now, |edit| Ok(edit.set_port_state(number, state))).unwrap_or_default()
     }
 
     /// What a port has counted.
@@ -158,20 +360,82 @@ impl Switch {
 
     /// Takes flows away whose time-outs have passed. To be called every 100 ms or so; costs what it
     /// finds, never a look at all flows. Returns when there is something to do next.
-    pub fn expire(&self, _now: u64) -> Option<u64> {
-        None
+    pub fn expire(&self, now: u64) -> Option<u64> {
+        {
+            let mut state = lock(&self.state);
+            self.do_deferred(&mut state);
+            match state.next_due() {
+                Some(time) if time <= now => {}
+                next => return next,
+            }
+        }
+        // Whether a flow was used is known when workers have said what they have counted.
+        self.flush_counters();
+        let mut state = lock(&self.state);
+        let expired = state.expired(now);
+        if !expired.is_empty() {
+            let many = expired.len() > SMALL;
+            let done: Result<(), Fault> = self.change(&mut state, many, now, |edit| {
+                expired.iter().for_each(|(flow, reason)| edit.remove(flow, Some(*reason)));
+                Ok(())
+            });
+            debug_assert!(done.is_ok(), "flows can always go");
+        }
+        state.next_due()
     }
 
     /// Who hears of what happens. At most [`SwitchOptions::events`] wait; what is more is counted as lost.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
-        Subscription::none()
+        self.subscribers.add(self.options.events)
     }
 
     /// A packet for controllers, from a worker: it never waits. At most [`SwitchOptions::punts`] of a
     /// port wait, the others are dropped and counted. Returns whether it is on its way.
-    pub fn punt(&self, _punt: &Arc<Punt>, _key: &Key, _packet: &[u8]) -> bool {
-        false
+    pub fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
+        let port = key.get(Field::InPort) as u32;
+        let sent = self.try_punt(port, punt, key, packet);
+        if !sent
+            && let Ok(published) = self.published.try_lock()
+            && let Some(port) = published.port(PortNumber(port))
+        {
+            port.counters.add(PortCount::PuntsDropped, 1);
+        }
+        sent
+    }
+
+    fn try_punt(&self, port: u32, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
+        let waiting = {
+            let known = self
+                .punted
+                .try_read()
+                .ok()
+                .and_then(|punted| punted.get(&port).map(|waiting| Arc::clone(&waiting.count)));
+            match known {
+                Some(count) => count,
+                // The first of its port.
+                None => match self.punted.try_write() {
+                    Ok(mut punted) => Arc::clone(&punted.entry(port).or_default().count),
+                    Err(_) => return false,
+                },
+            }
+        };
+        if waiting.fetch_add(1, Ordering::Relaxed) >= self.options.punts {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let wanted = match punt.max_len {
+            0xffff => packet.len(),
+            length => packet.len().min(usize::from(length)),
+        };
+        let punted = Punted {
+            punt: Arc::clone(punt),
+            key: *key,
+            packet: packet[..wanted].to_vec(),
+            length: packet.len(),
+            waiting,
+        };
+        self.subscribers.try_tell(&Event::PacketIn(Arc::new(punted)))
     }
 
     /// Hands a packet of a controller to a worker. At most 1,024 wait; one more is given back.
@@ -189,19 +453,11 @@ impl Switch {
     /// A worker that counts by itself takes part in exact counters by this.
     #[must_use]
     pub fn worker(&self) -> Arc<WorkerState> {
-        Arc::default()
+        self.workers.add()
     }
 
-    /// Has workers add what they have counted, and waits for it 5 ms at most.
-    pub fn flush_counters(&self) {}
-}
-
-impl Outside for Switch {
-    fn learn(&self, _flow: FlowMod, _limit: u32, _now: u64) -> Learning {
-        Learning::Made
+    /// Has workers take the newest tables and add what they have counted, and waits for it 5 ms at most.
+    pub fn flush_counters(&self) {
+        self.workers.flush();
     }
-
-    fn host_changed(&self, _vlan: u16, _address: u64) {}
-
-    fn shorten(&self, _flow: &Arc<Flow>, _idle: u16, _hard: u16, _now: u64) {}
 }

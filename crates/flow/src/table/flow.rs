@@ -72,6 +72,12 @@ impl Flow {
         }
     }
 
+    /// It does something else.
+    pub(crate) fn set_instructions(&mut self, instructions: Vec<Instruction>) {
+        self.conjunctive = is_conjunctive(&instructions);
+        self.instructions = instructions;
+    }
+
     /// All actions it has, those done at once before those done at the end.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         actions(&self.instructions)

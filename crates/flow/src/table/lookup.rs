@@ -17,6 +17,8 @@ use crate::wire::{Action, Field, TableConfig, TableProperties};
 /// A table at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
+    /// What a controller calls it.
+    pub name: Option<Arc<str>>,
     /// How it is set.
     pub config: TableConfig,
     /// How else it is set.

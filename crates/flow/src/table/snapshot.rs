@@ -29,6 +29,7 @@ pub struct Snapshot {
     ports: Arc<BTreeMap<u32, Arc<SwitchPort>>>,
     changes: Changes,
     misses_to_controllers: bool,
+    drops_fragments: bool,
 }
 
 /// What becomes of packets that no flow of a table matches.
@@ -146,6 +147,12 @@ impl Snapshot {
         } else {
             Miss::Drop
         }
+    }
+
+    /// Whether fragments are dropped before any table.
+    #[must_use]
+    pub fn drops_fragments(&self) -> bool {
+        self.drops_fragments
     }
 
     /// All flows of a table, in no order.
@@ -331,7 +338,15 @@ impl Snapshot {
         Arc::make_mut(&mut self.ports)
     }
 
-    pub(crate) fn misses_to_controllers(&mut self) -> &mut bool {
-        &mut self.misses_to_controllers
+    pub(crate) fn misses_to_controllers(&self) -> bool {
+        self.misses_to_controllers
+    }
+
+    pub(crate) fn set_misses_to_controllers(&mut self, wanted: bool) {
+        self.misses_to_controllers = wanted;
+    }
+
+    pub(crate) fn set_drops_fragments(&mut self, drops: bool) {
+        self.drops_fragments = drops;
     }
 }

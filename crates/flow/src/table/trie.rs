@@ -146,7 +146,7 @@ impl<T: Ranked + Clone> Trie<T> {
         }
         if let Some(root) = &mut self.root {
             let node = Arc::make_mut(root);
-            if !node.modify(hash, hash, 0, &is, change) {
+            if !node.modify(hash, 0, &is, change) {
                 self.len -= 1;
                 if node.slots.is_empty() {
                     self.root = None;
@@ -211,7 +211,6 @@ impl<T: Ranked + Clone> Node<T> {
     /// Changes an entry that is there; returns whether it stays.
     fn modify(
         &mut self,
-        hash: u64,
         left: u64,
         level: u32,
         is: &impl Fn(&T) -> bool,
@@ -233,7 +232,7 @@ impl<T: Ranked + Clone> Node<T> {
             }
             Slot::Branch(below) => {
                 let node = Arc::make_mut(below);
-                let stays = node.modify(hash, left >> BITS, level + 1, is, change);
+                let stays = node.modify(left >> BITS, level + 1, is, change);
                 if !stays {
                     match node.slots.as_slice() {
                         [] => empty = true,

@@ -1,0 +1,323 @@
+//! Answers to multipart requests: from the tables as they are at one moment, without the mutex.
+
+use std::sync::Arc;
+
+use super::Switch;
+use super::features;
+use super::flows::Chosen;
+use super::groups::{BANDS, BUCKETS};
+use super::state::{elapsed, table_desc};
+use crate::table::{Flow, Group, PortCount, Snapshot, SwitchPort};
+use crate::wire::group::ALL_GROUPS;
+use crate::wire::meter::ALL_METERS;
+use crate::wire::multipart::{
+    AggregateStats, FlowRequest, FlowStats, GroupDesc, GroupFeatures, GroupStats, MeterConfig,
+    MeterFeatures, MeterStats, PortStats, Reply, Request, TableFeatures, TableStats,
+};
+use crate::wire::{
+    ALL_TABLES, Fault, FlowMod, FlowModCommand, MeterFlags, PortNumber, TableConfig, Version,
+};
+
+/// All fields may be left out (OpenFlow 1.0).
+const WILDCARDS: u32 = 0x003f_ffff;
+
+impl Switch {
+    /// Answers a multipart request. The codec divides the answer into messages.
+    ///
+    /// Counters are exact: workers that are at work add what they have counted first, for which it waits
+    /// 5 ms at most. A request that would change the features of tables may name them, and must leave all
+    /// else as it is.
+    pub fn answer(&self, request: &Request, version: Version, now: u64) -> Result<Reply, Fault> {
+        let counts = !matches!(
+            request,
+            Request::Desc
+                | Request::GroupDesc(_)
+                | Request::GroupFeatures
+                | Request::MeterConfig(_)
+                | Request::MeterFeatures
+                | Request::TableFeatures(_)
+                | Request::PortDesc(_)
+                | Request::TableDesc
+                | Request::QueueDesc { .. }
+        );
+        if counts {
+            self.flush_counters();
+        }
+        if let Request::TableFeatures(wanted) = request {
+            return self.table_features(wanted, version);
+        }
+        let tables = &*self.snapshot();
+        Ok(match request {
+            Request::Desc => Reply::Desc(self.options.description.clone()),
+            Request::Flow(flows) => Reply::Flow(flow_stats(tables, flows, now)?),
+            Request::NiciraFlow(flows) => Reply::NiciraFlow(flow_stats(tables, flows, now)?),
+            Request::FlowCounters(flows) => Reply::FlowCounters(flow_stats(tables, flows, now)?),
+            Request::Aggregate(flows) => Reply::Aggregate(aggregate(tables, flows)?),
+            Request::NiciraAggregate(flows) => Reply::NiciraAggregate(aggregate(tables, flows)?),
+            Request::Table => Reply::Table(self.table_stats(tables)),
+            Request::Port(port) => {
+                let ports = ports(tables, *port)?;
+                Reply::Port(ports.into_iter().map(|port| port_stats(port, now)).collect())
+            }
+            Request::Queue { port, .. } => {
+                ports(tables, *port).map_err(|_| Fault::QueueBadPort)?;
+                Reply::Queue(Vec::new())
+            }
+            Request::QueueDesc { port, .. } => {
+                ports(tables, *port).map_err(|_| Fault::QueueBadPort)?;
+                Reply::QueueDesc(Vec::new())
+            }
+            Request::Group(group) => {
+                let groups = groups(tables, *group);
+                Reply::Group(groups.iter().map(|group| group_stats(tables, group, now)).collect())
+            }
+            Request::GroupDesc(group) => {
+                let groups = groups(tables, *group);
+                Reply::GroupDesc(groups.iter().map(|group| group_desc(group)).collect())
+            }
+            Request::GroupFeatures => Reply::GroupFeatures(self.group_features()),
+            Request::Meter(meter) => Reply::Meter(meter_stats(tables, *meter, now)?),
+            Request::MeterConfig(meter) => {
+                let configs = meters(tables, *meter)?.into_iter().map(|meter| MeterConfig {
+                    meter: meter.number,
+                    flags: meter.flags,
+                    bands: meter.bands.clone(),
+                });
+                Reply::MeterConfig(configs.collect())
+            }
+            Request::MeterFeatures => Reply::MeterFeatures(MeterFeatures {
+                greatest: self.options.meters,
+                // Drop and remark.
+                band_types: 1 << 1 | 1 << 2,
+                capabilities: MeterFlags::KNOWN,
+                bands: BANDS as u8,
+                colors: 0,
+                features: 0,
+            }),
+            Request::TableFeatures(_) => return Err(Fault::BadMultipart),
+            Request::PortDesc(port) => {
+                let ports = ports(tables, *port)?;
+                Reply::PortDesc(ports.into_iter().map(|port| port.port.clone()).collect())
+            }
+            Request::TableDesc => {
+                let limit = self.options.flows;
+                let all = 0..tables.tables();
+                Reply::TableDesc(all.map(|table| table_desc(table, tables, limit)).collect())
+            }
+        })
+    }
+
+    fn table_stats(&self, tables: &Snapshot) -> Vec<TableStats> {
+        let stats = |number: u8| {
+            let table = tables.table(number)?;
+            Some(TableStats {
+                table: number,
+                name: features::name(table, number),
+                wildcards: WILDCARDS,
+                max_entries: self.options.flows,
+                active: table.len() as u32,
+                lookups: table.lookups.packets(),
+                matches: table.matches.packets(),
+            })
+        };
+        (0..tables.tables()).filter_map(stats).collect()
+    }
+
+    fn group_features(&self) -> GroupFeatures {
+        // Weights, watching, groups of groups, and circles are found.
+        const ALL_CAPABILITIES: u32 = 0xf;
+        let actions = features::action_bits();
+        GroupFeatures {
+            types: 0xf,
+            capabilities: ALL_CAPABILITIES,
+            greatest: [self.options.groups; 4],
+            actions: [actions; 4],
+        }
+    }
+
+    fn table_features(&self, wanted: &[TableFeatures], version: Version) -> Result<Reply, Fault> {
+        if !wanted.is_empty() {
+            self.name_tables(wanted, version)?;
+        }
+        let tables = self.snapshot();
+        let of = |number: u8| features::of_table(&tables, number, self.options.flows, version);
+        Ok(Reply::TableFeatures((0..tables.tables()).filter_map(of).collect()))
+    }
+
+    /// Gives tables the names that are asked for, where that is all that is asked for.
+    fn name_tables(&self, wanted: &[TableFeatures], version: Version) -> Result<(), Fault> {
+        let mut state = super::lock(&self.state);
+        self.change(&mut state, true, 0, |edit| {
+            let mut seen = [false; 256];
+            for features in wanted {
+                let number = features.table;
+                if std::mem::replace(&mut seen[usize::from(number)], true) {
+                    return Err(Fault::DuplicateTable);
+                }
+                let has = features::of_table(edit.tables, number, self.options.flows, version);
+                let has = has.ok_or(Fault::FeaturesBadTable)?;
+                let masks = (features.metadata_match, features.metadata_write);
+                if masks != (has.metadata_match, has.metadata_write) {
+                    return Err(Fault::FeaturesBadMetadata);
+                }
+                let same = features.max_entries == has.max_entries
+                    && (features.properties.is_empty() || features.properties == has.properties);
+                if !same {
+                    return Err(Fault::FeaturesNotPermitted);
+                }
+                if let Some(table) = edit.tables.table_mut(number) {
+                    table.name = (!features.name.is_empty()).then(|| features.name.as_str().into());
+                }
+                edit.effects.push(super::edit::Effect::Table(number));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Flows that are asked for.
+fn chosen(tables: &Snapshot, request: &FlowRequest) -> Result<Vec<Arc<Flow>>, Fault> {
+    if request.table != ALL_TABLES && request.table >= tables.tables() {
+        return Err(Fault::BadTableId);
+    }
+    let change = FlowMod {
+        command: FlowModCommand::Delete,
+        out_port: request.out_port,
+        out_group: request.out_group,
+        filter: request.filter,
+        ..FlowMod::add(request.table, 0, request.matching.clone(), Vec::new())
+    };
+    Ok(Chosen { change: &change, outputs: true }.find(tables, None))
+}
+
+fn flow_stats(tables: &Snapshot, request: &FlowRequest, now: u64) -> Result<Vec<FlowStats>, Fault> {
+    let mut flows = chosen(tables, request)?;
+    // As they are asked: by table, then those of the greatest priority, then the oldest.
+    flows.sort_unstable_by_key(|flow| (flow.table, std::cmp::Reverse(flow.priority), flow.number));
+    let stats = flows.iter().map(|flow| {
+        let stats = FlowStats::new(
+            flow.table,
+            flow.priority,
+            flow.matching.clone(),
+            flow.instructions.clone(),
+        );
+        FlowStats {
+            duration: elapsed(flow.added, now),
+            idle_timeout: flow.idle_timeout,
+            hard_timeout: flow.hard_timeout,
+            flags: flow.flags,
+            importance: flow.importance,
+            cookie: flow.cookie,
+            packets: flow.counters.packets(),
+            bytes: flow.counters.bytes(),
+            idle: Some(elapsed(flow.counters.used().max(flow.added), now)),
+            unchanged: Some(elapsed(flow.modified, now)),
+            ..stats
+        }
+    });
+    Ok(stats.collect())
+}
+
+fn aggregate(tables: &Snapshot, request: &FlowRequest) -> Result<AggregateStats, Fault> {
+    let flows = chosen(tables, request)?;
+    let sum = |of: fn(&Flow) -> u64| flows.iter().map(|flow| of(flow)).sum();
+    Ok(AggregateStats {
+        packets: sum(|flow| flow.counters.packets()),
+        bytes: sum(|flow| flow.counters.bytes()),
+        flows: flows.len() as u32,
+    })
+}
+
+/// A port, or all.
+fn ports(tables: &Snapshot, number: PortNumber) -> Result<Vec<&SwitchPort>, Fault> {
+    if number == PortNumber::ANY {
+        return Ok(tables.ports().map(|port| &**port).collect());
+    }
+    let port = tables.port(number).ok_or(Fault::BadPort)?;
+    Ok(vec![port])
+}
+
+fn port_stats(port: &SwitchPort, now: u64) -> PortStats {
+    let count = |of| port.counters.get(of);
+    PortStats {
+        port: port.number(),
+        duration: elapsed(port.added, now),
+        received: count(PortCount::Received),
+        sent: count(PortCount::Sent),
+        received_bytes: count(PortCount::ReceivedBytes),
+        sent_bytes: count(PortCount::SentBytes),
+        received_dropped: count(PortCount::ReceivedDropped),
+        sent_dropped: count(PortCount::SentDropped),
+        received_errors: count(PortCount::ReceivedErrors),
+        sent_errors: 0,
+        ethernet: None,
+        others: Vec::new(),
+    }
+}
+
+/// A group, or all by number. One that is not there is an empty list (1.3.5, section 7.3.5.6 has no
+/// fault for it).
+fn groups(tables: &Snapshot, number: u32) -> Vec<&Arc<Group>> {
+    let mut groups: Vec<_> = match number {
+        ALL_GROUPS => tables.groups().collect(),
+        number => tables.group(number).into_iter().collect(),
+    };
+    groups.sort_unstable_by_key(|group| group.number);
+    groups
+}
+
+fn group_desc(group: &Group) -> GroupDesc {
+    GroupDesc {
+        group: group.number,
+        kind: group.kind,
+        buckets: group.buckets.iter().map(|bucket| bucket.bucket.clone()).collect(),
+        selection: group.selection.clone(),
+    }
+}
+
+fn group_stats(tables: &Snapshot, group: &Group, now: u64) -> GroupStats {
+    let buckets = group.buckets.iter();
+    GroupStats {
+        group: group.number,
+        references: tables.flows_of_group(group.number).count() as u32,
+        packets: group.counters.packets(),
+        bytes: group.counters.bytes(),
+        duration: elapsed(group.added, now),
+        buckets: buckets
+            .map(|bucket| (bucket.counters.packets(), bucket.counters.bytes()))
+            .collect(),
+    }
+}
+
+/// A meter, or all by number.
+fn meters(tables: &Snapshot, number: u32) -> Result<Vec<&Arc<crate::meter::Meter>>, Fault> {
+    if number == ALL_METERS {
+        let mut meters: Vec<_> = tables.meters().collect();
+        meters.sort_unstable_by_key(|meter| meter.number);
+        return Ok(meters);
+    }
+    Ok(vec![tables.meter(number).ok_or(Fault::UnknownMeter)?])
+}
+
+fn meter_stats(tables: &Snapshot, number: u32, now: u64) -> Result<Vec<MeterStats>, Fault> {
+    let stats = meters(tables, number)?.into_iter().map(|meter| MeterStats {
+        meter: meter.number,
+        flows: tables.flows_of_meter(meter.number).count() as u32,
+        packets: meter.counters.packets(),
+        bytes: meter.counters.bytes(),
+        duration: elapsed(meter.added, now),
+        bands: meter.band_counters.iter().map(|band| (band.packets(), band.bytes())).collect(),
+    });
+    Ok(stats.collect())
+}
+
+const _: () = assert!(BUCKETS <= u32::MAX as usize && BANDS <= u8::MAX as usize);
+
+/// How tables are set is said among the features of OpenFlow 1.3.
+pub(super) fn config_of(config: TableConfig, version: Version) -> u32 {
+    match version {
+        Version::V10 | Version::V13 => config.0 & 3,
+        // What can be set.
+        _ => TableConfig::EVICTION.0 | TableConfig::VACANCY_EVENTS.0,
+    }
+}

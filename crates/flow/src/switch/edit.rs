@@ -1,0 +1,124 @@
+//! A change of the switch's tables while it is being made.
+
+use std::sync::Arc;
+
+use super::options::SwitchOptions;
+use super::state::{State, is_evictable_table};
+use crate::table::{Change, Flow, Snapshot};
+use crate::wire::{Fault, FlowRemovedReason, Instruction, PortStatus, TableConfig, Version};
+
+/// What a change comes to outside of the tables, when it is done.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// A flow came, perhaps in the place of another, or became another.
+    Added { flow: Arc<Flow>, before: Option<Arc<Flow>> },
+    /// A flow went; who wanted it told is told, if there is a reason.
+    Removed { flow: Arc<Flow>, reason: Option<FlowRemovedReason> },
+    /// A port came, went or changed.
+    Port(PortStatus),
+    /// A table is set otherwise.
+    Table(u8),
+}
+
+/// Tables that nobody else has, and what is done to them.
+#[derive(Debug)]
+pub(super) struct Edit<'a> {
+    pub(super) tables: &'a mut Snapshot,
+    pub(super) options: &'a SwitchOptions,
+    pub(super) state: &'a State,
+    /// The number of the next flow.
+    pub(super) number: u64,
+    pub(super) now: u64,
+    pub(super) changes: Vec<Change>,
+    pub(super) effects: Vec<Effect>,
+}
+
+impl Edit<'_> {
+    /// The number of a new flow.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Adds a flow, in the place of one with its match and priority if there is one. What it does is
+    /// another thing than before, if `different`.
+    pub(super) fn put(&mut self, flow: Arc<Flow>, different: bool) {
+        let before = self.tables.insert_flow(&flow);
+        if different {
+            self.changes.push(Change::Flow(Arc::clone(&flow)));
+        }
+        self.effects.push(Effect::Added { flow, before });
+    }
+
+    /// Takes a flow away.
+    pub(super) fn remove(&mut self, flow: &Flow, reason: Option<FlowRemovedReason>) {
+        if let Some(flow) = self.tables.remove_flow(flow) {
+            self.changes.push(Change::Flow(Arc::clone(&flow)));
+            self.effects.push(Effect::Removed { flow, reason });
+        }
+    }
+
+    /// Makes room for a flow in a full table, where that may be.
+    pub(super) fn evict(&mut self, table: u8, importance: u16) -> Result<(), Fault> {
+        let evicts = |config: TableConfig| config.contains(TableConfig::EVICTION);
+        let allowed = self.tables.table(table).is_some_and(|table| evicts(table.config));
+        if !allowed || !is_evictable_table(self.state, table) {
+            return Err(Fault::TableFull);
+        }
+        let tables = &*self.tables;
+        let is_there = |flow: &&Arc<Flow>| {
+            tables
+                .flow_strict(table, flow.priority, &flow.key, &flow.mask)
+                .is_some_and(|found| found.number == flow.number)
+        };
+        let victim = self.state.evictable(table).find(is_there).map(Arc::clone);
+        match victim {
+            Some(victim) if victim.importance <= importance => {
+                self.remove(&victim, Some(FlowRemovedReason::Eviction));
+                Ok(())
+            }
+            _ => Err(Fault::TableFull),
+        }
+    }
+}
+
+/// Whether there is what instructions of a flow in a table refer to.
+pub(super) fn check_instructions(
+    tables: &Snapshot,
+    table: u8,
+    instructions: &[Instruction],
+    version: Version,
+) -> Result<(), Fault> {
+    for instruction in instructions {
+        match instruction {
+            Instruction::GotoTable(to) if *to <= table || *to >= tables.tables() => {
+                return Err(Fault::InstructionBadTableId);
+            }
+            _ => {}
+        }
+    }
+    let mut found = Ok(());
+    crate::table::of_instructions(instructions, &mut |reference| {
+        if found.is_ok() {
+            found = check_reference(tables, reference, version);
+        }
+    });
+    found
+}
+
+/// Whether there is what something refers to.
+pub(super) fn check_reference(
+    tables: &Snapshot,
+    reference: crate::table::Reference,
+    version: Version,
+) -> Result<(), Fault> {
+    use crate::table::Reference;
+    match reference {
+        Reference::Group(number) if tables.group(number).is_none() => Err(Fault::BadOutGroup),
+        Reference::Meter(number) if tables.meter(number).is_none() => {
+            // The number Open vSwitch has for it where the specification has none of its own.
+            Err(if version == Version::V15 { Fault::ActionBadMeter } else { Fault::InvalidMeter })
+        }
+        _ => Ok(()),
+    }
+}

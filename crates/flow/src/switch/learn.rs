@@ -1,0 +1,107 @@
+//! What workers have changed while they decide for a packet: they never wait for it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::state::State;
+use super::{Switch, lock};
+use crate::pipeline::{Learning, Outside};
+use crate::table::{Change, Flow};
+use crate::wire::{Fault, FlowMod, Version};
+
+/// How many changes wait. More are forgotten: the next packet wants them again.
+const ROOM: usize = 4096;
+
+#[derive(Debug)]
+enum Wish {
+    Learn(Box<FlowMod>, u32),
+    Host(u16, u64),
+    Shorten(Arc<Flow>, u16, u16),
+}
+
+/// Changes that could not be made at once, as somebody else was making one.
+#[derive(Debug, Default)]
+pub(super) struct Deferred {
+    /// Whether there are some: looked at without the lock.
+    some: AtomicBool,
+    wishes: Mutex<VecDeque<(Wish, u64)>>,
+}
+
+impl Switch {
+    /// Makes a change now if nobody makes another, else soon. Returns what became of it, if that is known.
+    fn wish(&self, wish: Wish, now: u64) -> Option<Result<(), Fault>> {
+        if let Ok(mut state) = self.state.try_lock() {
+            self.do_deferred(&mut state);
+            return Some(self.fulfil(&mut state, wish, now));
+        }
+        let mut wishes = lock(&self.deferred.wishes);
+        if wishes.len() >= ROOM {
+            return Some(Err(Fault::TableFull));
+        }
+        wishes.push_back((wish, now));
+        self.deferred.some.store(true, Ordering::Release);
+        None
+    }
+
+    /// Makes the changes that were put off. Whoever changes something does that first, and the timer.
+    pub(super) fn do_deferred(&self, state: &mut State) {
+        if !self.deferred.some.load(Ordering::Acquire) {
+            return;
+        }
+        let wishes = {
+            let mut wishes = lock(&self.deferred.wishes);
+            self.deferred.some.store(false, Ordering::Release);
+            std::mem::take(&mut *wishes)
+        };
+        for (wish, now) in wishes {
+            // What cannot be done is as if the packet had not come.
+            let _done = self.fulfil(state, wish, now);
+        }
+    }
+
+    fn fulfil(&self, state: &mut State, wish: Wish, now: u64) -> Result<(), Fault> {
+        match wish {
+            Wish::Learn(flow, limit) => {
+                let tables = self.snapshot();
+                let (key, mask) = (&flow.matching).into();
+                let known = tables.flow_strict(flow.table, flow.priority, &key, &mask).is_some();
+                if limit != 0 && !known {
+                    let cookie = flow.cookie.unwrap_or(0);
+                    let others = state.with_cookie(cookie, &tables);
+                    let there = others.iter().filter(|other| other.table == flow.table).count();
+                    if there >= limit as usize {
+                        return Err(Fault::TableFull);
+                    }
+                }
+                drop(tables);
+                self.flow_mod_with(state, &flow, Version::V10, now)
+            }
+            Wish::Host(vlan, address) => self.change(state, false, now, |edit| {
+                edit.changes.push(Change::Host { vlan, address });
+                Ok(())
+            }),
+            Wish::Shorten(flow, idle, hard) => self.change(state, false, now, |edit| {
+                edit.shorten(&flow, idle, hard);
+                Ok(())
+            }),
+        }
+    }
+}
+
+impl Outside for Switch {
+    fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning {
+        match self.wish(Wish::Learn(Box::new(flow), limit), now) {
+            Some(Err(_)) => Learning::Full,
+            _ => Learning::Made,
+        }
+    }
+
+    fn host_changed(&self, vlan: u16, address: u64) {
+        self.wish(Wish::Host(vlan, address), 0);
+    }
+
+    fn shorten(&self, flow: &Arc<Flow>, idle: u16, hard: u16, now: u64) {
+        self.wish(Wish::Shorten(Arc::clone(flow), idle, hard), now);
+    }
+}

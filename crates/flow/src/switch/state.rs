@@ -1,0 +1,272 @@
+//! What only the control side knows of flows: when they go, which go first, who has which cookie.
+//!
+//! All of it follows from the tables, and is brought up to date when a change of them is done.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::edit::Effect;
+use super::event::{Event, Subscribers};
+use crate::table::{Flow, Snapshot};
+use crate::wire::{
+    Elapsed, FlowFlags, FlowRemoved, FlowRemovedReason, TableConfig, TableDesc, TableReason,
+    TableStatus,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Orders flows, each with a number of its own.
+type Order<K> = BTreeMap<(K, u64), Arc<Flow>>;
+
+/// What only the control side knows.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Snapshots that somebody may have yet. They are freed here, not by a worker.
+    pub(super) retired: Vec<Arc<Snapshot>>,
+    /// The number of the last flow.
+    pub(super) number: u64,
+    /// Flows with a time-out, by the time they are to be looked at.
+    timers: Order<u64>,
+    /// That time of each of them.
+    due: HashMap<u64, u64>,
+    /// Of tables where flows make room for others: by importance, then by when they go.
+    evictable: HashMap<u8, Order<(u16, u64)>>,
+    /// The place of each flow in that.
+    evictable_at: HashMap<u64, (u16, u64)>,
+    /// Flows by cookie, once somebody has asked for it.
+    cookies: Option<HashMap<u64, HashMap<u64, Arc<Flow>>>>,
+    /// Tables of which it is told that they fill, and whether they are full.
+    vacancy: HashMap<u8, bool>,
+}
+
+/// When a flow goes without another packet: the time and why.
+fn end(flow: &Flow) -> Option<(u64, FlowRemovedReason)> {
+    let after = |from: u64, seconds: u16| from.saturating_add(u64::from(seconds) * SECOND);
+    let hard = (flow.hard_timeout != 0).then(|| {
+        let from = flow.modified.max(flow.refreshed.used());
+        (after(from, flow.hard_timeout), FlowRemovedReason::HardTimeout)
+    });
+    let idle = (flow.idle_timeout != 0).then(|| {
+        let from = flow.counters.used().max(flow.refreshed.used()).max(flow.added);
+        (after(from, flow.idle_timeout), FlowRemovedReason::IdleTimeout)
+    });
+    match (hard, idle) {
+        (Some(hard), Some(idle)) => Some(if hard.0 <= idle.0 { hard } else { idle }),
+        (hard, idle) => hard.or(idle),
+    }
+}
+
+/// Whether it is known in which order flows of a table make room.
+pub(super) fn is_evictable_table(state: &State, table: u8) -> bool {
+    state.evictable.contains_key(&table)
+}
+
+impl State {
+    /// When the next flow is to be looked at.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.timers.first_key_value().map(|(&(time, _), _)| time)
+    }
+
+    /// Flows whose time-outs have passed, and why; others that were to be looked at are put off.
+    pub(super) fn expired(&mut self, now: u64) -> Vec<(Arc<Flow>, FlowRemovedReason)> {
+        let mut expired = Vec::new();
+        while let Some(entry) = self.timers.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let flow = entry.remove();
+            match end(&flow) {
+                Some((time, _)) if time > now => self.schedule(flow, time),
+                Some((_, reason)) => expired.push((flow, reason)),
+                None => {}
+            }
+        }
+        expired
+    }
+
+    fn schedule(&mut self, flow: Arc<Flow>, time: u64) {
+        self.due.insert(flow.number, time);
+        self.timers.insert((time, flow.number), flow);
+    }
+
+    /// Flows of a table, those first that make room first.
+    pub(super) fn evictable(&self, table: u8) -> impl Iterator<Item = &Arc<Flow>> {
+        self.evictable.get(&table).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Flows with a cookie.
+    pub(super) fn with_cookie(&mut self, cookie: u64, tables: &Snapshot) -> Vec<Arc<Flow>> {
+        let cookies = self.cookies.get_or_insert_with(|| {
+            let mut cookies: HashMap<u64, HashMap<u64, Arc<Flow>>> = HashMap::new();
+            for flow in (0..tables.tables()).flat_map(|table| tables.flows(table)) {
+                cookies.entry(flow.cookie).or_default().insert(flow.number, Arc::clone(flow));
+            }
+            cookies
+        });
+        cookies.get(&cookie).into_iter().flat_map(|flows| flows.values().cloned()).collect()
+    }
+
+    fn arrive(&mut self, flow: &Arc<Flow>) {
+        let end = end(flow);
+        if let Some((time, _)) = end {
+            self.schedule(Arc::clone(flow), time);
+        }
+        if let Some(order) = self.evictable.get_mut(&flow.table) {
+            let at = (flow.importance, end.map_or(u64::MAX, |(time, _)| time));
+            self.evictable_at.insert(flow.number, at);
+            order.insert((at, flow.number), Arc::clone(flow));
+        }
+        if let Some(cookies) = &mut self.cookies {
+            cookies.entry(flow.cookie).or_default().insert(flow.number, Arc::clone(flow));
+        }
+    }
+
+    fn leave(&mut self, flow: &Flow) {
+        if let Some(time) = self.due.remove(&flow.number) {
+            self.timers.remove(&(time, flow.number));
+        }
+        if let Some(at) = self.evictable_at.remove(&flow.number)
+            && let Some(order) = self.evictable.get_mut(&flow.table)
+        {
+            order.remove(&(at, flow.number));
+        }
+        if let Some(cookies) = &mut self.cookies
+            && let Some(flows) = cookies.get_mut(&flow.cookie)
+        {
+            flows.remove(&flow.number);
+            if flows.is_empty() {
+                cookies.remove(&flow.cookie);
+            }
+        }
+    }
+
+    /// Brings all up to date with what a change has come to, and tells it.
+    pub(super) fn settle(
+        &mut self,
+        effects: Vec<Effect>,
+        tables: &Snapshot,
+        limit: u32,
+        subscribers: &Subscribers,
+        now: u64,
+    ) {
+        let mut touched = [false; 256];
+        for effect in effects {
+            match effect {
+                Effect::Added { flow, before } => {
+                    if let Some(before) = before {
+                        self.leave(&before);
+                    }
+                    self.arrive(&flow);
+                    touched[usize::from(flow.table)] = true;
+                }
+                Effect::Removed { flow, reason } => {
+                    self.leave(&flow);
+                    touched[usize::from(flow.table)] = true;
+                    let wanted = flow.flags.contains(FlowFlags::SEND_FLOW_REMOVED);
+                    if let Some(reason) = reason.filter(|_| wanted) {
+                        let told = flow_removed(&flow, reason, now);
+                        subscribers.tell(&Event::FlowRemoved(Arc::new(told)));
+                    }
+                }
+                Effect::Port(status) => subscribers.tell(&Event::PortStatus(Arc::new(status))),
+                Effect::Table(table) => self.set_table(table, tables, limit),
+            }
+        }
+        if !self.vacancy.is_empty() {
+            let touched = (0..=255).filter(|table| touched[usize::from(*table)]);
+            touched.for_each(|table| self.tell_vacancy(table, tables, limit, subscribers));
+        }
+    }
+
+    fn set_table(&mut self, number: u8, tables: &Snapshot, limit: u32) {
+        let Some(table) = tables.table(number) else { return };
+        if !table.config.contains(TableConfig::EVICTION) {
+            if let Some(order) = self.evictable.remove(&number) {
+                for flow in order.values() {
+                    self.evictable_at.remove(&flow.number);
+                }
+            }
+        } else if let Entry::Vacant(vacant) = self.evictable.entry(number) {
+            let order = vacant.insert(Order::new());
+            for flow in table.iter() {
+                let at = (flow.importance, end(flow).map_or(u64::MAX, |(time, _)| time));
+                self.evictable_at.insert(flow.number, at);
+                order.insert((at, flow.number), Arc::clone(flow));
+            }
+        }
+        match table.properties.vacancy {
+            Some(vacancy) if table.config.contains(TableConfig::VACANCY_EVENTS) => {
+                let room = room(table.len(), limit);
+                self.vacancy.insert(number, room < vacancy.down);
+            }
+            _ => {
+                self.vacancy.remove(&number);
+            }
+        }
+    }
+
+    /// Tells that a table fills or empties, each time it goes over the other bound.
+    fn tell_vacancy(
+        &mut self,
+        number: u8,
+        tables: &Snapshot,
+        limit: u32,
+        subscribers: &Subscribers,
+    ) {
+        let Some(full) = self.vacancy.get_mut(&number) else { return };
+        let Some(table) = tables.table(number) else { return };
+        let Some(vacancy) = table.properties.vacancy else { return };
+        let room = room(table.len(), limit);
+        let reason = if !*full && room < vacancy.down {
+            TableReason::VacancyDown
+        } else if *full && room > vacancy.up {
+            TableReason::VacancyUp
+        } else {
+            return;
+        };
+        *full = !*full;
+        let table = table_desc(number, tables, limit);
+        subscribers.tell(&Event::TableStatus(Arc::new(TableStatus { reason, table })));
+    }
+}
+
+/// How much room there is, in percent.
+fn room(flows: usize, limit: u32) -> u8 {
+    let left = u64::from(limit).saturating_sub(flows as u64);
+    (left * 100 / u64::from(limit.max(1))) as u8
+}
+
+/// How a table is set, as OpenFlow 1.4 says it.
+pub(super) fn table_desc(number: u8, tables: &Snapshot, limit: u32) -> TableDesc {
+    let mut desc =
+        TableDesc { table: number, config: TableConfig::default(), properties: Default::default() };
+    if let Some(table) = tables.table(number) {
+        desc.config = table.config;
+        desc.properties = table.properties;
+        if let Some(vacancy) = &mut desc.properties.vacancy {
+            vacancy.now = room(table.len(), limit);
+        }
+    }
+    desc
+}
+
+/// A time of the steady clock as time that has passed since.
+pub(super) fn elapsed(since: u64, now: u64) -> Elapsed {
+    std::time::Duration::from_nanos(now.saturating_sub(since)).into()
+}
+
+fn flow_removed(flow: &Flow, reason: FlowRemovedReason, now: u64) -> FlowRemoved {
+    FlowRemoved {
+        cookie: flow.cookie,
+        priority: flow.priority,
+        reason,
+        table: flow.table,
+        duration: elapsed(flow.added, now),
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+        packets: flow.counters.packets(),
+        bytes: flow.counters.bytes(),
+        matching: flow.matching.clone(),
+    }
+}
