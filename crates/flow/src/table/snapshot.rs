@@ -21,7 +21,7 @@ const WATCH_DEPTH: u32 = 16;
 /// Copying one copies some twenty pointers.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    version: u64,
+    pub(crate) version: u64,
     count: u8,
     tables: Vec<Arc<Vec<Arc<Table>>>>,
     groups: Trie<GroupEntry>,
