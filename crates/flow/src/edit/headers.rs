@@ -8,17 +8,17 @@ use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
 /// Where the type of Ethernet is, and what it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Where the type is.
-    pub(super) kind_at: usize,
+    pub(crate) kind_at: usize,
     /// The type, [`NO_TYPE`] where there is none.
-    pub(super) kind: u16,
+    pub(crate) kind: u16,
 }
 
 impl Link {
     /// Of a packet that has a header of Ethernet.
     #[inline]
-    pub(super) fn of(bytes: &[u8]) -> Option<Link> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Link> {
         let head = bytes.first_chunk::<14>()?;
         let (mut kind_at, mut kind) = (12, be16(head, 12));
         if is_tag(kind)
@@ -38,18 +38,18 @@ impl Link {
     }
 
     /// Where what is behind the type begins.
-    pub(super) fn network(self) -> usize {
+    pub(crate) fn network(self) -> usize {
         self.kind_at + 2
     }
 
     /// Where a header of so many bytes begins behind one of these types, if it is there.
-    pub(super) fn behind(self, bytes: &[u8], kinds: [u16; 2], length: usize) -> Option<usize> {
+    pub(crate) fn behind(self, bytes: &[u8], kinds: [u16; 2], length: usize) -> Option<usize> {
         let there = kinds.contains(&self.kind) && bytes.len() >= self.network() + length;
         there.then_some(self.network())
     }
 
     /// Where a message of ARP begins that has fields.
-    pub(super) fn arp(self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn arp(self, bytes: &[u8]) -> Option<usize> {
         let at = self.behind(bytes, [ARP, RARP], 28)?;
         bytes[at..].starts_with(&ARP_OF_IPV4).then_some(at)
     }
@@ -57,37 +57,37 @@ impl Link {
 
 /// Where the headers of IP are, and what is behind them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ip {
+pub(crate) struct Ip {
     /// Whether it is IPv6.
-    pub(super) v6: bool,
+    pub(crate) v6: bool,
     /// Where its header begins.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// What it carries.
-    pub(super) protocol: u8,
+    pub(crate) protocol: u8,
     /// Whether there are headers between its own and what it carries.
-    pub(super) extended: bool,
+    pub(crate) extended: bool,
     /// Whether nothing but its addresses is known, because of what follows them.
-    pub(super) broken: bool,
+    pub(crate) broken: bool,
     /// Whether it is a fragment.
-    pub(super) fragment: u64,
+    pub(crate) fragment: u64,
     /// Whether the destination in the header is not where the packet goes to in the end.
-    pub(super) routed: bool,
+    pub(crate) routed: bool,
     /// Where what it carries begins.
-    pub(super) transport: usize,
+    pub(crate) transport: usize,
     /// Where the packet ends; padding may follow.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 impl Ip {
     /// Of a packet that has one all of whose fields are known.
     #[inline]
-    pub(super) fn of(bytes: &[u8]) -> Option<Ip> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Ip> {
         Ip::with_addresses(bytes).filter(|ip| !ip.broken)
     }
 
     /// Of a packet that has one.
     #[inline]
-    pub(super) fn with_addresses(bytes: &[u8]) -> Option<Ip> {
+    pub(crate) fn with_addresses(bytes: &[u8]) -> Option<Ip> {
         let link = Link::of(bytes)?;
         let at = link.network();
         let behind = &bytes[at..];
@@ -150,7 +150,7 @@ impl Ip {
     }
 
     /// Whether it carries a header of this protocol that has fields.
-    pub(super) fn carries(&self, protocol: u8, bytes: &[u8]) -> bool {
+    pub(crate) fn carries(&self, protocol: u8, bytes: &[u8]) -> bool {
         let Some(carried) = self.carried(bytes) else { return false };
         let whole = match protocol {
             TCP => carried
@@ -167,7 +167,7 @@ impl Ip {
 
     /// Where the checksum is that covers what it carries.
     #[inline]
-    pub(super) fn check(&self, bytes: &[u8]) -> Option<Check> {
+    pub(crate) fn check(&self, bytes: &[u8]) -> Option<Check> {
         let carried = self.carried(bytes)?;
         let (offset, optional) = match self.protocol {
             TCP => (16, false),
@@ -181,16 +181,16 @@ impl Ip {
 
     /// The same, if it covers the addresses of IP, too.
     #[inline]
-    pub(super) fn check_of_addresses(&self, bytes: &[u8]) -> Option<Check> {
+    pub(crate) fn check_of_addresses(&self, bytes: &[u8]) -> Option<Check> {
         if self.protocol == ICMP { None } else { self.check(bytes) }
     }
 }
 
 /// Where a checksum is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Check {
+pub(crate) struct Check {
     /// Where.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// Whether zero means that there is none.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
 }

@@ -13,6 +13,8 @@ mod set;
 mod tags;
 
 pub use buffer::Bytes;
+pub(crate) use headers::Ip;
+pub(crate) use set::set;
 
 use crate::pipeline::Step;
 

@@ -14,7 +14,7 @@ use crate::key::extract::{
 use crate::wire::{Entry, Field};
 
 /// Sets bits of a field, if the packet has it. `None` if not.
-pub(super) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
+pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
     let (value, mask) = (entry.value(), entry.mask());
     let shifted = |shift: u32| (value << shift, mask << shift);
     match entry.field() {

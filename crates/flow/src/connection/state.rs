@@ -1,0 +1,315 @@
+//! How far a connection is: whether a packet belongs to it, and how long it is remembered after.
+//!
+//! TCP is followed with the windows of both ends, after Guido van Rooij, "Real Stateful TCP Packet
+//! Filtering in IP Filter" (2001), as in pf and in Open vSwitch. Time-outs are Open vSwitch's.
+
+use super::tuple::{ICMP, ICMPV6, TCP, Tuple};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What a packet is to its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It belongs to it, and both ends have been heard.
+    Valid,
+    /// It belongs to it, and only one end has been heard.
+    New,
+    /// It does not belong to it.
+    Invalid,
+    /// It begins another connection in its place.
+    Reopens,
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone)]
+pub(super) enum State {
+    /// Of TCP: each end, who began first.
+    Tcp([Peer; 2]),
+    /// Of ICMP: whether there was an answer.
+    Icmp(bool),
+    /// Of others: whether there was a second packet, and an answer.
+    Other { more: bool, answered: bool },
+}
+
+/// States of an end of TCP, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Closed,
+    SynSent,
+    Established,
+    Closing,
+    FinWait2,
+    TimeWait,
+}
+
+/// An end of TCP.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    stage: Stage,
+    /// The end of what it has sent.
+    low: u32,
+    /// The end of what it may send.
+    high: u32,
+    /// The widest window it has offered, not scaled.
+    window: u32,
+    /// How its windows are scaled, if it said so in its SYN.
+    scale: Option<u8>,
+}
+
+/// What counts of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment {
+    flags: u8,
+    sequence: u32,
+    acknowledged: u32,
+    window: u32,
+    payload: u32,
+    scale: Option<u8>,
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const PSH: u8 = 8;
+const ACK: u8 = 16;
+const URG: u8 = 32;
+
+/// How far an acknowledgement may be from what was sent.
+const SLACK: u32 = 0xffff + 1500;
+/// The greatest scale (RFC 7323, section 2.3).
+const MAX_SCALE: u8 = 14;
+
+impl Segment {
+    /// Of what IP carries, up to its end.
+    pub(super) fn of(bytes: &[u8]) -> Option<Segment> {
+        let head = bytes.first_chunk::<20>()?;
+        let length = usize::from(head[12] >> 4) * 4;
+        let payload = bytes.len().checked_sub(length)?;
+        if length < 20 {
+            return None;
+        }
+        let number =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        Some(Segment {
+            flags: head[13],
+            sequence: number(4),
+            acknowledged: number(8),
+            window: u16::from_be_bytes([head[14], head[15]]).into(),
+            payload: payload as u32,
+            scale: scale(&bytes[20..length]),
+        })
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Behind its last number.
+    fn end(&self) -> u32 {
+        let numbers = u32::from(self.has(SYN)) + u32::from(self.has(FIN));
+        self.sequence.wrapping_add(self.payload).wrapping_add(numbers)
+    }
+
+    /// Flags no segment has together.
+    fn is_absurd(&self) -> bool {
+        if self.has(SYN) {
+            return self.has(RST) || self.has(FIN);
+        }
+        !self.has(ACK) && (!self.has(RST) || self.has(FIN) || self.has(PSH) || self.has(URG))
+    }
+}
+
+/// The scale of windows among options.
+fn scale(mut options: &[u8]) -> Option<u8> {
+    loop {
+        match options {
+            [1, rest @ ..] => options = rest,
+            [3, 3, scale, ..] => return Some((*scale).min(MAX_SCALE)),
+            [kind, length, ..] if *kind != 0 && *length >= 2 => {
+                options = options.get(usize::from(*length)..)?;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Whether a number comes behind another or is it.
+fn at_least(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other) as i32 >= 0
+}
+
+impl State {
+    /// Of a packet that may begin a connection; `None` where it may not.
+    pub(super) fn begin(tuple: &Tuple, segment: Option<&Segment>) -> Option<State> {
+        Some(match tuple.protocol {
+            TCP => {
+                let segment = segment?;
+                // What is established already is taken up, what is being established is not.
+                if segment.is_absurd() || (segment.has(SYN) && segment.has(ACK)) {
+                    return None;
+                }
+                State::Tcp(begin(segment))
+            }
+            ICMP | ICMPV6 => {
+                let asks = match tuple.protocol {
+                    ICMP => matches!(tuple.message.0, 8 | 13 | 15 | 17),
+                    _ => tuple.message.0 == 128,
+                };
+                if !asks {
+                    return None;
+                }
+                State::Icmp(false)
+            }
+            _ => State::Other { more: false, answered: false },
+        })
+    }
+
+    /// A packet comes, from who began or as an answer.
+    pub(super) fn see(&mut self, answer: bool, segment: Option<&Segment>) -> Fit {
+        match self {
+            State::Tcp(peers) => {
+                segment.map_or(Fit::Invalid, |segment| see(peers, answer, segment))
+            }
+            State::Icmp(answered) => {
+                *answered |= answer;
+                if *answered { Fit::Valid } else { Fit::New }
+            }
+            State::Other { more, answered } => {
+                *answered |= answer;
+                *more = true;
+                if *answered { Fit::Valid } else { Fit::New }
+            }
+        }
+    }
+
+    /// How long it is remembered after a packet, in nanoseconds.
+    pub(super) fn timeout(&self) -> u64 {
+        let seconds = match self {
+            State::Tcp([one, other]) => {
+                let (least, most) = (one.stage.min(other.stage), one.stage.max(other.stage));
+                if least >= Stage::FinWait2 {
+                    30
+                } else if least >= Stage::Closing {
+                    45
+                } else if most < Stage::Closing && least < Stage::Established {
+                    30
+                } else if most >= Stage::Closing {
+                    15 * 60
+                } else {
+                    24 * 60 * 60
+                }
+            }
+            State::Icmp(true) => 30,
+            State::Other { answered: true, .. } => 30,
+            State::Icmp(false) | State::Other { .. } => 60,
+        };
+        seconds * SECOND
+    }
+}
+
+fn begin(segment: &Segment) -> [Peer; 2] {
+    let scaled = |window: u32| segment.scale.map_or(window, |scale| window.div_ceil(1 << scale));
+    let high = segment.end().wrapping_add(1);
+    let first = Peer {
+        stage: Stage::SynSent,
+        low: segment.sequence,
+        high,
+        window: if segment.has(SYN) {
+            scaled(segment.window.max(1))
+        } else {
+            segment.window.max(1)
+        },
+        scale: segment.scale.filter(|_| segment.has(SYN)),
+    };
+    let other = Peer { stage: Stage::Closed, low: 0, high: 1, window: 1, scale: None };
+    [first, other]
+}
+
+fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
+    if segment.is_absurd() {
+        return Fit::Invalid;
+    }
+    let [first, second] = peers;
+    let (from, to) = if answer { (second, first) } else { (first, second) };
+    if segment.has(SYN)
+        && !segment.has(ACK)
+        && from.stage >= Stage::FinWait2
+        && to.stage >= Stage::FinWait2
+    {
+        return Fit::Reopens;
+    }
+    // Windows are scaled where both ends said so, but never in the segments that say it.
+    let (from_scale, to_scale) = match (from.scale, to.scale) {
+        (Some(one), Some(other)) if !segment.has(SYN) => (one, other),
+        _ => (0, 0),
+    };
+    let mut end = segment.end();
+    let mut sequence = segment.sequence;
+    if from.stage < Stage::SynSent {
+        // The first that is heard of this end.
+        if segment.has(SYN) && to.scale.is_some() {
+            from.scale = segment.scale;
+            if segment.scale.is_none() {
+                to.scale = None;
+            }
+        }
+        from.low = sequence;
+        from.stage = Stage::SynSent;
+        let high = end.wrapping_add((to.window << to_scale).max(1));
+        if from.high == 1 || at_least(high, from.high) {
+            from.high = high;
+        }
+        from.window = from.window.max(segment.window);
+    }
+    let mut acknowledged = segment.acknowledged;
+    let resets = segment.flags & (ACK | RST) == ACK | RST;
+    if !segment.has(ACK) || (acknowledged == 0 && resets) {
+        acknowledged = to.low;
+    }
+    let nothing = sequence == end;
+    if nothing {
+        (sequence, end) = (from.low, from.low);
+    }
+    let skew = to.low.wrapping_sub(acknowledged) as i32;
+    let close = |limit: u32| skew >= -(SLACK as i32) && i64::from(skew) <= i64::from(limit);
+    let original = segment.sequence;
+    let strict = at_least(from.high, end)
+        && at_least(sequence, from.low.wrapping_sub(to.window << to_scale))
+        && close(SLACK << from_scale)
+        && (!segment.has(RST)
+            || original == from.low
+            || original == from.low.wrapping_add(1)
+            || original.wrapping_add(1) == from.low);
+    let loose = || {
+        (to.stage < Stage::SynSent || to.stage >= Stage::FinWait2 || from.stage >= Stage::FinWait2)
+            && at_least(from.high.wrapping_add(SLACK), end)
+            && at_least(sequence, from.low.wrapping_sub(SLACK))
+            && close(SLACK)
+    };
+    if !strict && !loose() {
+        return Fit::Invalid;
+    }
+    from.window = from.window.max(segment.window);
+    if at_least(end, from.low) {
+        from.low = end;
+    }
+    let allowed = acknowledged.wrapping_add((segment.window << from_scale).max(1));
+    if at_least(allowed, to.high) {
+        to.high = allowed;
+    }
+    if segment.has(FIN) {
+        from.stage = from.stage.max(Stage::Closing);
+    }
+    if segment.has(ACK) && strict {
+        match to.stage {
+            Stage::SynSent => to.stage = Stage::Established,
+            Stage::Closing => to.stage = Stage::FinWait2,
+            _ => {}
+        }
+    }
+    if segment.has(RST) {
+        (from.stage, to.stage) = (Stage::TimeWait, Stage::TimeWait);
+    }
+    // Both ends were heard when the second has said something.
+    if peers[1].stage >= Stage::SynSent { Fit::Valid } else { Fit::New }
+}

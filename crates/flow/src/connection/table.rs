@@ -1,0 +1,291 @@
+//! The connections, by both directions, and when their time is over.
+//!
+//! They are in parts by a hash of the direction, each with a lock; a connection is in the parts of both of
+//! its directions, and in the wheel of the part of its first. A wheel has a slot for each second of an
+//! hour and more; a connection that was used since it was put in is put in again when its slot comes, so
+//! that packets never touch the wheel.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::Shown;
+use super::state::State;
+use super::tuple::Tuple;
+use crate::wire::{Action, Entry, Field};
+
+const PARTS: usize = 64;
+const SECOND: u64 = 1_000_000_000;
+/// Slots of a wheel, of a second each.
+const SLOTS: u64 = 4096;
+/// How many connections of a part are looked at in one call.
+const AT_ONCE: usize = 256;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Its first packet.
+    pub(super) original: Tuple,
+    /// Answers to it, as they come.
+    pub(super) reply: Tuple,
+    inside: Mutex<Inside>,
+    expires: AtomicU64,
+    gone: AtomicBool,
+}
+
+/// What of a connection changes.
+#[derive(Debug)]
+pub(super) struct Inside {
+    pub(super) state: State,
+    pub(super) mark: u32,
+    pub(super) label: u128,
+}
+
+impl Inside {
+    /// Does what is said inside of `ct`.
+    pub(super) fn set(&mut self, action: &Action) {
+        let Action::SetField(entry) = action else { return };
+        let merged = |old: u128, entry: &Entry| old & !entry.mask() | entry.value();
+        match entry.field() {
+            Field::CtMark => self.mark = merged(self.mark.into(), entry) as u32,
+            Field::CtLabel => self.label = merged(self.label, entry),
+            _ => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Connection {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inside> {
+        lock(&self.inside)
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        self.gone.load(Relaxed) || self.expires.load(Relaxed) <= now
+    }
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    /// Each direction; whether it is that of answers.
+    known: HashMap<Tuple, (Arc<Connection>, bool)>,
+    wheel: Wheel,
+}
+
+#[derive(Debug, Default)]
+struct Wheel {
+    /// By the second they are looked at.
+    slots: BTreeMap<u64, VecDeque<Weak<Connection>>>,
+}
+
+impl Wheel {
+    fn put(&mut self, connection: &Arc<Connection>, now: u64) {
+        // What is far away is looked at half-way.
+        let (due, now) = (connection.expires.load(Relaxed) / SECOND + 1, now / SECOND);
+        let slot = due.clamp(now + 1, now + SLOTS);
+        self.slots.entry(slot).or_default().push_back(Arc::downgrade(connection));
+    }
+
+    /// The next one whose second has come.
+    fn next(&mut self, now: u64) -> Option<Weak<Connection>> {
+        loop {
+            let mut first = self.slots.first_entry().filter(|slot| *slot.key() <= now / SECOND)?;
+            if let Some(connection) = first.get_mut().pop_front() {
+                return Some(connection);
+            }
+            first.remove();
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    parts: Vec<Mutex<Part>>,
+    hasher: RandomState,
+    count: AtomicUsize,
+    room: usize,
+}
+
+/// What makes directions the same: a message's type does not.
+fn same(tuple: &Tuple) -> Tuple {
+    Tuple { message: (0, 0), ..*tuple }
+}
+
+impl Table {
+    pub(super) fn with_room(room: usize) -> Table {
+        let parts = (0..PARTS).map(|_| Mutex::default()).collect();
+        Table { parts, hasher: RandomState::new(), count: AtomicUsize::new(0), room }
+    }
+
+    fn part(&self, tuple: &Tuple) -> usize {
+        self.hasher.hash_one(tuple) as usize % PARTS
+    }
+
+    /// The connection a packet with this direction is of, and whether as an answer.
+    pub(super) fn find(&self, tuple: &Tuple, now: u64) -> Option<(Arc<Connection>, bool)> {
+        let tuple = same(tuple);
+        let (connection, reply) = {
+            let part = lock(&self.parts[self.part(&tuple)]);
+            let (connection, reply) = part.known.get(&tuple)?;
+            (Arc::clone(connection), *reply)
+        };
+        if connection.is_over(now) {
+            self.remove(&connection);
+            return None;
+        }
+        Some((connection, reply))
+    }
+
+    /// Remembers a connection, if neither direction is known yet and there is room.
+    pub(super) fn add(
+        &self,
+        original: Tuple,
+        reply: Tuple,
+        state: State,
+        (expires, now): (u64, u64),
+    ) -> Option<Arc<Connection>> {
+        let (first, second) = (same(&original), same(&reply));
+        if self.count.fetch_add(1, Relaxed) >= self.room {
+            self.count.fetch_sub(1, Relaxed);
+            return None;
+        }
+        let connection = Arc::new(Connection {
+            original,
+            reply,
+            inside: Mutex::new(Inside { state, mark: 0, label: 0 }),
+            expires: AtomicU64::new(expires),
+            gone: AtomicBool::new(false),
+        });
+        let (one, other) = (self.part(&first), self.part(&second));
+        // In the order of parts, so that two who add do not wait for each other.
+        let mut low = lock(&self.parts[one.min(other)]);
+        let mut high = (one != other).then(|| lock(&self.parts[one.max(other)]));
+        let swapped = one > other;
+        {
+            let of_second = match (&high, swapped) {
+                (Some(high), false) => high,
+                _ => &low,
+            };
+            let of_first = match (&high, swapped) {
+                (Some(high), true) => high,
+                _ => &low,
+            };
+            let taken =
+                of_first.known.contains_key(&first) || of_second.known.contains_key(&second);
+            // Two ends that are one cannot be told apart.
+            if taken || first == second {
+                self.count.fetch_sub(1, Relaxed);
+                return None;
+            }
+        }
+        let of_first = match (&mut high, swapped) {
+            (Some(high), true) => &mut **high,
+            _ => &mut *low,
+        };
+        of_first.known.insert(first, (Arc::clone(&connection), false));
+        of_first.wheel.put(&connection, now);
+        let of_second = match (&mut high, swapped) {
+            (Some(high), false) => &mut **high,
+            _ => &mut *low,
+        };
+        of_second.known.insert(second, (Arc::clone(&connection), true));
+        Some(connection)
+    }
+
+    /// It was used, and is remembered until then.
+    pub(super) fn keep(&self, connection: &Arc<Connection>, expires: u64, now: u64) {
+        let before = connection.expires.swap(expires, Relaxed);
+        // A shorter time is not known to the wheel.
+        if expires / SECOND < before / SECOND {
+            let mut part = lock(&self.parts[self.part(&same(&connection.original))]);
+            part.wheel.put(connection, now);
+        }
+    }
+
+    pub(super) fn remove(&self, connection: &Arc<Connection>) {
+        if connection.gone.swap(true, Relaxed) {
+            return;
+        }
+        for tuple in [same(&connection.original), same(&connection.reply)] {
+            let mut part = lock(&self.parts[self.part(&tuple)]);
+            let is_it = |(known, _): &(Arc<Connection>, bool)| Arc::ptr_eq(known, connection);
+            if part.known.get(&tuple).is_some_and(is_it) {
+                part.known.remove(&tuple);
+            }
+        }
+        self.count.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn expire(&self, now: u64) {
+        for part in &self.parts {
+            let over = lock(part).over(now);
+            over.iter().for_each(|connection| self.remove(connection));
+        }
+    }
+
+    pub(super) fn flush(&self, zone: Option<u16>) {
+        for part in &self.parts {
+            let wanted = |tuple: &Tuple| zone.is_none_or(|zone| tuple.zone == zone);
+            let all: Vec<_> = lock(part)
+                .known
+                .iter()
+                .filter(|(tuple, _)| wanted(tuple))
+                .map(|(_, (connection, _))| Arc::clone(connection))
+                .collect();
+            all.iter().for_each(|connection| self.remove(connection));
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    pub(super) fn all(&self) -> Vec<Shown> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            let part = lock(part);
+            let originals = part.known.values().filter(|(_, reply)| !reply);
+            all.extend(originals.map(|(connection, _)| Arc::clone(connection)));
+        }
+        all.iter().map(shown).collect()
+    }
+}
+
+impl Part {
+    /// Connections whose time is over, some at once.
+    fn over(&mut self, now: u64) -> Vec<Arc<Connection>> {
+        let mut over = Vec::new();
+        for _ in 0..AT_ONCE {
+            let Some(connection) = self.wheel.next(now) else { break };
+            let Some(connection) = connection.upgrade() else { continue };
+            if connection.is_over(now) {
+                over.push(connection);
+            } else {
+                self.wheel.put(&connection, now);
+            }
+        }
+        over
+    }
+}
+
+fn shown(connection: &Arc<Connection>) -> Shown {
+    let ends = |tuple: &Tuple| {
+        let end = |end: super::tuple::End| (end.address, end.port);
+        (end(tuple.source), end(tuple.destination))
+    };
+    let inside = connection.lock();
+    Shown {
+        zone: connection.original.zone,
+        protocol: connection.original.protocol,
+        v6: connection.original.v6,
+        original: ends(&connection.original),
+        reply: ends(&connection.reply),
+        mark: inside.mark,
+        label: inside.label,
+        expires: connection.expires.load(Relaxed),
+    }
+}

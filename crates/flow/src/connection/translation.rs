@@ -1,0 +1,192 @@
+//! Translation of addresses: which one is taken, and changing packets.
+
+use super::tuple::{ICMP, ICMPV6, Parsed, SCTP, TCP, Tuple, UDP, addresses_at, transport_inside};
+use crate::edit;
+use crate::key::Key;
+use crate::wire::{Entry, Field, Nat, NatAddresses, NatFlags};
+
+/// How many ends are tried for a connection before it is given up.
+const TRIES: u64 = 4096;
+/// The ports that are taken where the connection's own is in use and none are said.
+const PORTS: (u16, u16) = (1024, 65_535);
+
+fn mix(hash: u64, number: u64) -> u64 {
+    let sum = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let sum = (sum ^ sum >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let sum = (sum ^ sum >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    sum ^ sum >> 31
+}
+
+fn mix_address(hash: u64, address: u128) -> u64 {
+    mix(mix(hash, address as u64), (address >> 64) as u64)
+}
+
+/// Addresses of a range: the first, and how many there are, at most 2^64.
+fn addresses(nat: &Nat, v6: bool) -> Option<(u128, u64)> {
+    let range = |first: u128, last: u128| {
+        let count = last.saturating_sub(first).saturating_add(1);
+        (first, u64::try_from(count).unwrap_or(u64::MAX))
+    };
+    match nat.addresses {
+        NatAddresses::V4(first, last) if !v6 => {
+            let last = last.unwrap_or(first);
+            Some(range(u32::from(first).into(), u32::from(last).into()))
+        }
+        NatAddresses::V6(first, last) if v6 => {
+            let last = last.unwrap_or(first);
+            Some(range(first.into(), last.into()))
+        }
+        _ => None,
+    }
+}
+
+/// The ends that may be taken for a connection, in the order they are tried: each is the connection as its
+/// packets are after translation.
+///
+/// `random` is what `random` chooses by.
+pub(super) fn candidates(
+    tuple: &Tuple,
+    nat: &Nat,
+    random: u64,
+) -> impl Iterator<Item = Tuple> + use<> {
+    let tuple = *tuple;
+    let source = nat.flags.contains(NatFlags::SOURCE);
+    let own = if source { tuple.source } else { tuple.destination };
+    let basis = if nat.flags.contains(NatFlags::RANDOM) {
+        random
+    } else if nat.flags.contains(NatFlags::PERSISTENT) {
+        // The same for a host, whatever it connects to.
+        mix_address(0, tuple.source.address)
+    } else {
+        let both = mix_address(mix_address(0, tuple.source.address), tuple.destination.address);
+        let ports = u64::from(tuple.source.port) << 16 | u64::from(tuple.destination.port);
+        mix(both, ports << 8 | u64::from(tuple.protocol))
+    };
+    let (first, count) = addresses(nat, tuple.v6).unwrap_or((own.address, 1));
+    let has_ports = matches!(tuple.protocol, TCP | UDP | SCTP);
+    let wanted = nat.ports.map(|(first, last)| (first, last.unwrap_or(first)));
+    let (low, high) = wanted.unwrap_or(PORTS);
+    let (low, high) = (low.min(high), low.max(high));
+    // The port stays where it can.
+    let keeps = wanted.is_none() || (low..=high).contains(&own.port);
+    let span = if has_ports { u64::from(high - low) + 1 } else { 1 };
+    let start = mix(basis, 1);
+    let address = move |nth: u64| first + u128::from((basis % count + nth) % count);
+    let first_try = move |nth: u64| (address(nth), own.port);
+    let more = move |nth: u64| {
+        let (nth_address, nth_port) = (nth / span, nth % span);
+        (address(nth_address % count), low + ((start % span + nth_port) % span) as u16)
+    };
+    let plain = if !has_ports {
+        count
+    } else if keeps {
+        1
+    } else {
+        0
+    };
+    let searched = if !has_ports { 0 } else { span.saturating_mul(count) };
+    let kept = (0..plain.min(TRIES)).map(first_try);
+    let searched = (0..searched.min(TRIES)).map(more);
+    kept.chain(searched).map(move |(address, port)| {
+        let mut translated = tuple;
+        let end = if source { &mut translated.source } else { &mut translated.destination };
+        (end.address, end.port) = (address, port);
+        translated
+    })
+}
+
+/// Changes a packet from what it is to what it is after translation, and its key with it.
+pub(super) fn translate(parsed: &Parsed, to: &Tuple, key: &mut Key, packet: &mut [u8]) {
+    let from = &parsed.tuple;
+    let (source, destination) =
+        if from.v6 { (Field::Ipv6Src, Field::Ipv6Dst) } else { (Field::Ipv4Src, Field::Ipv4Dst) };
+    let mut set = |field: Field, value: u128| {
+        key.set(field, value);
+        let _ = edit::set(&Entry::exact(field, value), packet);
+    };
+    if from.source.address != to.source.address {
+        set(source, to.source.address);
+    }
+    if from.destination.address != to.destination.address {
+        set(destination, to.destination.address);
+    }
+    if let Some(about) = parsed.about {
+        return translate_inside(parsed, about, to, packet);
+    }
+    let (source, destination) = match from.protocol {
+        TCP => (Field::TcpSrc, Field::TcpDst),
+        UDP => (Field::UdpSrc, Field::UdpDst),
+        SCTP => (Field::SctpSrc, Field::SctpDst),
+        _ => return,
+    };
+    if from.source.port != to.source.port {
+        set(source, to.source.port.into());
+    }
+    if from.destination.port != to.destination.port {
+        set(destination, to.destination.port.into());
+    }
+}
+
+/// The sum of 16-bit words, with carries added.
+fn sum(bytes: &[u8]) -> u16 {
+    let mut sum = 0u64;
+    for pair in bytes.chunks(2) {
+        sum += u64::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// A checksum after what it is over had one sum and has another.
+fn mend(checksum: u16, before: u16, after: u16) -> u16 {
+    // RFC 1624, equation 3.
+    let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+fn checksum_at(packet: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([packet[at], packet[at + 1]])
+}
+
+/// Changes the packet an error is about. The error goes the way of `to`, that packet went the other way.
+fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]) {
+    let (start, end) = (parsed.ip.transport, parsed.ip.end);
+    let (v6, from) = (parsed.ip.v6, &parsed.tuple);
+    let Some((protocol, transport)) = transport_inside(packet, about, v6) else { return };
+    let Some(message) = packet.get(start..end) else { return };
+    let before = sum(message);
+    let (at_source, at_destination) = addresses_at(v6);
+    let header = about..transport;
+    let header_before = sum(&packet[header.clone()]);
+    let mut put = |at: usize, address: u128| {
+        if v6 {
+            packet[at..at + 16].copy_from_slice(&address.to_be_bytes());
+        } else {
+            packet[at..at + 4].copy_from_slice(&(address as u32).to_be_bytes());
+        }
+    };
+    if from.source.address != to.source.address {
+        put(about + at_destination, to.source.address);
+    }
+    if from.destination.address != to.destination.address {
+        put(about + at_source, to.destination.address);
+    }
+    if !v6 {
+        let header_after = sum(&packet[header]);
+        let mended = mend(checksum_at(packet, about + 10), header_before, header_after);
+        packet[about + 10..about + 12].copy_from_slice(&mended.to_be_bytes());
+    }
+    if matches!(protocol, TCP | UDP | SCTP) && transport + 4 <= end {
+        packet[transport..transport + 2].copy_from_slice(&to.destination.port.to_be_bytes());
+        packet[transport + 2..transport + 4].copy_from_slice(&to.source.port.to_be_bytes());
+    }
+    debug_assert!(matches!(parsed.ip.protocol, ICMP | ICMPV6));
+    let after = sum(&packet[start..end]);
+    let mended = mend(checksum_at(packet, start + 2), before, after);
+    packet[start + 2..start + 4].copy_from_slice(&mended.to_be_bytes());
+}
