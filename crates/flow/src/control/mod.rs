@@ -25,6 +25,7 @@
 //! reading keys and certificates again while it runs.
 
 mod agent;
+mod client;
 mod connecting;
 mod connection;
 mod events;
@@ -41,6 +42,7 @@ mod tls;
 mod waker;
 
 pub use agent::{Agent, AgentError, AgentStatus, ControllerStatus, Conversation, TargetStatus};
+pub use client::{Client, ClientError, ClientOptions, Refusal};
 pub use connection::Ended;
 pub use options::{AgentOptions, Credentials, FailMode, PacketRate};
 pub use target::{DEFAULT_PORT, Target, TargetError};

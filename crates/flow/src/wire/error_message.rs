@@ -25,6 +25,12 @@ impl ErrorMessage {
         ErrorMessage { code: fault.code(version), data }
     }
 
+    /// What was wrong, where the numbers are known.
+    #[must_use]
+    pub fn fault(&self, version: Version) -> Option<Fault> {
+        Fault::from_code(self.code, version)
+    }
+
     pub(crate) fn decode(mut reader: Reader<'_>, version: Version) -> Result<ErrorMessage, Fault> {
         let (kind, code) = (reader.u16()?, reader.u16()?);
         let code = match kind {

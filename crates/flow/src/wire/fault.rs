@@ -313,6 +313,12 @@ impl Fault {
             .or_else(|| Fault::UnencodableError.known(version))
             .unwrap_or(UNENCODABLE)
     }
+
+    /// What these numbers are of, in this version.
+    #[must_use]
+    pub fn from_code(code: Code, version: Version) -> Option<Fault> {
+        Fault::ALL.iter().copied().find(|fault| fault.known(version) == Some(code))
+    }
 }
 
 impl fmt::Display for Fault {
