@@ -5,7 +5,7 @@
 //!
 //! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
 //!   [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
-//!   [`updates`].
+//!   [`updates`], and of `switch` [`tables`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
 //!   back what it changed of the machine.
@@ -36,6 +36,7 @@ mod routers;
 mod row;
 mod shared;
 mod switch;
+mod tables;
 mod undo;
 mod updates;
 mod veth;
@@ -66,7 +67,7 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine
   cargo xtask bench shared     memory shared with testpmd: ours in the place of another testpmd
-  cargo xtask bench switch     a switch between four programs, beside Open vSwitch")]
+  cargo xtask bench switch     flow tables, and a switch between four programs, beside Open vSwitch")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -98,7 +99,7 @@ enum Command {
     Reference(reference::Args),
     /// Measure ports in memory that is shared with another process, beside DPDK's, in turns.
     Shared(shared::Args),
-    /// Measure a switch between four programs, beside Open vSwitch, in turns.
+    /// Measure a switch with flow tables, and one between four programs, beside Open vSwitch, in turns.
     Switch(switch::Args),
 }
 

@@ -23,6 +23,7 @@ use super::peers::{
 use super::priority::Priority;
 use super::results;
 use super::row::{Row, row};
+use super::tables;
 use super::undo::{Undo, unique_name};
 use super::yardstick::Yardstick;
 use crate::shell;
@@ -39,11 +40,14 @@ const PEER: &str = "Open vSwitch";
 
 /// Arguments of `cargo xtask bench switch`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Cases, each at 64 and 1,500 bytes:
+#[command(after_help = "Flow tables: packets of one flow and of many, with rules of several kinds.
+
+Between programs, each at 64 and 1,500 bytes:
   switch    `linerate switch` as it is; wanted: at least 2 times the rate of Open vSwitch
   direct    the same with --direct
 
 Examples:
+  cargo xtask bench switch --only tables
   cargo xtask bench switch --json
   cargo xtask bench switch --repetitions 11 --ms 1000")]
 pub(crate) struct Args {
@@ -57,12 +61,24 @@ pub(crate) struct Args {
     /// are in with the switch.
     #[arg(long)]
     copying: bool,
+    /// Measure one of both alone.
+    #[arg(long, value_enum)]
+    only: Option<Only>,
     /// Keep the figures in bench/results, in the file of this processor.
     #[arg(long)]
     keep: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// Flow tables.
+    Tables,
+    /// A switch between four programs.
+    Programs,
 }
 
 /// What came of one run.
@@ -96,6 +112,21 @@ struct Bench<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut report = json!({});
+    if args.only != Some(Only::Programs) {
+        let Args { repetitions, ms, json, .. } = *args;
+        report["tables"] = tables::run(tables::Wanted { repetitions, ms, json })?;
+    }
+    if args.only != Some(Only::Tables) {
+        report["programs"] = run_programs(args)?;
+    }
+    if args.json {
+        println!("{report}");
+    }
+    Ok(())
+}
+
+fn run_programs(args: &Args) -> Result<Value> {
     let (ours, linerate) = (Ours::build()?, ours::linerate()?);
     if let Err(refusal) = ensure(Peer::Dpdk) {
         bail!("{refusal}: there is no switch to measure beside");
@@ -177,7 +208,7 @@ impl Bench<'_> {
         Ok(Clients(clients))
     }
 
-    fn print(&self, rows: &[Row], yardstick: &Yardstick) -> Result<()> {
+    fn print(&self, rows: &[Row], yardstick: &Yardstick) -> Result<Value> {
         if self.args.keep {
             results::keep("switch", results::of_rows(rows), yardstick)?;
         }
@@ -200,8 +231,7 @@ impl Bench<'_> {
                 "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "runs": runs,
             });
-            println!("{report}");
-            return Ok(());
+            return Ok(report);
         }
         let pages = if self.memory.is_huge() { "2 MiB" } else { "4 KiB" };
         println!(
@@ -216,7 +246,7 @@ impl Bench<'_> {
         for (case, size, Found { mpps, sent, busy }) in &self.found {
             println!("{case:<16} {size:>5} {mpps:>9.2} {sent:>9.2} {busy:>7.2}");
         }
-        Ok(())
+        Ok(Value::Null)
     }
 }
 

@@ -104,6 +104,27 @@ impl FastPath {
         self.queue = queue;
     }
 
+    /// Nothing is remembered.
+    #[cold]
+    pub(super) fn decide_each<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        place: usize,
+        frame: &mut Frame,
+        now: u64,
+    ) {
+        frame.drain_front(frame.len(), |slot| {
+            let key = self.key_of(place, out.pool().arena().packet(&slot));
+            let decision = tables.decide(&self.snapshot, &key, None, now);
+            self.counts.decided += 1;
+            count(&decision, 1, slot.len() as u64, now);
+            let mut way = Way { place, key: None, again: 0 };
+            self.steps(tables, out, slot, &decision.steps, &mut way, now);
+            self.refresh(tables);
+        });
+    }
+
     /// Packets that were classified from some place on are classified anew.
     #[cold]
     fn take_back(&mut self, from: usize, slots: &[Slot]) {

@@ -52,7 +52,7 @@ use signatures::{Signatures, signature};
 /// What a fast path is made with.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Entries it has at most.
+    /// Entries it has at most; with 0 every packet is decided by itself.
     pub entries: usize,
     /// Packets of a frame that are decided while other ports have packets, too; others that no entry is
     /// found for are dropped. What a port does not use it may use later, up to [`saved`](Self::saved).
@@ -286,6 +286,9 @@ impl FastPath {
         if !port.receives {
             port.counted[PortCount::ReceivedDropped as usize] += packets;
             return out.drop_frame(frame, Drop::Receive);
+        }
+        if self.options.entries == 0 {
+            return self.decide_each(tables, out, place, frame, now);
         }
         let last = self.last_of(place);
         if port_needs_nothing(&self.ports[place])
@@ -641,7 +644,7 @@ impl FastPath {
     ) -> (Option<u32>, Arc<Decision>) {
         self.counts.decided += 1;
         let decision = Arc::new(tables.decide(&self.snapshot, key, from, now));
-        if !decision.holds {
+        if !decision.holds || self.options.entries == 0 {
             return (None, decision);
         }
         let is_useless = self.useless.2 && !self.counts.decided.is_multiple_of(SAMPLED);

@@ -49,7 +49,14 @@ pub(crate) fn provide() -> Result<PathBuf> {
     Ok(program.canonicalize()?)
 }
 
-/// One that switches between memif ports as it does unless told otherwise: by learning.
+/// A port of DPDK's, by its name and devargs, and how many queues it has.
+#[derive(Debug)]
+pub(crate) struct DpdkPort {
+    pub(crate) devargs: String,
+    pub(crate) queues: u32,
+}
+
+/// One that switches as it does unless told otherwise: by learning.
 #[derive(Debug)]
 pub(crate) struct OpenVswitch {
     // They end in this order.
@@ -62,6 +69,24 @@ pub(crate) struct OpenVswitch {
 impl OpenVswitch {
     /// With a server at each of these abstract sockets.
     pub(crate) fn start(program: &Path, memory: &Memory, sockets: &[String]) -> Result<Self> {
+        let port = |(number, socket): (usize, &String)| DpdkPort {
+            devargs: format!(
+                "net_memif{number},role=server,id=0,socket={socket},socket-abstract=yes"
+            ),
+            // Its worker sends by its second queue, which a client has to have: so each has two.
+            queues: 2,
+        };
+        let ports: Vec<_> = sockets.iter().enumerate().map(port).collect();
+        Self::with_ports(program, memory, &ports, &[])
+    }
+
+    /// With these ports, numbered from 1 on, and more settings (`other_config:…`).
+    pub(crate) fn with_ports(
+        program: &Path,
+        memory: &Memory,
+        ports: &[DpdkPort],
+        settings: &[&str],
+    ) -> Result<Self> {
         let folder = std::env::temp_dir().join(unique_name());
         fs::create_dir(&folder)?;
         let undo = {
@@ -112,6 +137,9 @@ impl OpenVswitch {
                 "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix={prefix} {more}"
             ),
         ])?;
+        if !settings.is_empty() {
+            set(&[&["--no-wait", "set", "Open_vSwitch", "."][..], settings].concat())?;
+        }
         let mut switch = command(program);
         switch
             .arg(at("db.sock"))
@@ -121,16 +149,31 @@ impl OpenVswitch {
         let bridge = ["--", "set", "bridge", "br0", "datapath_type=netdev"];
         let add = ["--retry", PATIENCE, "add-br", "br0"];
         set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start with DPDK")?;
-        for (number, socket) in sockets.iter().enumerate() {
-            let port = format!("p{number}");
-            // Its worker sends by its second queue, which a client has to have: so each has two.
-            let device = format!(
-                "options:dpdk-devargs=net_memif{number},role=server,id=0,socket={socket},socket-abstract=yes"
-            );
-            let add = [PATIENCE, "add-port", "br0", &port, "--", "set", "Interface", &port];
-            set(&[&add[..], &["type=dpdk", &device, "options:n_rxq=2"]].concat())?;
+        for (number, port) in ports.iter().enumerate() {
+            let name = format!("p{number}");
+            let device = format!("options:dpdk-devargs={}", port.devargs);
+            let queues = format!("options:n_rxq={}", port.queues);
+            let asked = format!("ofport_request={}", number + 1);
+            let add = [PATIENCE, "add-port", "br0", &name, "--", "set", "Interface", &name];
+            set(&[&add[..], &["type=dpdk", &device, &queues, &asked]].concat())?;
         }
         Ok(OpenVswitch { _switch: switch, _database: database, folder, _undo: undo })
+    }
+
+    /// Has it these flows, of a file in the syntax of its own client, and no others.
+    pub(crate) fn set_flows(&self, file: &Path) -> Result<()> {
+        let bridge = format!("unix:{}", self.folder.join("br0.mgmt").display());
+        for words in [&["del-flows", &bridge][..], &["add-flows", &bridge, &file.to_string_lossy()]]
+        {
+            shell::output(Command::new("ovs-ofctl").args(words))?;
+        }
+        Ok(())
+    }
+
+    /// Cycles its worker has spent in rounds with packets, for each packet, and how many there were, since
+    /// it began to count.
+    pub(crate) fn cycles(&self) -> Result<(f64, u64)> {
+        cycles(&self.ask("dpif-netdev/pmd-stats-show")?)
     }
 
     fn ask(&self, command: &str) -> Result<String> {
@@ -174,9 +217,18 @@ fn busy(text: &str) -> Result<(f64, u64)> {
     Ok((percent.trim().parse::<f64>()? / 100.0, packets))
 }
 
+/// `processing cycles: N (P%)` for each of `packets received: N`.
+fn cycles(text: &str) -> Result<(f64, u64)> {
+    let (_, packets) = busy(text)?;
+    let cycles = text.lines().find_map(|line| line.trim().strip_prefix("processing cycles:"));
+    let cycles = cycles.and_then(|rest| rest.split_whitespace().next());
+    let cycles: f64 = cycles.context("no processing cycles")?.parse()?;
+    Ok((cycles / packets as f64, packets))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::busy;
+    use super::{busy, cycles};
 
     #[test]
     fn what_its_worker_did_is_read() {
@@ -185,6 +237,8 @@ mod tests {
              received: 0\n";
         let (share, packets) = busy(text).expect("its figures");
         assert!((share - 0.9451).abs() < 1e-9 && packets == 6_546_400);
+        let (each, _) = cycles(text).expect("its cycles");
+        assert!((each - 574.36).abs() < 0.01, "{each}");
         assert!(busy("pmd thread").is_err());
     }
 }
