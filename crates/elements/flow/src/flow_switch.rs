@@ -416,3 +416,121 @@ impl Element for FlowSwitch {
         Ok(String::new())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// Ethernet of two hosts of a digit each, with IPv4 and UDP between 10.0.0.x hosts, and 8 bytes.
+    fn udp(from: u8, to: u8, port: u16) -> String {
+        format!(
+            "0200000000{to:02x}0200000000{from:02x}08004500001c00000000401100000a0000{from:02x}0a0000{to:02x}\
+             04d2{port:04x}00080000"
+        )
+    }
+
+    fn switch(flows: &str, feeds: [&str; 3], config: &str) -> Run {
+        let mut text = format!("s :: FlowSwitch({config});");
+        for (port, feed) in feeds.iter().enumerate() {
+            text += &if feed.is_empty() {
+                format!("Idle -> [{port}] s;")
+            } else {
+                format!("Packets({feed}) -> [{port}] s;")
+            };
+            text += &format!("s [{port}] -> c{port} :: Collect;");
+        }
+        let mut run = Run::new(&text);
+        run.write("s.add_flow", flows).expect("flows");
+        run
+    }
+
+    fn counts(run: &mut Run) -> [usize; 3] {
+        [0, 1, 2].map(|port| run.read(&format!("c{port}.lengths")).lines().count())
+    }
+
+    #[test]
+    fn packets_go_as_flows_say_and_are_counted() {
+        for frame_limit in [1, 7, 256] {
+            let feed: Vec<_> = (0..40).map(|n| udp(1, 2 + n % 3, 50 + u16::from(n % 5))).collect();
+            let mut run = Run::new(&format!(
+                "s :: FlowSwitch(TABLES 2); Packets({}) -> s; Idle -> [1] s; Idle -> [2] s;
+                 s [0] -> c0 :: Collect; s [1] -> c1 :: Collect; s [2] -> c2 :: Collect;",
+                feed.join(" ")
+            ))
+            .frame_limit(frame_limit);
+            run.write(
+                "s.add_flow",
+                "table=0,priority=10,udp,nw_dst=10.0.0.2,actions=output:2\n\
+                 table=0,priority=10,udp,nw_dst=10.0.0.3,actions=output:2,output:3\n\
+                 table=0,priority=1,actions=goto_table:1\n\
+                 table=1,udp,tp_dst=50,actions=set_field:02:00:00:00:00:09->eth_dst,output:3\n",
+            )
+            .expect("flows");
+            run.run();
+            let to = |host: u8| (0..40).filter(|n| 2 + n % 3 == host).count();
+            let rewritten = (0..40).filter(|n| n % 3 == 2 && n % 5 == 0).count();
+            assert_eq!(counts(&mut run), [0, to(2) + to(3), to(3) + rewritten]);
+            let third = run.read("c2.packets");
+            assert_eq!(third.matches("020000000009").count(), rewritten);
+            let flows = run.read("s.flows");
+            assert!(flows.contains(&format!("n_packets={}", to(2))), "{flows}");
+            assert!(flows.contains(&format!("n_packets={rewritten}")), "{flows}");
+            let dropped = to(4) - rewritten;
+            assert!(run.read("s.drops").starts_with(&format!("{dropped}\tno flow")));
+            let ports = run.read("s.ports");
+            assert!(ports.starts_with(&format!("1 1 40 {}", 40 * 42)), "{ports}");
+        }
+    }
+
+    /// Each packet takes effect before the next, whatever the frame.
+    #[test]
+    fn normal_learns_within_a_frame() {
+        for frame_limit in [1, 7, 256] {
+            let feed = [udp(1, 2, 1), udp(2, 1, 1), udp(3, 1, 1), udp(1, 3, 1)].join(" ");
+            let mut run = Run::new(&format!(
+                "s :: FlowSwitch; Packets({feed}) -> s; Idle -> [1] s; Idle -> [2] s;
+                 s [0] -> c0 :: Collect; s [1] -> c1 :: Collect; s [2] -> c2 :: Collect;"
+            ))
+            .frame_limit(frame_limit);
+            run.write("s.add_flow", "actions=NORMAL").expect("a flow");
+            run.run();
+            // The first is for nobody known; what follows is for hosts at the port it came by.
+            assert_eq!(counts(&mut run), [0, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn changes_take_effect_and_are_refused_where_they_are_wrong() {
+        let mut run = switch("in_port=1,actions=output:2", [&udp(1, 2, 1), "", ""], "TABLES 3");
+        assert!(run.write("s.add_flow", "in_port=1,actions=outptu:2").is_err());
+        assert!(run.write("s.add_flow", "table=3,actions=drop").is_err());
+        run.write("s.replace", "in_port=1,actions=output:3\ntable=2,actions=drop").expect("flows");
+        assert_eq!(run.read("s.flows").lines().count(), 2);
+        run.run();
+        assert_eq!(counts(&mut run), [0, 0, 1]);
+        assert_eq!(run.read("s.misses"), "1");
+        let cache = run.read("s.cache");
+        assert!(cache.contains("in_port=0x1") && cache.contains("actions:3"), "{cache}");
+        run.write("s.del_flows", "").expect("all go");
+        assert_eq!(run.read("s.flows"), "");
+        run.write("s.cache_clear", "").expect("cleared");
+        assert_eq!(run.read("s.cache_count"), "0");
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        for (config, error) in [
+            ("TABLES 0", "TABLES: out of range"),
+            ("TABLES 255", "TABLES: out of range"),
+            ("NAMES a a b", "need 3 different names"),
+            ("NAMES a b", "need 3 different names"),
+        ] {
+            let text = format!(
+                "s :: FlowSwitch({config}); Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;
+                 Idle -> [2] s [2] -> Discard;"
+            );
+            let found = Run::errors(&text);
+            assert!(found.contains(error), "{config}: {found}");
+        }
+    }
+}
