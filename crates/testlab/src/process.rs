@@ -61,8 +61,13 @@ pub struct Running {
 
 impl Running {
     /// Starts a program.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
     #[track_caller]
-    pub(crate) fn start(mut command: Command) -> Self {
+    #[must_use]
+    pub fn start(mut command: Command) -> Self {
         let shown = describe(&command);
         match command.spawn() {
             Ok(child) => Self { shown, child },

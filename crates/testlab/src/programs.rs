@@ -45,6 +45,8 @@ pub const PROGRAMS: &[Program] = &[
         package: "openvswitch-common",
         purpose: "OpenFlow's messages read by others",
     },
+    Program { name: "nfcapd", package: "nfdump", purpose: "a collector of flow records" },
+    Program { name: "sfcapd", package: "nfdump-sflow", purpose: "a collector of samples" },
     Program {
         name: "qemu-system-x86_64",
         package: "qemu-system-x86",

@@ -193,3 +193,81 @@ impl Flows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const TIMEOUTS: Timeouts = Timeouts { idle: 10 * SECOND, active: 60 * SECOND };
+
+    /// A packet of TCP from a port, with flags.
+    fn packet(port: u16, flags: u8) -> Seen {
+        let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        packet.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend(port.to_be_bytes());
+        packet.extend([0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+        Seen::read(&packet, 1)
+    }
+
+    /// What is told while packets come each second for a while, and then none.
+    fn told(seconds: u64, flags: impl Fn(u64) -> u8) -> Vec<(u64, FlowRecord)> {
+        let mut flows = Flows::new(64, TIMEOUTS);
+        let mut told = Vec::new();
+        for second in 1..=200 {
+            let now = second * SECOND;
+            let mut tell = |record| told.push((second, record));
+            if second <= seconds {
+                flows.count(&packet(7, flags(second)), Stream::default(), 2, now, &mut tell);
+            }
+            flows.tick(now, &mut tell);
+        }
+        told
+    }
+
+    #[test]
+    fn a_flow_without_packets_is_over() {
+        let told = told(5, |_| 0);
+        let [(second, record)] = told[..] else { panic!("{told:?}") };
+        assert!((15..=17).contains(&second), "{second}");
+        assert_eq!((record.reason, record.packets, record.bytes), (EndReason::Idle, 5, 200));
+        assert_eq!((record.first, record.last), (SECOND, 5 * SECOND));
+    }
+
+    #[test]
+    fn a_flow_that_goes_on_is_told_of() {
+        let told = told(100, |_| 0);
+        let [(early, active), (late, idle)] = told[..] else { panic!("{told:?}") };
+        assert!((61..=63).contains(&early), "{early}");
+        assert!((110..=112).contains(&late), "{late}");
+        assert_eq!((active.reason, idle.reason), (EndReason::Active, EndReason::Idle));
+        assert_eq!(active.packets + idle.packets, 100);
+    }
+
+    #[test]
+    fn a_flow_ends_by_what_tcp_says() {
+        let told = told(5, |second| if second == 5 { 0b1_0001 } else { 0b1_0000 });
+        let [(second, record)] = told[..] else { panic!("{told:?}") };
+        assert!((6..=8).contains(&second), "{second}");
+        assert_eq!((record.reason, record.tcp_flags), (EndReason::End, 0b1_0001));
+    }
+
+    /// However many flows there are, each packet is told of once.
+    #[test]
+    fn no_packet_is_lost_for_want_of_room() {
+        let mut flows = Flows::new(64, TIMEOUTS);
+        let (mut packets, mut reasons) = (0, Vec::new());
+        let mut tell = |record: FlowRecord| {
+            packets += record.packets;
+            reasons.push(record.reason);
+        };
+        for nth in 0..10_000u64 {
+            let port = (nth * nth % 997) as u16;
+            flows.count(&packet(port, 0), Stream::default(), 2, nth * 1000, &mut tell);
+        }
+        flows.end_all(EndReason::Forced, &mut tell);
+        assert_eq!(packets, 10_000);
+        assert!(reasons.contains(&EndReason::LackOfResources));
+        assert!(reasons.iter().filter(|reason| **reason == EndReason::Forced).count() <= 64);
+    }
+}

@@ -1,6 +1,6 @@
 //! Flow records as messages of IPFIX (RFC 7011).
 //!
-//! Three templates, for flows of IPv4, of IPv6 and of all else, each a list of information elements of
+//! Templates for flows of IPv4, of IPv6, of the ICMP of either and of all else, each a list of information elements of
 //! IANA's registry (RFC 5102, RFC 7012; the names below are the registry's); with sampling, an option
 //! says how often (RFC 5476: one packet of so many, counted). Over UDP, templates come again now and
 //! then, since nobody says that they have arrived (RFC 7011 section 8.4). Variable lengths, elements of
@@ -46,7 +46,7 @@ const SAMPLING_PACKET_INTERVAL: Element = (305, 4);
 const SAMPLING_PACKET_SPACE: Element = (306, 4);
 
 /// What every flow has, in the order of [`common`].
-const COMMON: [Element; 15] = [
+const COMMON: [Element; 16] = [
     FLOW_START_MILLISECONDS,
     FLOW_END_MILLISECONDS,
     PACKET_DELTA_COUNT,
@@ -62,55 +62,60 @@ const COMMON: [Element; 15] = [
     VLAN_ID,
     DOT1Q_PRIORITY,
     OBSERVATION_POINT_ID,
+    SELECTOR_ID,
 ];
 
-const IPV4: [Element; 3] = [IP_VERSION, SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS];
-const IPV6: [Element; 3] = [IP_VERSION, SOURCE_IPV6_ADDRESS, DESTINATION_IPV6_ADDRESS];
+const IPV4: [Element; 2] = [SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS];
+const IPV6: [Element; 2] = [SOURCE_IPV6_ADDRESS, DESTINATION_IPV6_ADDRESS];
 
-/// What flows of IP have beside, and at the end the type and code of either's ICMP.
-const IP: [Element; 7] = [
-    PROTOCOL_IDENTIFIER,
-    IP_CLASS_OF_SERVICE,
-    SOURCE_TRANSPORT_PORT,
-    DESTINATION_TRANSPORT_PORT,
-    TCP_CONTROL_BITS,
-    MINIMUM_TTL,
-    MAXIMUM_TTL,
-];
+/// What flows of IP have behind the addresses.
+const IP: [Element; 5] =
+    [IP_VERSION, PROTOCOL_IDENTIFIER, IP_CLASS_OF_SERVICE, MINIMUM_TTL, MAXIMUM_TTL];
 
-/// A kind of flow, and the template it has.
+/// And at the end: ICMP has a type and code, and others what ICMP has not. Collectors take a type and
+/// code that is there for a port.
+const PORTS: [Element; 3] = [SOURCE_TRANSPORT_PORT, DESTINATION_TRANSPORT_PORT, TCP_CONTROL_BITS];
+
+/// A kind of flow, and the number of its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 enum Kind {
     Ipv4 = 256,
     Ipv6 = 257,
-    Other = 258,
+    Icmpv4 = 258,
+    Icmpv6 = 259,
+    Other = 260,
 }
 
 impl Kind {
-    const ALL: [Kind; 3] = [Kind::Ipv4, Kind::Ipv6, Kind::Other];
+    const ALL: [Kind; 5] = [Kind::Ipv4, Kind::Ipv6, Kind::Icmpv4, Kind::Icmpv6, Kind::Other];
 
     fn of(record: &FlowRecord) -> Kind {
-        match record.tuple.ether_type() {
-            0x0800 => Kind::Ipv4,
-            0x86dd => Kind::Ipv6,
+        match (record.tuple.ether_type(), record.tuple.protocol()) {
+            (0x0800, 1) => Kind::Icmpv4,
+            (0x0800, _) => Kind::Ipv4,
+            (0x86dd, 58) => Kind::Icmpv6,
+            (0x86dd, _) => Kind::Ipv6,
             _ => Kind::Other,
         }
     }
 
     /// The elements of its template.
     fn elements(self) -> Vec<Element> {
-        let (addresses, icmp): (&[Element], _) = match self {
-            Kind::Ipv4 => (&IPV4, ICMP_TYPE_CODE_IPV4),
-            Kind::Ipv6 => (&IPV6, ICMP_TYPE_CODE_IPV6),
+        let (addresses, rest): (&[Element], &[Element]) = match self {
+            Kind::Ipv4 => (&IPV4, &PORTS),
+            Kind::Ipv6 => (&IPV6, &PORTS),
+            Kind::Icmpv4 => (&IPV4, &[ICMP_TYPE_CODE_IPV4]),
+            Kind::Icmpv6 => (&IPV6, &[ICMP_TYPE_CODE_IPV6]),
             Kind::Other => return COMMON.to_vec(),
         };
-        [&COMMON[..], addresses, &IP, &[icmp]].concat()
+        [&COMMON[..], addresses, &IP, rest].concat()
     }
 }
 
-/// The template of what is said of sampling.
-const SAMPLING: u16 = 259;
+/// The template of what is said of sampling, and the number of what samples.
+const SAMPLING: u16 = 261;
+const SELECTOR: u64 = 1;
 
 /// Numbers of sets that have templates.
 const TEMPLATES: u16 = 2;
@@ -186,7 +191,7 @@ impl Ipfix {
             self.elements(&elements);
             self.end_set(set);
             let set = self.begin_set(SAMPLING);
-            self.u64(1);
+            self.u64(SELECTOR);
             // Systematic, by count.
             self.u16(1);
             self.u32(1);
@@ -216,19 +221,30 @@ impl Ipfix {
         }
         let start = self.message.len();
         self.common(record, now);
-        match kind {
-            Kind::Ipv4 => {
-                self.u8(4);
-                record.tuple.ipv4().iter().for_each(|address| self.u32(*address));
-                self.ip(record, 1);
+        let tuple = &record.tuple;
+        let version = match kind {
+            Kind::Ipv4 | Kind::Icmpv4 => {
+                tuple.ipv4().iter().for_each(|address| self.u32(*address));
+                Some(4)
             }
-            Kind::Ipv6 => {
-                self.u8(6);
-                let addresses = record.tuple.ipv6().map(u128::to_be_bytes);
+            Kind::Ipv6 | Kind::Icmpv6 => {
+                let addresses = tuple.ipv6().map(u128::to_be_bytes);
                 self.message.extend(addresses.as_flattened());
-                self.ip(record, 58);
+                Some(6)
             }
-            Kind::Other => {}
+            Kind::Other => None,
+        };
+        if let Some(version) = version {
+            let [smallest, largest] = record.ttl;
+            self.message.extend([version, tuple.protocol(), tuple.tos(), smallest, largest]);
+            let [source, destination] = tuple.ports();
+            if matches!(kind, Kind::Icmpv4 | Kind::Icmpv6) {
+                self.u16(source << 8 | destination);
+            } else {
+                self.u16(source);
+                self.u16(destination);
+                self.u16(record.tcp_flags);
+            }
         }
         debug_assert_eq!(
             self.message.len() - start,
@@ -301,19 +317,7 @@ impl Ipfix {
         self.u16(tci & 0xfff);
         self.u8((tci >> 13) as u8);
         self.u64(record.stream.point.into());
-    }
-
-    fn ip(&mut self, record: &FlowRecord, icmp: u8) {
-        let [source, destination] = record.tuple.ports();
-        let is_icmp = record.tuple.protocol() == icmp;
-        self.u8(record.tuple.protocol());
-        self.u8(record.tuple.tos());
-        self.u16(if is_icmp { 0 } else { source });
-        self.u16(if is_icmp { 0 } else { destination });
-        self.u16(record.tcp_flags);
-        self.u8(record.ttl[0]);
-        self.u8(record.ttl[1]);
-        self.u16(if is_icmp { source << 8 | destination } else { 0 });
+        self.u64(if self.sampling > 1 { SELECTOR } else { 0 });
     }
 
     fn u8(&mut self, value: u8) {

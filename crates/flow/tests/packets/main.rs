@@ -3,6 +3,7 @@
 mod edits;
 #[path = "../exercise/packet.rs"]
 mod exercise;
+mod export;
 mod extraction;
 mod generate;
 mod open_vswitch;
