@@ -36,8 +36,9 @@ Examples:
 
 PORT is any port, and an interface's name means packet:NAME. xdp:NAME, too, is copied from with
 a packet: port unless --take is given. EXPRESSION is in tcpdump's language (pcap-filter(7), for
-Ethernet), and decided before a packet is copied, by the kernel where the port has it. It may be
-in one word or several. The names in it are those the system has: of hosts (which may ask a name
+Ethernet), and decided before a packet is copied, by the kernel where the port has it. An expression
+that asks for what merging and unfinished checksums change (less 100, tcp[13] = 2) is decided behind
+the copy. It may be in one word or several. The names in it are those the system has: of hosts (which may ask a name
 server), networks, stations, ports and protocols. Numbers are never turned into names.
 
 The format is pcapng when FILE ends in .pcapng, else pcap with nanoseconds. What was dropped
@@ -76,7 +77,7 @@ pub(crate) struct Capture {
     #[arg(long, short = 'F', value_name = "FILE")]
     pub(crate) filter_file: Option<PathBuf>,
 
-    /// Print the program the kernel would run for the expression, and stop
+    /// Print the expression's program, as a kernel that is given it would run it, and stop
     #[arg(short = 'd', long = "dump-filter")]
     pub(crate) dump: bool,
 

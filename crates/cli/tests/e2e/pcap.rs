@@ -102,7 +102,7 @@ for number in range(100):
 pcap.pcap_close(device)
 ";
 
-/// Sends numbered packets in a loop, and ends without closing; or, until it cannot, and says why.
+/// Sends as many packets as it is told in a loop, and ends without closing; or, until it cannot, and says why.
 const LOOP: &str = "\
 import ctypes, sys
 pcap = ctypes.CDLL('libpcap.so.0.8')

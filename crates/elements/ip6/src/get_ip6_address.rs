@@ -33,13 +33,10 @@ fn offset(make: &mut Make<'_>, name: &str) -> usize {
     usize::try_from(make.need::<i32>(name)).unwrap_or(usize::MAX)
 }
 
-/// What is left of a survey.
-const LEAVES: Leaves = Leaves { headers: true, destination: false };
-
 impl Step for GetIp6Address {
     #[inline(always)]
     fn leaves(&self) -> Leaves {
-        LEAVES
+        Leaves::HEADERS
     }
 
     #[inline]
@@ -75,7 +72,7 @@ struct SetIp6Address {
 impl Step for SetIp6Address {
     #[inline(always)]
     fn leaves(&self) -> Leaves {
-        LEAVES
+        Leaves::HEADERS
     }
 
     #[inline]

@@ -195,6 +195,8 @@ pub struct Leaves {
 impl Leaves {
     /// Nothing.
     pub const NOTHING: Leaves = Leaves { headers: false, destination: false };
+    /// All but the destination annotation, where a pass writes that.
+    pub const HEADERS: Leaves = Leaves { headers: true, destination: false };
     /// All that surveys know.
     pub const ALL: Leaves = Leaves { headers: true, destination: true };
 }

@@ -160,13 +160,18 @@ impl Arena {
         with: impl Iterator<Item = Column>,
     ) {
         if !(survey.has_destinations && survey.is_of(&self.inner, frame)) {
-            let leaves = Leaves { headers: true, destination: false };
             let with = with.flatten();
-            return self.for_each_meta_mut(frame, survey, leaves, with, |meta, destination| {
-                if destination != 0 {
-                    meta.destination[..4].copy_from_slice(&destination.to_le_bytes());
-                }
-            });
+            return self.for_each_meta_mut(
+                frame,
+                survey,
+                Leaves::HEADERS,
+                with,
+                |meta, destination| {
+                    if destination != 0 {
+                        meta.destination[..4].copy_from_slice(&destination.to_le_bytes());
+                    }
+                },
+            );
         }
         let bases = self.inner.bases();
         let mut left = frame.len();

@@ -109,9 +109,6 @@ impl Family for u32 {
     }
 }
 
-/// What is left of a survey where destinations are written.
-const DESTINATION: Leaves = Leaves { headers: true, destination: false };
-
 impl Family for u128 {
     const WORDS: usize = 3;
 
@@ -122,7 +119,7 @@ impl Family for u128 {
 
     #[inline]
     fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[u128]) {
-        arena.for_each_meta_mut(frame, survey, DESTINATION, with, |meta, address| {
+        arena.for_each_meta_mut(frame, survey, Leaves::HEADERS, with, |meta, address| {
             if *address != 0 {
                 meta.destination = address.to_be_bytes();
             }
@@ -132,7 +129,7 @@ impl Family for u128 {
     #[inline]
     fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: u128) {
         let with = iter::repeat(with.to_be_bytes());
-        arena.for_each_meta_mut(frame, survey, DESTINATION, with, |meta, address| {
+        arena.for_each_meta_mut(frame, survey, Leaves::HEADERS, with, |meta, address| {
             meta.destination = address;
         });
     }
