@@ -121,7 +121,8 @@ fn hosts_reach_each_other_by_controllers_that_learn() {
     // The other comes in its place: the switch finds it by itself, and takes its flows.
     let folder = controllers::folder();
     let folder = folder.to_str().expect("text");
-    for application in ["simple_switch_13", "simple_switch", "simple_switch_14", "simple_switch_15"] {
+    for application in ["simple_switch_13", "simple_switch", "simple_switch_14", "simple_switch_15"]
+    {
         for host in &net.hosts {
             host.ip(["neigh", "flush", "all"]);
         }
