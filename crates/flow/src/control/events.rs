@@ -234,7 +234,7 @@ fn describe(punted: &Punted) -> PacketIn {
         table: punt.table,
         cookie: punt.cookie,
         fields,
-        // Where no packets wait, all of one is sent, whatever length was asked for.
+        // What the flow did not want has been cut off.
         data: punted.packet.clone(),
         userdata: Vec::new(),
         continuation: Vec::new(),

@@ -8,7 +8,8 @@
 //! Messages are obeyed in order, and a barrier is answered when workers forward by what was changed before.
 //! Roles, generations and asynchronous messages are as OpenFlow 1.3 to 1.5 have them; a controller that came
 //! by itself hears nothing unasked before it has set a length for packets (`OFPT_SET_CONFIG`), as with Open
-//! vSwitch, since it may be a tool that asks one thing. Packets are sent whole, as none wait in the switch.
+//! vSwitch, since it may be a tool that asks one thing. Of packets as much is sent as the flow says, and all where
+//! none does, as none wait in the switch.
 //! A bundle is done as a whole or not at all.
 //!
 //! # What the switch can count on
@@ -21,7 +22,7 @@
 //! # What is not there
 //!
 //! Buffers for packets (`buffer_id`), auxiliary connections, UDP, flow monitors, scheduled bundles,
-//! putting fragments together or dropping them (`OFPC_FRAG_*`), requests of statistics by a trigger, and
+//! putting fragments together (`OFPC_FRAG_REASM`), requests of statistics by a trigger, and
 //! reading keys and certificates again while it runs.
 
 mod agent;

@@ -251,7 +251,7 @@ impl Session {
             Message::SetAsync(config) => self.set_asynchronous(&config),
             Message::PacketOut(packet) => {
                 self.may_write()?;
-                self.packet_out(&packet)?;
+                self.packet_out(&packet, version)?;
             }
             Message::FlowMod(_)
             | Message::GroupMod(_)
@@ -465,9 +465,9 @@ impl Session {
                 self.may_write()?;
                 self.resume(&packet)?;
             }
-            NiciraMessage::FlushZone(_) => {
+            NiciraMessage::FlushZone(zone) => {
                 self.may_write()?;
-                return Err(Fault::ConnectionsUnsupported);
+                self.shared.switch.memory().tracker.flush(Some(zone));
             }
             NiciraMessage::RoleReply(_)
             | NiciraMessage::FlowRemoved(_)

@@ -1,6 +1,6 @@
 //! What all threads of an agent have together.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -55,6 +55,8 @@ pub(super) struct Shared {
     pub(super) peers: Peers,
     pub(super) stop: Stop,
     pub(super) paused: Paused,
+    /// How fragments are treated, as a controller said it.
+    pub(super) fragments: AtomicU16,
     /// Bytes of messages in all bundles.
     pub(super) bundled: AtomicUsize,
     /// How many connections of listeners there are.
@@ -80,6 +82,7 @@ impl Shared {
             peers: Peers::default(),
             stop: Stop::default(),
             paused: Paused::new(),
+            fragments: AtomicU16::new(0),
             bundled: AtomicUsize::new(0),
             visitors: AtomicUsize::new(0),
             lost_packets: AtomicU64::new(0),

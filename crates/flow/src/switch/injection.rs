@@ -26,12 +26,12 @@ const ROOM: usize = 1024;
 pub(super) struct Injections {
     /// How many wait, written under the lock: a worker looks here first.
     count: AtomicUsize,
-    waiting: Mutex<VecDeque<Injection>>,
+    waiting: Mutex<VecDeque<Box<Injection>>>,
 }
 
 impl Injections {
     /// Adds one, or gives it back where there is no room.
-    pub(super) fn add(&self, injection: Injection) -> Result<(), Injection> {
+    pub(super) fn add(&self, injection: Box<Injection>) -> Result<(), Box<Injection>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= ROOM {
             return Err(injection);
@@ -42,7 +42,7 @@ impl Injections {
     }
 
     /// The next one: one load where there is none, and never a wait.
-    pub(super) fn next(&self) -> Option<Injection> {
+    pub(super) fn next(&self) -> Option<Box<Injection>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }

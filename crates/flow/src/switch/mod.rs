@@ -439,14 +439,14 @@ impl Switch {
     }
 
     /// Hands a packet of a controller to a worker. At most 1,024 wait; one more is given back.
-    pub fn inject(&self, injection: Injection) -> Result<(), Injection> {
+    pub fn inject(&self, injection: Box<Injection>) -> Result<(), Box<Injection>> {
         self.injections.add(injection)
     }
 
     /// A packet of a controller, for a worker to carry out what was decided for it: one load where there is
     /// none, and never a wait.
     #[must_use]
-    pub fn next_injection(&self) -> Option<Injection> {
+    pub fn next_injection(&self) -> Option<Box<Injection>> {
         self.injections.next()
     }
 

@@ -1,5 +1,9 @@
 //! The OpenFlow channel: controllers of ours that behave and that do not, and those of others.
 
 mod channel;
+mod clients;
 mod controller;
+#[path = "../exercise/controller.rs"]
+mod exercise;
+mod protocol;
 mod tls;

@@ -69,7 +69,7 @@ fn punt(reason: PacketInReason, cookie: u64) -> Punt {
         reason,
         table: 2,
         cookie,
-        max_len: 20,
+        max_len: 0xffff,
         id: 0,
         userdata: Vec::new(),
         meter: 0,
@@ -242,6 +242,9 @@ fn packets_come_in_the_form_that_was_asked_for() {
             assert_eq!(standard.fields.exact(Field::Reg3), Some(7));
             assert_eq!(standard.fields.exact(Field::TunnelId), Some(9));
         }
+        send(served.switch(), Punt { max_len: 20, ..punt(PacketInReason::Action, 0x77) });
+        let cut = packet_in(controller.next().1);
+        assert_eq!((cut.total_len, &cut.data[..]), (64, &data[..20]));
         let choose = |format| Message::Nicira(NiciraMessage::SetPacketInFormat(format));
         controller.send(&choose(PacketInFormat::Nicira));
         controller.barrier();
@@ -382,7 +385,9 @@ fn a_bundle_is_done_whole_or_not_at_all() {
             assert_eq!(controller.ask(&control(1, step)), reply(answer));
         };
         ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
-        (1..=3).for_each(|nth| drop(bundled(&mut controller, version, &add(nth))));
+        for nth in 1..=3 {
+            bundled(&mut controller, version, &add(nth));
+        }
         ask(&mut controller, BundleStep::CloseRequest, BundleStep::CloseReply);
         assert_eq!(flows(served.switch()), 0);
         ask(&mut controller, BundleStep::CommitRequest, BundleStep::CommitReply);
@@ -472,7 +477,9 @@ fn a_long_answer_comes_in_parts() {
     for version in Version::ALL {
         let mut controller = served.controller(version);
         let count = 3000;
-        (0..count).for_each(|nth| drop(controller.send(&add(nth))));
+        for nth in 0..count {
+            controller.send(&add(nth));
+        }
         controller.barrier();
         let body = Request::Flow(FlowRequest::all());
         let xid =

@@ -1,6 +1,8 @@
 //! How a controller sets the switch and what it hears of it.
 
 use super::super::shared::set_misses;
+use std::sync::atomic::Ordering;
+
 use super::Session;
 use crate::wire::{
     AsyncConfig, AsyncKind, Config, ConfigFlags, Fault, PacketInReason, Role, Version,
@@ -9,22 +11,25 @@ use crate::wire::{
 const TTL: u32 = 1 << PacketInReason::InvalidTtl as u32;
 
 impl Session {
-    /// As it is set for this controller.
+    /// As it is set for this controller, where it is not the same for all.
     pub(super) fn config(&self, version: Version) -> Config {
         let known = self.shared.peers.with(self.number, |peer| {
             let ttl = peer.reasons(version, AsyncKind::PacketIn, false) & TTL != 0;
             (ttl && version == Version::V10, peer.miss_send_len)
         });
         let (ttl, miss_send_len) = known.unwrap_or_default();
-        let flags = if ttl { ConfigFlags::INVALID_TTL } else { ConfigFlags::default() };
-        Config { flags, miss_send_len }
+        let ttl = if ttl { ConfigFlags::INVALID_TTL } else { ConfigFlags::default() };
+        let fragments = self.shared.fragments.load(Ordering::Relaxed);
+        Config { flags: ConfigFlags(fragments | ttl.0), miss_send_len }
     }
 
-    /// Sets it. Fragments are treated like other packets, which have their field for it.
+    /// Sets it. What is for all is not for a slave to set.
     pub(super) fn set_config(&mut self, config: Config, version: Version) -> Result<(), Fault> {
         let fragments = config.flags.0 & 3;
-        if fragments != 0 && !self.is_slave() {
-            return Err(Fault::ConfigBadFlags);
+        if fragments != self.shared.fragments.load(Ordering::Relaxed) {
+            self.may_write()?;
+            self.shared.switch.set_fragments(ConfigFlags(fragments))?;
+            self.shared.fragments.store(fragments, Ordering::Relaxed);
         }
         let mut all = self.shared.peers.lock();
         if let Some(peer) = all.peers.iter_mut().find(|peer| peer.number == self.number) {

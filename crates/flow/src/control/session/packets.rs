@@ -7,7 +7,7 @@ use super::Session;
 use crate::key::{self, Key};
 use crate::pipeline;
 use crate::switch::Injection;
-use crate::wire::{Fault, Field, PacketIn, PacketOut};
+use crate::wire::{Fault, Field, PacketIn, PacketOut, Version};
 
 /// The shortest packet: a header of Ethernet.
 const SHORTEST: usize = 14;
@@ -16,13 +16,14 @@ const SHORTEST: usize = 14;
 const TRIES: u32 = 20;
 
 impl Session {
-    pub(super) fn packet_out(&self, out: &PacketOut) -> Result<(), Fault> {
+    pub(super) fn packet_out(&self, out: &PacketOut, version: Version) -> Result<(), Fault> {
         if out.buffer.is_some() {
             return Err(Fault::BufferUnknown);
         }
         if out.data.len() < SHORTEST {
             return Err(Fault::BadPacket);
         }
+        self.shared.switch.check_actions(&out.actions, version)?;
         let mut key = Key::default();
         key.set(Field::InPort, out.in_port.0.into());
         out.fields.entries().for_each(|entry| key.set_entry(entry));
@@ -38,7 +39,7 @@ impl Session {
 
     /// Hands a packet to a worker. Where they are behind, only who sends it waits, and not for long.
     fn inject(&self, injection: Injection) {
-        let mut rest = injection;
+        let mut rest = Box::new(injection);
         for _ in 0..TRIES {
             match self.shared.switch.inject(rest) {
                 Ok(()) => return,
