@@ -47,6 +47,12 @@ impl StageShape {
         self.words.iter().all(|&(word, bits)| bits & !mask.words()[word] == 0)
     }
 
+    /// The part of which no flow has the prefix, and from how many bits that is known.
+    fn excluded(&self, mut found: impl FnMut(usize) -> Option<Found>) -> Option<(usize, u8)> {
+        let mut prefixes = self.prefixes.iter();
+        prefixes.find_map(|&(part, length)| Some((part, found(part)?.excludes(length)?)))
+    }
+
     fn unmask(&self, mask: &mut Mask) {
         let words = mask.words_mut();
         self.words.iter().for_each(|&(word, bits)| words[word] |= bits);
@@ -229,15 +235,24 @@ impl Tuple {
     ) -> &[Arc<Flow>] {
         let mut flows = &self.flows;
         for shape in &self.shape.stages {
-            for &(part, length) in &shape.prefixes {
-                let found = asked[part].get_or_insert_with(|| prefixes.find(part, key));
-                if let Some(bits) = found.excludes(length) {
+            // What was found out for a tuple before costs nothing to ask again.
+            let known = |part: usize| asked[part];
+            if let Some((part, bits)) = shape.excluded(known) {
+                prefixes::unmask(part, bits, mask);
+                return &[];
+            }
+            let item = flows.get(shape.hash(key), |item| item.has(key, shape));
+            if item.is_none() {
+                // Who is not there may be known from fewer bits.
+                let mut find =
+                    |part: usize| *asked[part].get_or_insert_with(|| prefixes.find(part, key));
+                if let Some((part, bits)) = shape.excluded(|part| Some(find(part))) {
                     prefixes::unmask(part, bits, mask);
                     return &[];
                 }
             }
             shape.unmask(mask);
-            match flows.get(shape.hash(key), |item| item.has(key, shape)) {
+            match item {
                 Some(Item::Stage(stage)) => flows = &stage.below,
                 Some(item) => return item.flows(),
                 None => return &[],
