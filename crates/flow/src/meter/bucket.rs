@@ -27,7 +27,7 @@ impl Bucket {
         let rate = u128::from(rate.max(1));
         let unit = (u128::from(1_000_000_000 * PARTS) << 16) / rate;
         let burst = if burst == 0 { rate } else { u128::from(burst) };
-        let burst = u64::try_from(burst * unit >> 16).unwrap_or(u64::MAX);
+        let burst = u64::try_from((burst * unit) >> 16).unwrap_or(u64::MAX);
         Bucket { full: AtomicU64::new(0), unit, burst }
     }
 
