@@ -57,7 +57,7 @@ pub(super) struct Cold {
     /// When it was made, and when it was last found in use.
     pub(super) made: u64,
     pub(super) used: u64,
-    /// Whether it was in use since the clock's hand came by.
+    /// Whether it was in use since the clock's hand came by, by more packets than the one it was made for.
     pub(super) is_used: bool,
 }
 
@@ -149,6 +149,11 @@ impl Entries {
         self.len() >= self.limit
     }
 
+    /// Whether so many more have room.
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.len() + more <= self.limit
+    }
+
     /// The bits that entries of a port look at.
     #[inline(always)]
     pub(super) fn union(&self, place: usize) -> &Union {
@@ -231,7 +236,7 @@ impl Entries {
             bytes: 0,
             made: now,
             used: now,
-            is_used: true,
+            is_used: false,
         };
         let entry = if let Some(entry) = self.free.pop() {
             self.hot[entry as usize] = hot;
@@ -300,33 +305,9 @@ impl Entries {
         }
     }
 
-    /// The next entry the clock's hand comes to that was not used since it came by the last time. Looks
-    /// at so many at most.
-    pub(super) fn unused(&mut self, most: usize) -> Option<u32> {
-        for _ in 0..most.min(2 * self.cold.len()) {
-            self.hand = (self.hand + 1) % self.cold.len();
-            let is_counted = self.hot[self.hand].packets > 0;
-            let Some(cold) = &mut self.cold[self.hand] else { continue };
-            if !std::mem::take(&mut cold.is_used) && !is_counted {
-                return Some(self.hand as u32);
-            }
-        }
-        None
-    }
-
-    /// The next entries the hand comes to that were last used before some time: at most so many are
-    /// looked at.
-    pub(super) fn unused_since(&mut self, since: u64, most: usize) -> Option<u32> {
-        for _ in 0..most.min(self.cold.len()) {
-            self.hand = (self.hand + 1) % self.cold.len();
-            let is_counted = self.hot[self.hand].packets > 0;
-            if let Some(cold) = &self.cold[self.hand]
-                && cold.used < since
-                && !is_counted
-            {
-                return Some(self.hand as u32);
-            }
-        }
-        None
+    /// The entry the clock's hand comes to next.
+    pub(super) fn advance(&mut self) -> Option<u32> {
+        self.hand = (self.hand + 1).checked_rem(self.cold.len())?;
+        self.cold[self.hand].is_some().then_some(self.hand as u32)
     }
 }

@@ -155,6 +155,9 @@ pub struct FastPath {
     frames: u64,
     /// The port of the last frame, and the frame at which it was last another's turn.
     turn: (usize, Option<u64>),
+    /// Decisions since room was made last, and those that make none yet.
+    missed: u64,
+    sampled: u64,
     /// Entries forgotten that nobody had used, of how many, and whether that were most the last time.
     useless: (u32, u32, bool),
     narrow: Vec<[u64; NARROW]>,
@@ -196,6 +199,8 @@ impl FastPath {
             counts: Counts::default(),
             frames: 0,
             turn: (usize::MAX, None),
+            missed: 0,
+            sampled: 0,
             useless: (0, 0, false),
             narrow: Vec::new(),
             wide: Vec::new(),
@@ -289,6 +294,9 @@ impl FastPath {
         }
         if self.options.entries == 0 {
             return self.decide_each(tables, out, place, frame, now);
+        }
+        if self.missed > 0 && !self.entries.has_room(frame.len()) {
+            self.make_room(now);
         }
         let last = self.last_of(place);
         if port_needs_nothing(&self.ports[place])
@@ -647,16 +655,10 @@ impl FastPath {
         if !decision.holds || self.options.entries == 0 {
             return (None, decision);
         }
-        let is_useless = self.useless.2 && !self.counts.decided.is_multiple_of(SAMPLED);
-        if is_useless && self.entries.is_full() {
+        self.missed += 1;
+        if self.entries.is_full() {
             self.counts.passed += 1;
             return (None, decision);
-        }
-        if self.entries.is_full() {
-            match self.entries.unused(PASSED) {
-                Some(entry) => self.evict(entry, now),
-                None => return (None, decision),
-            }
         }
         let number = self.ports.get(place).map_or(NO_PORT, |port| port.number);
         let at = (place.min(self.ports.len()), number);
@@ -694,6 +696,32 @@ impl FastPath {
         port.is_wide = union[NEAR + 1..].iter().any(|word| *word != 0);
     }
 
+    /// Between frames, as packets of one know their entries by number: makes room for as many entries as were missed,
+    /// or for some of them where entries have been of no use.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, now: u64) {
+        let missed = std::mem::take(&mut self.missed);
+        let wanted = if self.useless.2 {
+            self.sampled += missed;
+            let wanted = self.sampled / SAMPLED;
+            self.sampled %= SAMPLED;
+            wanted
+        } else {
+            missed
+        };
+        for _ in 0..wanted {
+            let unused = (0..PASSED).find_map(|_| {
+                let entry = self.entries.advance()?;
+                self.add(entry, now);
+                let is_used = &mut self.entries.cold_mut(entry)?.is_used;
+                (!std::mem::take(is_used)).then_some(entry)
+            });
+            let Some(entry) = unused else { break };
+            self.evict(entry, now);
+        }
+    }
+
     fn evict(&mut self, entry: u32, now: u64) {
         self.counts.evicted += 1;
         let is_useless = self.entries.cold(entry).is_some_and(|cold| cold.packets <= 1);
@@ -729,7 +757,7 @@ impl FastPath {
         cold.packets += packets;
         cold.bytes += bytes;
         cold.used = now;
-        cold.is_used = true;
+        cold.is_used |= cold.packets > 1;
         count(&cold.decision, packets, bytes, now);
         if let Some(port) = self.ports.get_mut(usize::from(output)) {
             port.counted[PortCount::Sent as usize] += packets;
@@ -744,9 +772,12 @@ impl FastPath {
             self.add(entry, now);
         }
         let since = now.saturating_sub(self.options.patience);
-        for _ in 0..AGED / 16 {
-            let Some(entry) = self.entries.unused_since(since, AGED) else { break };
-            self.forget(entry, now);
+        for _ in 0..AGED {
+            let Some(entry) = self.entries.advance() else { continue };
+            let is_old = self.entries.cold(entry).is_some_and(|cold| cold.used < since);
+            if is_old && self.entries.hot[entry as usize].packets == 0 {
+                self.forget(entry, now);
+            }
         }
         self.add_ports();
     }

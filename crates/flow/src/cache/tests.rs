@@ -343,13 +343,13 @@ fn rule(random: &mut Random, kinds: u64) -> Rule {
 enum Event {
     Packet(usize, Vec<u8>),
     Remove(usize),
-    Add(usize, Rule),
+    Add(usize, Box<Rule>),
 }
 
 fn events(random: &mut Random, count: u64, kinds: u64) -> Vec<Event> {
     let event = |random: &mut Random| match random.below(60) {
         0 => Event::Remove(random.below(64) as usize),
-        1 => Event::Add(random.below(8) as usize, rule(random, kinds)),
+        1 => Event::Add(random.below(8) as usize, Box::new(rule(random, kinds))),
         _ => Event::Packet(random.below(8) as usize / 5, packet(random)),
     };
     (0..count).map(|_| event(random)).collect()
@@ -371,7 +371,7 @@ fn change(tables: &StandIn, event: &Event, counted: &mut Vec<Arc<Counters>>) {
             tables.set(rules, &[(rule.key, rule.mask)]);
         }
         Event::Add(at, rule) => {
-            let rule = Rule { counters: Arc::default(), ..rule.clone() };
+            let rule = Rule { counters: Arc::default(), ..Rule::clone(rule) };
             counted.push(Arc::clone(&rule.counters));
             let changed = (rule.key, rule.mask);
             rules.insert(at % (rules.len() + 1), rule);
