@@ -22,6 +22,7 @@ mod injection;
 mod learn;
 mod options;
 mod ports;
+mod saved;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub use event::{Event, Punted, Subscription};
 pub use injection::Injection;
 pub use options::SwitchOptions;
+pub use saved::RestoreError;
 pub use worker::WorkerState;
 
 use edit::{Edit, check_reference};
@@ -44,8 +46,8 @@ use crate::key::Key;
 use crate::pipeline::{Memory, Punt};
 use crate::table::{Change, PortCount, PortCounters, Snapshot, of_actions};
 use crate::wire::{
-    Action, ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, Port, PortMod,
-    PortNumber, PortState, TableMod, Version,
+    Action, ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, Port, PortConfig,
+    PortMod, PortNumber, PortState, TableMod, Version,
 };
 
 /// Changes of more flows than this are made in a copy of the tables.
@@ -337,9 +339,21 @@ impl Switch {
         })
     }
 
-    /// Adds a port. One with this number is replaced and keeps its counters.
-    pub fn add_port(&self, port: Port, now: u64) -> Arc<PortCounters> {
-        self.change_small(now, |edit| Ok(edit.add_port(port))).unwrap_or_default()
+    /// Adds a port. One with this number is replaced and keeps its counters, and, if it has the same name,
+    /// how it was set. One whose name was restored is set as it was.
+    pub fn add_port(&self, mut port: Port, now: u64) -> Arc<PortCounters> {
+        if let Some(config) = lock(&self.state).port_configs.remove(&port.name) {
+            port.config = PortConfig(config);
+        }
+        let added = self.change_small(now, |edit| {
+            let before =
+                edit.tables.port(port.number).filter(|before| before.port.name == port.name);
+            if let Some(before) = before {
+                port.config = before.port.config;
+            }
+            Ok(edit.add_port(port))
+        });
+        added.unwrap_or_default()
     }
 
     /// Takes a port away. Returns whether it was there.

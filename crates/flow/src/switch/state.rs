@@ -26,6 +26,8 @@ pub(super) struct State {
     pub(super) retired: Vec<Arc<Snapshot>>,
     /// The number of the last flow.
     pub(super) number: u64,
+    /// How ports are to be set when they come, by name.
+    pub(super) port_configs: HashMap<String, u32>,
     /// Flows with a time-out, by the time they are to be looked at.
     timers: Order<u64>,
     /// That time of each of them.
