@@ -842,4 +842,6 @@ impl RowsOf<WIDE> for FastPath {
 }
 
 #[cfg(test)]
+mod stress;
+#[cfg(test)]
 mod tests;

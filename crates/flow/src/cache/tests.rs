@@ -478,7 +478,7 @@ fn fast(rules: &[Rule], events: &[Event], limit: usize, entries: usize) -> (Outc
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 192 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 96 }))]
 
     /// Ports, bytes, order by port and counters are as when each packet is decided by itself, in frames of any size, with caches
     /// of any size, with changes between frames and changes that packets make.
