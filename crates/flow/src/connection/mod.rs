@@ -19,13 +19,16 @@ mod table;
 mod translation;
 mod tuple;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::key::Key;
 use crate::wire::{Action, Ct, Field, Nat, NatFlags};
 use state::{Fit, Segment, State};
-use table::{Connection, Table};
+use table::{Connection, Refused, Table};
 use tuple::{ICMP, ICMPV6, Parsed, TCP, Tuple};
 
 const NEW: u32 = 1;
@@ -157,14 +160,21 @@ impl Tracker {
             return new;
         }
         match self.remember(parsed, nat, state, now) {
-            Some(connection) => {
+            Ok(connection) => {
                 let mut flags = NEW;
                 if nat.is_some() {
                     flags |= translate(&connection, false, parsed, key, packet);
                 }
                 Found { state: flags, connection: Some(connection), ..new }
             }
-            None => new,
+            // Somebody else has remembered it meanwhile.
+            Err(Refused::Known) => {
+                let found = self.table.find(&parsed.tuple, now).and_then(|(connection, reply)| {
+                    self.belongs(&connection, reply, parsed, (nat, segment), key, packet, now)
+                });
+                found.unwrap_or(new)
+            }
+            Err(Refused::Taken | Refused::Full) => new,
         }
     }
 
@@ -217,7 +227,7 @@ impl Tracker {
         nat: Option<&Nat>,
         state: State,
         now: u64,
-    ) -> Option<Arc<Connection>> {
+    ) -> Result<Arc<Connection>, Refused> {
         let expires = now.saturating_add(state.timeout());
         let original = parsed.tuple;
         let wants = NatFlags(NatFlags::SOURCE.0 | NatFlags::DESTINATION.0);
@@ -225,10 +235,13 @@ impl Tracker {
             return self.table.add(original, original.reverse(), state, (expires, now));
         };
         let random = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed) ^ now;
-        let mut candidates = translation::candidates(&original, nat, random);
-        candidates.find_map(|after| {
-            self.table.add(original, after.reverse(), state.clone(), (expires, now))
-        })
+        for after in translation::candidates(&original, nat, random) {
+            match self.table.add(original, after.reverse(), state.clone(), (expires, now)) {
+                Err(Refused::Taken) => {}
+                done => return done,
+            }
+        }
+        Err(Refused::Taken)
     }
 
     /// Forgets connections whose time is over. Called now and then, it does a part of the work each time:

@@ -102,6 +102,17 @@ impl Wheel {
     }
 }
 
+/// Why a connection is not remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is already.
+    Known,
+    /// Another has the same answers.
+    Taken,
+    /// There is no room.
+    Full,
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     parts: Vec<Mutex<Part>>,
@@ -147,11 +158,11 @@ impl Table {
         reply: Tuple,
         state: State,
         (expires, now): (u64, u64),
-    ) -> Option<Arc<Connection>> {
+    ) -> Result<Arc<Connection>, Refused> {
         let (first, second) = (same(&original), same(&reply));
         if self.count.fetch_add(1, Relaxed) >= self.room {
             self.count.fetch_sub(1, Relaxed);
-            return None;
+            return Err(Refused::Full);
         }
         let connection = Arc::new(Connection {
             original,
@@ -174,12 +185,17 @@ impl Table {
                 (Some(high), true) => high,
                 _ => &low,
             };
-            let taken =
-                of_first.known.contains_key(&first) || of_second.known.contains_key(&second);
             // Two ends that are one cannot be told apart.
-            if taken || first == second {
+            let refused = if of_first.known.contains_key(&first) {
+                Some(Refused::Known)
+            } else if first == second || of_second.known.contains_key(&second) {
+                Some(Refused::Taken)
+            } else {
+                None
+            };
+            if let Some(refused) = refused {
                 self.count.fetch_sub(1, Relaxed);
-                return None;
+                return Err(refused);
             }
         }
         let of_first = match (&mut high, swapped) {
@@ -193,7 +209,7 @@ impl Table {
             _ => &mut *low,
         };
         of_second.known.insert(second, (Arc::clone(&connection), true));
-        Some(connection)
+        Ok(connection)
     }
 
     /// It was used, and is remembered until then.

@@ -43,6 +43,14 @@ pub fn apply(step: &Step, packet: &mut impl Bytes) -> bool {
             tags::pop_pbb(packet);
             true
         }
+        Step::CopyTtlOut => {
+            tags::copy_ttl_out(packet);
+            true
+        }
+        Step::CopyTtlIn => {
+            tags::copy_ttl_in(packet);
+            true
+        }
         _ => true,
     }
 }

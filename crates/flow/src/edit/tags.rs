@@ -89,3 +89,41 @@ pub(super) fn pop_pbb(packet: &mut impl Bytes) {
     }
     let _ = packet.pull(BACKBONE_BYTES);
 }
+
+/// Where the outer label is, and the time to live behind it, and whether that is in a header of IPv4.
+fn times(bytes: &[u8]) -> Option<(usize, usize, bool)> {
+    let at = Link::of(bytes)?.behind(bytes, [MPLS, MPLS_MULTICAST], 4)?;
+    let next = at + 4;
+    if bytes[at + 2] & 1 == 0 {
+        return (bytes.len() >= next + 4).then_some((at, next + 3, false));
+    }
+    match bytes.get(next)? >> 4 {
+        4 if bytes.len() >= next + 20 => Some((at, next + 8, true)),
+        6 if bytes.len() >= next + 40 => Some((at, next + 7, false)),
+        _ => None,
+    }
+}
+
+pub(super) fn copy_ttl_out(packet: &mut impl Bytes) {
+    let bytes = packet.bytes_mut();
+    if let Some((label, inner, _)) = times(bytes) {
+        bytes[label + 3] = bytes[inner];
+    }
+}
+
+pub(super) fn copy_ttl_in(packet: &mut impl Bytes) {
+    let bytes = packet.bytes_mut();
+    let Some((label, inner, v4)) = times(bytes) else { return };
+    let (before, after) = (bytes[inner], bytes[label + 3]);
+    bytes[inner] = after;
+    if v4 {
+        // RFC 1624: the checksum is of words, and this is the upper half of one.
+        let at = inner + 2;
+        let checksum = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let sum =
+            u32::from(!checksum) + (0xffff - (u32::from(before) << 8)) + (u32::from(after) << 8);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        bytes[at..at + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    }
+}

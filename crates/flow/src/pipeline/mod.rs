@@ -29,6 +29,9 @@ mod outside;
 mod trace;
 mod walk;
 
+#[cfg(test)]
+mod tests;
+
 pub use continuations::Continuations;
 pub use decision::{Continuation, Decision, Depends, Learnt, Punt, Rest, Select, Step, Suspended};
 pub use outside::{Learning, Memory, Nobody, Outside};

@@ -12,17 +12,35 @@ use crate::wire::{Action, Entry, Field, Match, Version};
 #[derive(Debug)]
 pub(super) struct Trace {
     text: String,
-    /// How far lines are indented.
-    depth: usize,
     came: Key,
-    /// The table whose flow matched last; its actions are below it.
-    scope: usize,
+}
+
+/// A flow that matched.
+pub(super) fn flow(flow: &Flow) -> String {
+    let matching = print(&flow.matching);
+    let (table, priority, cookie) = (flow.table, flow.priority, flow.cookie);
+    let mut line = format!("table {table}: priority {priority}");
+    if !matching.is_empty() {
+        let _ = write!(line, ", {matching}");
+    }
+    if cookie != 0 {
+        let _ = write!(line, ", cookie {cookie:#x}");
+    }
+    if flow.instructions.is_empty() {
+        line.push_str(": does nothing");
+    }
+    line
+}
+
+/// Actions that are done.
+pub(super) fn actions(actions: &[Action]) -> String {
+    syntax().print_actions(actions)
 }
 
 impl Trace {
     pub(super) fn new(key: &Key) -> Trace {
-        let mut trace = Trace { text: String::new(), depth: 0, came: *key, scope: 0 };
-        trace.line(format!("packet: {}", print(&fields_of(key, &all_of(key)))));
+        let mut trace = Trace { text: String::new(), came: *key };
+        trace.line(0, format!("packet: {}", print(&fields_of(key, &all_of(key)))));
         trace
     }
 
@@ -30,70 +48,33 @@ impl Trace {
         self.text
     }
 
-    pub(super) fn line(&mut self, line: impl AsRef<str>) {
-        let _ = writeln!(self.text, "{:width$}{}", "", line.as_ref(), width = 4 * self.depth);
-    }
-
-    pub(super) fn deeper(&mut self) {
-        self.depth += 1;
-        self.scope += 1;
-    }
-
-    pub(super) fn back(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
-        self.scope = self.scope.saturating_sub(1);
-    }
-
-    pub(super) fn flow(&mut self, flow: &Flow) {
-        self.depth = self.scope;
-        let matching = print(&flow.matching);
-        let (table, priority, cookie) = (flow.table, flow.priority, flow.cookie);
-        let mut line = format!("table {table}: priority {priority}");
-        if !matching.is_empty() {
-            let _ = write!(line, ", {matching}");
-        }
-        if cookie != 0 {
-            let _ = write!(line, ", cookie {cookie:#x}");
-        }
-        self.line(line);
-        self.depth = self.scope + 1;
-        if flow.instructions.is_empty() {
-            self.line("(it does nothing)");
-        }
-    }
-
-    pub(super) fn actions(&mut self, before: &str, actions: &[Action]) {
-        let text = syntax().print_actions(actions);
-        if before.is_empty() {
-            self.line(text);
-        } else {
-            self.line(format!("{before}({text})"));
-        }
+    /// A line, so deep.
+    pub(super) fn line(&mut self, depth: usize, line: impl AsRef<str>) {
+        let _ = writeln!(self.text, "{:width$}{}", "", line.as_ref(), width = 4 * depth);
     }
 
     pub(super) fn end(&mut self, now: &Key, written: &Mask, decision: &Decision) {
-        self.depth = 0;
         let mut became = *now;
         // Of what only the pipeline has, what is not zero.
         became.words_mut()[ENTRY_WORDS..].fill(0);
         if became == self.came || written.words()[..ENTRY_WORDS].iter().all(|word| *word == 0) {
-            self.line("packet in the end: as it came");
+            self.line(0, "packet in the end: as it came");
         } else {
             let fields = fields_of(&became, &all_of(&became));
-            self.line(format!("packet in the end: {}", print(&fields)));
+            self.line(0, format!("packet in the end: {}", print(&fields)));
         }
         let registers = fields_of(now, &pipeline(now));
         if !registers.is_empty() {
-            self.line(format!("registers: {}", print(&registers)));
+            self.line(0, format!("registers: {}", print(&registers)));
         }
-        self.line(format!("looked at: {}", print(&looked_at(&self.came, &decision.mask))));
+        self.line(0, format!("looked at: {}", print(&looked_at(&self.came, &decision.mask))));
         if decision.steps.is_empty() {
-            self.line("steps: drop");
+            self.line(0, "steps: drop");
         } else {
-            self.line(format!("steps: {}", steps(&decision.steps)));
+            self.line(0, format!("steps: {}", steps(&decision.steps)));
         }
         if !decision.holds {
-            self.line("(for this packet alone)");
+            self.line(0, "(for this packet alone)");
         }
     }
 }
@@ -144,7 +125,8 @@ fn fields_of(key: &Key, mask: &Mask) -> Match {
     let discovery = v6 && protocol == 58 && matches!(key.get(Field::Icmpv6Type), 135 | 136);
     for &field in Field::ALL {
         let bits = mask.get(field);
-        if bits == 0 || field.registers().count_ones() > 1 {
+        let own = field.place().word >= ENTRY_WORDS && key.get(field) == 0;
+        if bits == 0 || own || field.registers().count_ones() > 1 {
             continue;
         }
         let word = field.place().word;

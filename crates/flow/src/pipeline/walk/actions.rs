@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fields::bits_of;
 use super::{Frame, List, Place, Unknown, Walk, say};
-use crate::pipeline::Step;
+use crate::pipeline::{Step, trace};
 use crate::wire::field::Needs;
 use crate::wire::{Action, BandEffect, Field, PacketInReason, PortNumber, Subfield};
 
@@ -55,9 +55,7 @@ pub(super) fn waits(action: &Action, unknown: Unknown) -> bool {
 impl<'a> Walk<'a> {
     /// Does an action, which is one of those above a mark.
     pub(super) fn act(&mut self, action: &'a Action, place: Place<'a>, base: usize) {
-        if let Some(trace) = &mut self.trace {
-            trace.actions("", std::slice::from_ref(action));
-        }
+        say!(self, "{}", trace::actions(std::slice::from_ref(action)));
         match action {
             Action::Output { port, max_len } => self.output(*port, *max_len, None, place),
             Action::OutputTruncated { port, max_len } => {

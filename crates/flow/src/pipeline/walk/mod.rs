@@ -19,7 +19,7 @@ mod suspend;
 use std::mem;
 use std::sync::Arc;
 
-use super::trace::Trace;
+use super::trace::{self, Trace};
 use super::{Decision, Memory, Outside, Step, Suspended};
 use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::table::{Counters, Flow, Miss, Snapshot};
@@ -128,11 +128,11 @@ pub(super) struct Walk<'a> {
     pub(super) trace: Option<Trace>,
 }
 
-/// Says something to who asked for a trace, at the depth of the frames.
+/// Says something to who asked for a trace.
 macro_rules! say {
     ($walk:expr, $($text:tt)*) => {
-        if let Some(trace) = &mut $walk.trace {
-            trace.line(format!($($text)*));
+        if $walk.trace.is_some() {
+            $walk.tell(format!($($text)*));
         }
     };
 }
@@ -280,15 +280,9 @@ impl<'a> Walk<'a> {
         self.packet.set = set;
         let base = self.frames.len();
         frames(self);
-        if let Some(trace) = &mut self.trace {
-            trace.deeper();
-        }
         self.run(base);
         self.finish_set(base);
         self.frames.truncate(base);
-        if let Some(trace) = &mut self.trace {
-            trace.back();
-        }
         self.suspended = false;
         self.packet = before;
         mem::replace(&mut self.steps, steps)
@@ -309,13 +303,7 @@ impl<'a> Walk<'a> {
             depth: self.deepest(base) + 1,
         };
         self.frames.push(Frame::Actions { list: List::Ordered(set), at: 0, place });
-        if let Some(trace) = &mut self.trace {
-            trace.deeper();
-        }
         self.run(base);
-        if let Some(trace) = &mut self.trace {
-            trace.back();
-        }
     }
 
     fn deepest(&self, base: usize) -> u32 {
@@ -336,6 +324,15 @@ impl<'a> Walk<'a> {
             self.steps.extend(steps);
         } else {
             self.steps.push(Step::Copy(steps));
+        }
+    }
+
+    /// Says something to who asked for a trace, as deep as the actions are that are done.
+    fn tell(&mut self, line: impl AsRef<str>) {
+        let depth =
+            self.frames.iter().filter(|frame| matches!(frame, Frame::Actions { .. })).count();
+        if let Some(trace) = &mut self.trace {
+            trace.line(depth, line);
         }
     }
 
@@ -446,8 +443,8 @@ impl<'a> Walk<'a> {
     }
 
     fn matched(&mut self, flow: &'a Arc<Flow>, depth: u32) {
-        if let Some(trace) = &mut self.trace {
-            trace.flow(flow);
+        if self.trace.is_some() {
+            self.tell(trace::flow(flow));
         }
         self.count(&flow.counters);
         self.decision.flows.push(Arc::clone(flow));
@@ -490,9 +487,7 @@ impl<'a> Walk<'a> {
         }
         for instruction in list {
             if let Instruction::WriteActions(actions) = instruction {
-                if let Some(trace) = &mut self.trace {
-                    trace.actions("write_actions", actions);
-                }
+                say!(self, "write_actions({})", trace::actions(actions));
                 self.packet.set.extend(actions);
                 let port = set::output(&self.packet.set);
                 self.packet.key.set(Field::ActionSetOutput, port.0.into());

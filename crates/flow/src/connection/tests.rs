@@ -1,0 +1,317 @@
+//! Conversations, packet by packet.
+
+use super::*;
+use crate::key;
+use crate::text::Syntax;
+use crate::wire::Version;
+
+const SECOND: u64 = 1_000_000_000;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+const FIN: u8 = 1;
+const RST: u8 = 4;
+
+fn add(sum: &mut u32, bytes: &[u8]) {
+    for pair in bytes.chunks(2) {
+        *sum += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
+    }
+}
+
+fn folded(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+type End = ([u8; 4], u16);
+
+fn ip(protocol: u8, source: [u8; 4], destination: [u8; 4], carried: &[u8]) -> Vec<u8> {
+    let mut head = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, protocol, 0, 0];
+    head[2..4].copy_from_slice(&(20 + carried.len() as u16).to_be_bytes());
+    head.extend(source);
+    head.extend(destination);
+    let mut sum = 0;
+    add(&mut sum, &head);
+    head[10..12].copy_from_slice(&(!folded(sum)).to_be_bytes());
+    head.extend(carried);
+    head
+}
+
+fn ethernet(carried: Vec<u8>) -> Vec<u8> {
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    packet.extend(carried);
+    packet
+}
+
+fn with_checksum(protocol: u8, from: End, to: End, mut carried: Vec<u8>, at: usize) -> Vec<u8> {
+    let mut sum = u32::from(protocol) + carried.len() as u32;
+    add(&mut sum, &from.0);
+    add(&mut sum, &to.0);
+    add(&mut sum, &carried);
+    carried[at..at + 2].copy_from_slice(&(!folded(sum)).to_be_bytes());
+    ethernet(ip(protocol, from.0, to.0, &carried))
+}
+
+fn tcp(from: End, to: End, flags: u8, sequence: u32, acknowledged: u32, data: &[u8]) -> Vec<u8> {
+    let mut carried = Vec::new();
+    carried.extend(from.1.to_be_bytes());
+    carried.extend(to.1.to_be_bytes());
+    carried.extend(sequence.to_be_bytes());
+    carried.extend(acknowledged.to_be_bytes());
+    carried.extend([0x50, flags, 0x10, 0, 0, 0, 0, 0]);
+    carried.extend(data);
+    with_checksum(6, from, to, carried, 16)
+}
+
+fn udp(from: End, to: End) -> Vec<u8> {
+    let mut carried = Vec::new();
+    carried.extend(from.1.to_be_bytes());
+    carried.extend(to.1.to_be_bytes());
+    carried.extend([0, 12, 0, 0, 1, 2, 3, 4]);
+    with_checksum(17, from, to, carried, 6)
+}
+
+/// An error about a packet.
+fn error(from: [u8; 4], to: [u8; 4], about: &[u8]) -> Vec<u8> {
+    let mut carried = vec![3, 1, 0, 0, 0, 0, 0, 0];
+    carried.extend(&about[14..14 + 28]);
+    let mut sum = 0;
+    add(&mut sum, &carried);
+    carried[2..4].copy_from_slice(&(!folded(sum)).to_be_bytes());
+    ethernet(ip(1, from, to, &carried))
+}
+
+/// Whether all checksums are right, that of what an error quotes among them.
+fn is_right(packet: &[u8]) -> bool {
+    let head = &packet[14..34];
+    let carried = &packet[34..];
+    let mut of_head = 0;
+    add(&mut of_head, head);
+    let mut sum = 0;
+    if head[9] == 1 {
+        let mut inside = 0;
+        add(&mut inside, &carried[8..28]);
+        if carried[0] == 3 && folded(inside) != 0xffff {
+            return false;
+        }
+    } else {
+        sum = u32::from(head[9]) + carried.len() as u32;
+        add(&mut sum, &head[12..20]);
+    }
+    add(&mut sum, carried);
+    folded(of_head) == 0xffff && folded(sum) == 0xffff
+}
+
+fn ct(text: &str) -> Ct {
+    let actions = Syntax::new(Version::V10).actions(text).expect(text);
+    match actions.into_iter().next() {
+        Some(Action::Ct(ct)) => *ct,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A packet after `ct`, and its state.
+fn track(tracker: &Tracker, action: &str, packet: &[u8], now: u64) -> (u32, Vec<u8>, Key) {
+    let (mut packet, mut fields) = (packet.to_vec(), Key::default());
+    key::extract(&packet, &mut fields);
+    tracker.track(&ct(action), 1, &mut fields, &mut packet, now);
+    let mut again = Key::default();
+    key::extract(&packet, &mut again);
+    assert_eq!(fields.words()[1..16], again.words()[1..16], "the key is the packet's");
+    assert!(is_right(&packet), "checksums");
+    (fields.get(Field::CtState) as u32, packet, fields)
+}
+
+const CLIENT: End = ([10, 0, 0, 1], 1000);
+const SERVER: End = ([192, 0, 2, 1], 80);
+
+#[test]
+fn a_conversation_of_tcp() {
+    let tracker = Tracker::default();
+    let look = |packet: &[u8]| track(&tracker, "ct(table=1,zone=1)", packet, SECOND).0;
+    let keep = |packet: &[u8]| track(&tracker, "ct(commit,zone=1)", packet, SECOND).0;
+    let syn = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
+    assert_eq!(look(&syn), TRACKED | NEW);
+    assert_eq!(look(&syn), TRACKED | NEW, "nobody remembered it");
+    assert_eq!(keep(&syn), TRACKED | NEW);
+    assert_eq!(tracker.len(), 1);
+    let back = tcp(SERVER, CLIENT, SYN | ACK, 500, 101, b"");
+    assert_eq!(look(&back), TRACKED | ESTABLISHED | REPLY);
+    assert_eq!(look(&tcp(CLIENT, SERVER, ACK, 101, 501, b"hello")), TRACKED | ESTABLISHED);
+    assert_eq!(look(&tcp(SERVER, CLIENT, ACK, 501, 106, b"")), TRACKED | ESTABLISHED | REPLY);
+    let far = tcp(CLIENT, SERVER, ACK, 1_000_000, 501, b"x");
+    assert_eq!(look(&far), TRACKED | INVALID, "out of the window");
+    assert_eq!(look(&tcp(CLIENT, SERVER, RST, 90_000, 0, b"")), TRACKED | INVALID);
+    assert_eq!(look(&tcp(CLIENT, SERVER, FIN | ACK, 106, 501, b"")), TRACKED | ESTABLISHED);
+    assert_eq!(look(&tcp(SERVER, CLIENT, FIN | ACK, 501, 107, b"")), TRACKED | ESTABLISHED | REPLY);
+    assert_eq!(look(&tcp(CLIENT, SERVER, ACK, 107, 502, b"")), TRACKED | ESTABLISHED);
+    // Both have ended; the next beginning is another one's.
+    assert_eq!(keep(&tcp(CLIENT, SERVER, SYN, 9000, 0, b"")), TRACKED | NEW);
+    assert_eq!(tracker.len(), 1);
+}
+
+#[test]
+fn what_cannot_begin_a_connection_is_invalid() {
+    let tracker = Tracker::default();
+    let look = |packet: &[u8]| track(&tracker, "ct(commit,zone=1)", packet, SECOND).0;
+    assert_eq!(look(&tcp(CLIENT, SERVER, SYN | ACK, 1, 1, b"")), TRACKED | INVALID);
+    assert_eq!(look(&tcp(CLIENT, SERVER, SYN | FIN, 1, 1, b"")), TRACKED | INVALID);
+    assert_eq!(look(&tcp(CLIENT, SERVER, 0, 1, 1, b"")), TRACKED | INVALID);
+    let about = udp(CLIENT, SERVER);
+    assert_eq!(look(&error(SERVER.0, CLIENT.0, &about)), TRACKED | INVALID, "of nothing known");
+    assert_eq!(tracker.len(), 0);
+    // But one that is established already.
+    assert_eq!(look(&tcp(CLIENT, SERVER, ACK, 7, 9, b"x")), TRACKED | NEW);
+}
+
+#[test]
+fn zones_marks_and_labels() {
+    let tracker = Tracker::default();
+    let packet = udp(CLIENT, SERVER);
+    let keep = "ct(commit,zone=1,exec(set_field:0x7->ct_mark,set_field:0x10/0xf0->ct_label))";
+    let (state, _, key) = track(&tracker, keep, &packet, SECOND);
+    assert_eq!(state, TRACKED | NEW);
+    assert_eq!((key.get(Field::CtMark), key.get(Field::CtLabel)), (7, 0x10));
+    let answer = udp(SERVER, CLIENT);
+    let (state, _, key) = track(&tracker, "ct(table=1,zone=1)", &answer, SECOND);
+    assert_eq!(state, TRACKED | ESTABLISHED | REPLY);
+    assert_eq!(key.get(Field::CtMark), 7);
+    assert_eq!(key.get(Field::CtZone), 1);
+    assert_eq!(key.get(Field::CtIpv4Src), u32::from_be_bytes(CLIENT.0).into());
+    assert_eq!((key.get(Field::CtTpSrc), key.get(Field::CtTpDst)), (1000, 80));
+    let (mut fields, mut bytes) = (Key::default(), answer.clone());
+    key::extract(&answer, &mut fields);
+    tracker.track(&ct("ct(zone=2)"), 2, &mut fields, &mut bytes, SECOND);
+    assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | NEW), "in another zone");
+    assert_eq!(fields.get(Field::CtMark), 0);
+    clear(&mut fields);
+    assert_eq!(fields.get(Field::CtState), 0);
+    // Who asks the other way round, and wants to have begun.
+    let (state, ..) = track(&tracker, "ct(commit,force,zone=1)", &answer, SECOND);
+    assert_eq!(state, TRACKED | NEW);
+    assert_eq!(tracker.len(), 1);
+    tracker.flush(Some(2));
+    assert_eq!(tracker.len(), 1);
+    tracker.flush(None);
+    assert!(tracker.is_empty());
+}
+
+#[test]
+fn sources_are_translated_and_answers_back() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.1-198.51.100.1:5000-5001))";
+    let (state, packet, _) = track(&tracker, keep, &udp(CLIENT, SERVER), SECOND);
+    assert_eq!(state, TRACKED | NEW | SOURCE);
+    assert_eq!(packet[26..30], [198, 51, 100, 1]);
+    let port = u16::from_be_bytes([packet[34], packet[35]]);
+    assert!((5000..=5001).contains(&port), "{port}");
+    let outside = ([198, 51, 100, 1], port);
+    let (state, packet, _) = track(&tracker, "ct(zone=1,nat)", &udp(SERVER, outside), SECOND);
+    assert_eq!(state, TRACKED | ESTABLISHED | REPLY | DESTINATION);
+    assert_eq!(packet, udp(SERVER, CLIENT));
+    let (state, packet, _) = track(&tracker, "ct(zone=1,nat)", &udp(CLIENT, SERVER), SECOND);
+    assert_eq!(state, TRACKED | ESTABLISHED | SOURCE);
+    assert_eq!(packet, udp(outside, SERVER));
+    // Without `nat` nothing is changed.
+    let (state, packet, _) = track(&tracker, "ct(zone=1)", &udp(CLIENT, SERVER), SECOND);
+    assert_eq!((state, packet), (TRACKED | ESTABLISHED, udp(CLIENT, SERVER)));
+    // The range has two ports: a second connection gets the other, a third none.
+    let second = track(&tracker, keep, &udp(([10, 0, 0, 2], 1000), SERVER), SECOND).1;
+    assert_ne!(u16::from_be_bytes([second[34], second[35]]), port);
+    let third = udp(([10, 0, 0, 3], 1000), SERVER);
+    let (state, packet, _) = track(&tracker, keep, &third, SECOND);
+    assert_eq!((state, packet), (TRACKED | NEW, third));
+    assert_eq!(tracker.len(), 2);
+    assert_eq!(tracker.all().len(), 2);
+}
+
+#[test]
+fn destinations_are_translated_and_errors_with_them() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(dst=10.9.9.9:8080))";
+    let syn = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
+    let inside = ([10, 9, 9, 9], 8080);
+    let (state, packet, _) = track(&tracker, keep, &syn, SECOND);
+    assert_eq!(state, TRACKED | NEW | DESTINATION);
+    assert_eq!(packet, tcp(CLIENT, inside, SYN, 100, 0, b""));
+    let back = tcp(inside, CLIENT, SYN | ACK, 500, 101, b"");
+    let (state, packet, _) = track(&tracker, "ct(zone=1,nat)", &back, SECOND);
+    assert_eq!(state, TRACKED | ESTABLISHED | REPLY | SOURCE);
+    assert_eq!(packet, tcp(SERVER, CLIENT, SYN | ACK, 500, 101, b""));
+    // The server's host says that there is nobody: the client hears it of whom it knows.
+    let about = tcp(CLIENT, inside, SYN, 100, 0, b"");
+    let (state, packet, _) =
+        track(&tracker, "ct(zone=1,nat)", &error(inside.0, CLIENT.0, &about), SECOND);
+    assert_eq!(state, TRACKED | RELATED | REPLY | SOURCE);
+    let mut expected = error(SERVER.0, CLIENT.0, &tcp(CLIENT, SERVER, SYN, 100, 0, b""));
+    // What is quoted of TCP ends before its checksum.
+    expected.truncate(packet.len());
+    assert_eq!(packet, expected);
+}
+
+#[test]
+fn connections_end_with_their_time() {
+    let tracker = Tracker::with_room(2);
+    let keep = |port: u16, now: u64| {
+        track(&tracker, "ct(commit,zone=1)", &udp((CLIENT.0, port), SERVER), now).0
+    };
+    let day = 86_400 * SECOND;
+    keep(1, day);
+    keep(2, day);
+    keep(3, day);
+    assert_eq!(tracker.len(), 2, "there is room for two");
+    tracker.expire(day + 30 * SECOND);
+    keep(2, day + 30 * SECOND);
+    tracker.expire(day + 61 * SECOND);
+    assert_eq!(tracker.len(), 1, "the first had 60 seconds");
+    let answer = udp(SERVER, (CLIENT.0, 2));
+    let now = day + 91 * SECOND;
+    assert_eq!(track(&tracker, "ct(zone=1)", &answer, now).0, TRACKED | NEW, "over, if not away");
+    assert_eq!(tracker.len(), 0);
+    keep(4, now);
+    keep(5, now);
+    tracker.expire(now + 3600 * SECOND);
+    assert_eq!(tracker.len(), 0);
+}
+
+#[test]
+fn fragments_and_others_are_invalid() {
+    let tracker = Tracker::default();
+    let mut later = udp(CLIENT, SERVER);
+    later[20] = 0;
+    later[21] = 5;
+    let mut fields = Key::default();
+    key::extract(&later, &mut fields);
+    tracker.track(&ct("ct(zone=1)"), 1, &mut fields, &mut later, 0);
+    assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | INVALID));
+    let mut short = udp(CLIENT, SERVER)[..30].to_vec();
+    for length in 0..30 {
+        short.truncate(30 - length);
+        tracker.track(&ct("ct(commit,zone=1)"), 1, &mut fields, &mut short, 0);
+        assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | INVALID));
+    }
+}
+
+/// Two that commit the same connection at once, many times, and one that forgets.
+#[test]
+fn workers_share_it() {
+    let tracker = Tracker::default();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for port in 0..2000 {
+                    let keep = ct("ct(commit,zone=1,nat(src=198.51.100.1))");
+                    let mut packet = udp((CLIENT.0, port), SERVER);
+                    let mut fields = Key::default();
+                    key::extract(&packet, &mut fields);
+                    tracker.track(&keep, 1, &mut fields, &mut packet, u64::from(port));
+                    assert_eq!(packet[26..30], [198, 51, 100, 1]);
+                }
+            });
+        }
+        scope.spawn(|| (0..100).for_each(|now| tracker.expire(now)));
+    });
+    assert_eq!(tracker.len(), 2000);
+    assert_eq!(tracker.all().len(), 2000);
+}
