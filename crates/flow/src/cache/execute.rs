@@ -73,7 +73,7 @@ impl FastPath {
                     let entry = self.found[at];
                     if known.as_ref().is_none_or(|(of, _)| *of != entry || entry == NONE) {
                         known = if entry == NONE {
-                            let decision = self.alone.take().unwrap_or_default();
+                            let decision = self.alone.pop_front().unwrap_or_default();
                             count(&decision, 1, slot.len() as u64, now);
                             Some((entry, decision))
                         } else {
@@ -134,7 +134,7 @@ impl FastPath {
                 hot.bytes = hot.bytes.saturating_sub(slot.len() as u64);
             }
         }
-        self.alone = None;
+        self.alone.clear();
     }
 
     /// Does with a packet what was decided for it alone, as when a controller has sent it. The key has

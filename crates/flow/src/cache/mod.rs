@@ -32,6 +32,7 @@ mod shown;
 mod signatures;
 mod tables;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use linerate_memory::{Arena, Frame, Slot, prefetch};
@@ -166,8 +167,8 @@ pub struct FastPath {
     candidates: Vec<u32>,
     outputs: Vec<u32>,
     found: Vec<u32>,
-    /// The decision of a packet that has no entry: the last of those that are classified at once.
-    alone: Option<Arc<Decision>>,
+    /// Decisions of packets that have no entry, in their order.
+    alone: VecDeque<Arc<Decision>>,
     queue: Vec<Slot>,
 }
 
@@ -208,7 +209,7 @@ impl FastPath {
             candidates: Vec::new(),
             outputs: Vec::new(),
             found: Vec::new(),
-            alone: None,
+            alone: VecDeque::new(),
             queue: Vec::new(),
         }
     }
@@ -576,10 +577,10 @@ impl FastPath {
             }
             return is_same && epoch == self.epoch;
         }
-        self.alone = Some(decision);
+        self.alone.push_back(decision);
         self.outputs.push(TO_STEPS);
         self.found.push(NONE);
-        false
+        epoch == self.epoch
     }
 
     /// A packet is an entry's, and goes where that says.
