@@ -47,7 +47,47 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
         let instructions = instructions(rng, table, &kind);
         set.push(Message::FlowMod(FlowMod::add(table, priority, matching, instructions)));
     }
+    if one_in(rng, 5) {
+        set.extend(conjunctions(rng));
+    }
     set
+}
+
+/// Flows that match in several dimensions, and those that match what comes of it.
+fn conjunctions(rng: &mut Rng) -> Vec<Message> {
+    let table = rng.u8(..2);
+    let mut flows = Vec::new();
+    for id in 1..=rng.u32(1..=2) {
+        let clauses = rng.u8(2..=3);
+        let priority = *pick(rng, &[50, 100]);
+        let dimensions = [
+            [Field::Ipv4Src, Field::Ipv4Dst, Field::IpTtl],
+            [Field::EthSrc, Field::EthDst, Field::InPort],
+        ];
+        let fields = pick(rng, &dimensions);
+        for clause in 0..clauses {
+            for _ in 0..rng.u32(1..=3) {
+                let field = fields[usize::from(clause)];
+                let mut matching = Match::new().with(Field::EthType, 0x0800);
+                matching = match field {
+                    Field::InPort => matching.with(field, u128::from(rng.u32(1..=PORTS))),
+                    _ => matching.with_entry(entry(rng, field)),
+                };
+                let actions = vec![Action::Conjunction { id, clause, clauses }];
+                flows.push((priority, matching, vec![Instruction::ApplyActions(actions)]));
+            }
+        }
+        let matching = Match::new().with(Field::EthType, 0x0800);
+        let matching = matching.with(Field::ConjunctionId, u128::from(id));
+        let kind = Kind { network: 0x0800, ..Kind::any(rng) };
+        let kind = Kind { tagged: false, ..kind };
+        flows.push((priority, matching, instructions(rng, table, &kind)));
+    }
+    rng.shuffle(&mut flows);
+    let flows = flows.into_iter().map(|(priority, matching, instructions)| {
+        Message::FlowMod(FlowMod::add(table, priority, matching, instructions))
+    });
+    flows.collect()
 }
 
 /// What headers a rule takes packets to have: what it may match and set.
@@ -247,7 +287,7 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
     let fields = kind.fields();
     let mut kind = *kind;
     for _ in 0..*pick(rng, &[0, 1, 1, 2, 3, 5]) {
-        let action = match rng.u32(..24) {
+        let action = match rng.u32(..28) {
             0..6 => {
                 let fields = if set { &fields } else { &kind.fields() };
                 let field = *pick(rng, fields);
@@ -325,6 +365,30 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
             16 if !set => Action::Note(vec![1, 2, 3, 4, 5, 6]),
             17 if kind.groups => Action::Group(rng.u32(1..=GROUPS)),
             18 if !set && one_in(rng, 3) => Action::Exit,
+            19 if !set => {
+                let field = *pick(rng, &STATE);
+                let part = Subfield::new(field, rng.u16(..16), rng.u16(1..=16)).expect("bits");
+                if rng.bool() { Action::StackPush(part) } else { Action::StackPop(part) }
+            }
+            20 if !set => {
+                let source = Subfield::new(*pick(rng, &STATE), 0, 16).expect("bits");
+                Action::OutputField { source, max_len: 0 }
+            }
+            21 if !set => Action::OutputTruncated {
+                port: PortNumber(rng.u32(1..=PORTS)),
+                max_len: *pick(rng, &[14, 33, 64, 1500]),
+            },
+            22 if !set => Action::CheckLarger {
+                length: *pick(rng, &[60, 64, 100, 200]),
+                destination: Subfield::new(Field::Reg0, rng.u16(..2), 1).expect("a bit"),
+            },
+            23 if !set && one_in(rng, 2) => {
+                let inner = Kind { groups: false, ..kind };
+                let mut inner = self::actions(rng, table, &inner, false);
+                // What is looked up again in a copy goes on nowhere else.
+                inner.retain(|action| !matches!(action, Action::Clone(_) | Action::StackPop(_)));
+                Action::Clone(inner)
+            }
             _ => {
                 let port = match rng.u32(..12) {
                     0 => PortNumber::IN_PORT,
