@@ -16,15 +16,23 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Of a packet that has a header of Ethernet.
+    /// Of a packet that has a header of Ethernet, behind all tags: what is edited was seen before some
+    /// of them were added.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Option<Link> {
+        Link::behind_tags(bytes, usize::MAX)
+    }
+
+    /// The same behind so many tags at most.
+    #[inline]
+    pub(crate) fn behind_tags(bytes: &[u8], mut tags: usize) -> Option<Link> {
         let head = bytes.first_chunk::<14>()?;
         let (mut kind_at, mut kind) = (12, be16(head, 12));
-        if is_tag(kind)
-            && let Some(tagged) = bytes.first_chunk::<18>()
+        while is_tag(kind)
+            && tags > 0
+            && let Some(tagged) = bytes[kind_at..].first_chunk::<6>()
         {
-            (kind_at, kind) = (16, be16(tagged, 16));
+            (kind_at, kind, tags) = (kind_at + 4, be16(tagged, 4), tags - 1);
         }
         if kind < FIRST_TYPE {
             match bytes[kind_at + 2..].first_chunk::<8>() {

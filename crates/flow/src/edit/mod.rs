@@ -33,7 +33,7 @@ pub fn apply(step: &Step, packet: &mut impl Bytes) -> bool {
             tags::pop_vlan(packet);
             true
         }
-        Step::PushMpls { kind, entry } => tags::push_mpls(packet, *kind, *entry),
+        Step::PushMpls { kind, entry, tags } => tags::push_mpls(packet, *kind, *entry, *tags),
         Step::PopMpls(kind) => {
             tags::pop_mpls(packet, *kind);
             true

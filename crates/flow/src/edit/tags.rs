@@ -1,7 +1,7 @@
 //! Adding and taking away tags and labels.
 //!
-//! Where they go is what Open vSwitch does: a tag goes in front of all others, a label behind the outer
-//! tag. A header of backbone bridging goes in front of all, with the addresses it finds there.
+//! Where they go is what Open vSwitch does: a tag goes in front of all others, a label behind those tags
+//! that were added or looked at. A header of backbone bridging goes in front of all, with the addresses it finds there.
 
 use super::Bytes;
 use super::headers::Link;
@@ -34,8 +34,9 @@ pub(super) fn pop_vlan(packet: &mut impl Bytes) {
     }
 }
 
-pub(super) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32) -> bool {
-    let Some(Link { kind_at, .. }) = Link::of(packet.bytes()) else { return true };
+pub(super) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32, tags: u8) -> bool {
+    let link = Link::behind_tags(packet.bytes(), tags.into());
+    let Some(Link { kind_at, .. }) = link else { return true };
     if !packet.prepend(4) {
         return false;
     }

@@ -118,6 +118,8 @@ pub enum Step {
         kind: u16,
         /// Label, class, bottom and time to live, as on the wire.
         entry: u32,
+        /// How many tags it goes behind, as many as there are.
+        tags: u8,
     },
     /// The outer label is taken away; the type of Ethernet becomes this.
     PopMpls(u16),

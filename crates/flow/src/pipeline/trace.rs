@@ -196,7 +196,7 @@ fn step(step: &Step) -> String {
             format!("push_vlan {kind:#06x} vid={} pcp={}", tci & 0xfff, tci >> 13)
         }
         Step::PopVlan => "pop_vlan".into(),
-        Step::PushMpls { kind, entry } => {
+        Step::PushMpls { kind, entry, .. } => {
             format!("push_mpls {kind:#06x} label={} ttl={}", entry >> 12, entry & 0xff)
         }
         Step::PopMpls(kind) => format!("pop_mpls {kind:#06x}"),

@@ -131,6 +131,13 @@ impl Judge {
         self.switch.control(&["ofproto/trace", "br0", &format!("in_port={port}"), &hex(packet)])
     }
 
+    /// Whether a packet is beyond what it can do: more than three labels, it says, or than two tags, which
+    /// it does not.
+    pub(crate) fn gives_up(&self, port: u32, packet: &[u8]) -> bool {
+        let trace = self.trace(port, packet);
+        trace.contains("Translation failed") || trace.matches("push_vlan:").count() > 1
+    }
+
     /// Its own words to a control socket: a request, and what is said.
     fn ask(socket: &mut UnixStream, number: u64, method: &str, words: &[&str]) -> String {
         let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();

@@ -90,6 +90,9 @@ fn compare(
             }
             patience -= 1;
         }
+        if theirs != ours && judge.gives_up(*port, packet) {
+            continue;
+        }
         if theirs != ours {
             return Err(Difference::Packet { port: *port, packet: packet.clone(), theirs, ours });
         }
@@ -165,7 +168,9 @@ fn shrink(
 fn generate(seed: u64) -> (Vec<Message>, Vec<(u32, Vec<u8>)>) {
     let mut rng = Rng::with_seed(seed);
     let set = rules::random(&mut rng);
-    let packets = (0..PACKETS).map(|_| (rng.u32(1..=PORTS), packets::random(&mut rng))).collect();
+    let snap = !set.iter().any(rules::adds_labels);
+    let packets =
+        (0..PACKETS).map(|_| (rng.u32(1..=PORTS), packets::random(&mut rng, snap))).collect();
     (set, packets)
 }
 

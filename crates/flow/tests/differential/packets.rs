@@ -77,7 +77,9 @@ fn fold(mut sum: u32) -> u16 {
 }
 
 /// A packet.
-pub(crate) fn random(rng: &mut Rng) -> Vec<u8> {
+///
+/// Without SNAP where labels are added: Open vSwitch writes their type over the length.
+pub(crate) fn random(rng: &mut Rng, snap: bool) -> Vec<u8> {
     let mut packet = Vec::new();
     packet.extend_from_slice(&Values::mac(rng).to_be_bytes()[2..]);
     packet.extend_from_slice(&Values::mac(rng).to_be_bytes()[2..]);
@@ -85,10 +87,11 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<u8> {
     for tag in 0..tags {
         let kind: u16 = if tag == 0 && tags == 2 { *pick(rng, &[0x88a8, 0x8100]) } else { 0x8100 };
         packet.extend_from_slice(&kind.to_be_bytes());
-        let tci = Values::vlan(rng) | rng.u16(..8) << 13 | u16::from(one_in(rng, 8)) << 12;
+        // Bit 12, "drop eligible", is lost in Open vSwitch when it sets the priority.
+        let tci = Values::vlan(rng) | rng.u16(..8) << 13;
         packet.extend_from_slice(&tci.to_be_bytes());
     }
-    let payload = network(rng, &mut packet);
+    let payload = network(rng, &mut packet, snap);
     packet.extend_from_slice(&payload);
     if one_in(rng, 25) {
         packet.truncate(rng.usize(14..packet.len().max(15)));
@@ -96,16 +99,19 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<u8> {
     if one_in(rng, 25) && packet.len() > 14 {
         let at = rng.usize(12..packet.len());
         packet[at] ^= 1 << rng.u32(..8);
+        if matches!(packet[12..14], [0x81 | 0x88, _]) {
+            packet[14] &= 0xef;
+        }
     }
     // Ethernet's least, with bytes behind what IP says.
     if packet.len() < 60 {
-        packet.resize(60, 0);
+        packet.resize(60, 0x55);
     }
     packet
 }
 
 /// What follows Ethernet's addresses and tags, its type first put behind those.
-fn network(rng: &mut Rng, packet: &mut Vec<u8>) -> Vec<u8> {
+fn network(rng: &mut Rng, packet: &mut Vec<u8>, snap: bool) -> Vec<u8> {
     let kind = rng.u32(..20);
     let (kind, bytes): (u16, Vec<u8>) = match kind {
         0..8 => (0x0800, ipv4(rng)),
@@ -113,7 +119,7 @@ fn network(rng: &mut Rng, packet: &mut Vec<u8>) -> Vec<u8> {
         13..15 => (0x0806, arp(rng)),
         15..18 => {
             let mut bytes = Vec::new();
-            let labels = rng.u32(1..=3);
+            let labels = rng.u32(1..=2);
             for label in 1..=labels {
                 let bottom = u32::from(label == labels) << 8;
                 let entry = Values::label(rng) << 12
@@ -132,8 +138,11 @@ fn network(rng: &mut Rng, packet: &mut Vec<u8>) -> Vec<u8> {
         18 => (*pick(rng, &[0x88cc, 0x9000, 0x8809]), data(rng)),
         // A length, and a header of 802.2, with SNAP or without.
         _ => {
-            let mut bytes =
-                if rng.bool() { vec![0xaa, 0xaa, 3, 0, 0, 0, 8, 0] } else { vec![0x42, 0x42, 3] };
+            let mut bytes = if snap && rng.bool() {
+                vec![0xaa, 0xaa, 3, 0, 0, 0, 8, 0]
+            } else {
+                vec![0x42, 0x42, 3]
+            };
             bytes.extend(if rng.bool() { ipv4(rng) } else { data(rng) });
             (bytes.len() as u16, bytes)
         }
@@ -160,7 +169,7 @@ fn ipv4(rng: &mut Rng) -> Vec<u8> {
     let (source, destination) = (Values::ipv4(rng), Values::ipv4(rng));
     let options = if one_in(rng, 8) { vec![7, 4, 4, 0, 1, 1, 1, 0] } else { Vec::new() };
     let pseudo = sum(&source.to_be_bytes()) + sum(&destination.to_be_bytes());
-    let (protocol, body) = transport(rng, pseudo, false);
+    let (protocol, mut body) = transport(rng, pseudo, false);
     let fragment: u16 = match rng.u32(..12) {
         0 => 0x2000,
         1 => 0x2000 | rng.u16(1..100),
@@ -168,6 +177,10 @@ fn ipv4(rng: &mut Rng) -> Vec<u8> {
         3 => 0x4000,
         _ => 0,
     };
+    if fragment & 0x1fff != 0 {
+        // Open vSwitch mends a checksum in it that is none, if it is long enough.
+        body.truncate(7);
+    }
     let mut header = vec![0x45 + options.len() as u8 / 4, Values::tos(rng)];
     header.extend_from_slice(&((20 + options.len() + body.len()) as u16).to_be_bytes());
     header.extend_from_slice(&rng.u16(..).to_be_bytes());
@@ -185,7 +198,7 @@ fn ipv4(rng: &mut Rng) -> Vec<u8> {
 fn ipv6(rng: &mut Rng) -> Vec<u8> {
     let (source, destination) = (Values::ipv6(rng), Values::ipv6(rng));
     let pseudo = sum(&source.to_be_bytes()) + sum(&destination.to_be_bytes());
-    let (protocol, body) = transport(rng, pseudo, true);
+    let (protocol, mut body) = transport(rng, pseudo, true);
     // The last first.
     let (mut next, mut extensions) = (protocol, Vec::<u8>::new());
     for kind in [44_u8, 43, 60, 0] {
@@ -195,7 +208,9 @@ fn ipv6(rng: &mut Rng) -> Vec<u8> {
         let mut header = vec![next, 0];
         match kind {
             44 => {
-                let fragment: u16 = *pick(rng, &[0, 1, 8, 9, 801]);
+                let fragment: u16 = *pick(rng, &[1, 8, 9, 801]);
+                // Open vSwitch mends no checksum behind this header.
+                body.truncate(7);
                 header.extend_from_slice(&fragment.to_be_bytes());
                 header.extend_from_slice(&rng.u32(..).to_be_bytes());
             }

@@ -18,13 +18,14 @@ const GROUPS: u32 = 3;
 /// A set: groups first, then flows.
 pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
     let mut set = Vec::new();
-    let groups = one_in(rng, 3);
+    let (groups, cuts) = (one_in(rng, 3), one_in(rng, 8));
+    let labels = if cuts { Labels::Stay } else { *pick(rng, &[Labels::Come, Labels::Go]) };
     if groups {
         for group in 1..=GROUPS {
             let kind = *pick(rng, &[GroupType::All, GroupType::All, GroupType::Indirect]);
             let buckets = if kind == GroupType::Indirect { 1 } else { rng.usize(0..=3) };
             let buckets = (0..buckets).map(|_| {
-                let kind = Kind::any(rng);
+                let kind = Kind { cuts, labels, ..Kind::any(rng) };
                 Bucket::new(actions(rng, 0, &kind, true))
             });
             set.push(Message::GroupMod(GroupMod {
@@ -38,11 +39,16 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
         }
     }
     let rules = if rng.bool() { rng.usize(1..=8) } else { rng.usize(1..=50) };
+    // Of flows that overlap with one priority anybody may be taken.
+    let mut priorities: Vec<u16> = (1..=rules as u16 + 1).map(|rank| rank * 10).collect();
+    priorities[rules] = 0xffff;
+    rng.shuffle(&mut priorities);
     for number in 0..rules {
         let table = if number == 0 || rng.bool() { 0 } else { rng.u8(..TABLES) };
         let mut kind = Kind::random(rng);
-        kind.groups = groups;
-        let priority = *pick(rng, &[1, 10, 100, 0x8000, 0xffff]);
+        (kind.groups, kind.cuts, kind.labels) = (groups, cuts, labels);
+        kind.bottom = rng.bool();
+        let priority = priorities[number];
         let matching = kind.matching(rng);
         let instructions = instructions(rng, table, &kind);
         set.push(Message::FlowMod(FlowMod::add(table, priority, matching, instructions)));
@@ -53,13 +59,23 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
     set
 }
 
+/// Fields that Open vSwitch does not set, or not to all values.
+fn unsaid(field: Field) -> bool {
+    matches!(field, Field::MplsBos | Field::ArpOp)
+}
+
+/// Whether a rule adds labels.
+pub(crate) fn adds_labels(rule: &Message) -> bool {
+    format!("{rule:?}").contains("PushMpls")
+}
+
 /// Flows that match in several dimensions, and those that match what comes of it.
 fn conjunctions(rng: &mut Rng) -> Vec<Message> {
     let table = rng.u8(..2);
     let mut flows = Vec::new();
     for id in 1..=rng.u32(1..=2) {
         let clauses = rng.u8(2..=3);
-        let priority = *pick(rng, &[50, 100]);
+        let priority = rng.u16(1..25) * 20 + 5 * id as u16;
         let dimensions = [
             [Field::Ipv4Src, Field::Ipv4Dst, Field::IpTtl],
             [Field::EthSrc, Field::EthDst, Field::InPort],
@@ -100,11 +116,36 @@ pub(crate) struct Kind {
     tagged: bool,
     /// Whether there are groups.
     groups: bool,
+    /// Whether packets are cut. Open vSwitch cuts them to a length they have before tags are added that
+    /// were added since the last time it was sent, so it is one or the other.
+    cuts: bool,
+    labels: Labels,
+    /// Whether a packet with a label has only one, where labels are taken away: Open vSwitch takes all
+    /// when a flow says the wrong type of what follows.
+    bottom: bool,
+}
+
+/// What becomes of labels: either, since Open vSwitch does not set the type of Ethernet where one is
+/// taken away that was added just before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Labels {
+    Stay,
+    Come,
+    Go,
 }
 
 impl Kind {
     fn any(rng: &mut Rng) -> Kind {
-        Kind { network: 0, protocol: 0, message: 0, tagged: one_in(rng, 4), groups: false }
+        Kind {
+            network: 0,
+            protocol: 0,
+            message: 0,
+            tagged: one_in(rng, 4),
+            groups: false,
+            cuts: false,
+            labels: Labels::Stay,
+            bottom: false,
+        }
     }
 
     fn random(rng: &mut Rng) -> Kind {
@@ -182,6 +223,9 @@ impl Kind {
         if self.protocol != 0 {
             matching = matching.with(Field::IpProto, u128::from(self.protocol));
         }
+        if matches!(self.network, 0x8847 | 0x8848) && self.labels == Labels::Go {
+            matching = matching.with(Field::MplsBos, u128::from(self.bottom));
+        }
         if self.message != 0 {
             matching = matching.with(Field::Icmpv6Type, u128::from(self.message));
         }
@@ -196,7 +240,7 @@ impl Kind {
         let fields = self.fields();
         for _ in 0..*pick(rng, &[0, 0, 1, 1, 1, 2, 3]) {
             let field = *pick(rng, &fields);
-            if field == Field::VlanVid {
+            if matches!(field, Field::VlanVid | Field::MplsBos) {
                 continue;
             }
             matching = matching.with_entry(entry(rng, field));
@@ -291,7 +335,7 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
             0..6 => {
                 let fields = if set { &fields } else { &kind.fields() };
                 let field = *pick(rng, fields);
-                if !field.is_settable() || field == Field::MplsBos {
+                if !field.is_settable() || unsaid(field) {
                     continue;
                 }
                 Action::SetField(Entry::exact(field, value(rng, field)))
@@ -307,7 +351,7 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 let Some(destination) = Subfield::new(field, offset, bits.min(all - offset)) else {
                     continue;
                 };
-                if !field.is_settable() || field == Field::MplsBos {
+                if !field.is_settable() || unsaid(field) {
                     continue;
                 }
                 let value = rng.u64(..) & (u64::MAX >> (64 - destination.bits()));
@@ -324,29 +368,31 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 else {
                     continue;
                 };
-                if !destination.field().is_settable() || destination.field() == Field::MplsBos {
+                if !destination.field().is_settable() || unsaid(destination.field()) {
                     continue;
                 }
                 Action::Move { source, destination }
             }
-            9 => {
+            9 if !kind.cuts => {
                 kind.tagged |= !set;
                 Action::PushVlan(*pick(rng, &[0x8100, 0x8100, 0x88a8]))
             }
-            10 if kind.tagged => {
+            10 if kind.tagged && !kind.cuts => {
                 kind.tagged = set;
                 Action::PopVlan
             }
             11 if matches!(kind.network, 0x0800 | 0x86dd) => Action::DecIpTtl,
             11 | 12 if matches!(kind.network, 0x8847 | 0x8848) => Action::DecMplsTtl,
             12 if matches!(kind.network, 0x0800 | 0x86dd) => Action::SetIpTtl(Values::ttl(rng)),
-            13 => {
+            13 if kind.labels == Labels::Come => {
                 let label = *pick(rng, &[0x8847, 0x8848]);
                 kind = if set { kind } else { kind.carrying(label) };
                 Action::PushMpls(label)
             }
-            14 if matches!(kind.network, 0x8847 | 0x8848) => {
-                let network = *pick(rng, &[0x0800, 0x86dd, 0x0806, 0x8847]);
+            14 if kind.labels == Labels::Go && matches!(kind.network, 0x8847 | 0x8848) => {
+                let network =
+                    if kind.bottom { *pick(rng, &[0x0800, 0x86dd, 0x0806]) } else { 0x8847 };
+                kind.labels = Labels::Stay;
                 kind = if set { kind } else { kind.carrying(network) };
                 Action::PopMpls(network)
             }
@@ -374,11 +420,12 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 let source = Subfield::new(*pick(rng, &STATE), 0, 16).expect("bits");
                 Action::OutputField { source, max_len: 0 }
             }
-            21 if !set => Action::OutputTruncated {
+            21 if !set && kind.cuts => Action::OutputTruncated {
                 port: PortNumber(rng.u32(1..=PORTS)),
                 max_len: *pick(rng, &[14, 33, 64, 1500]),
             },
-            22 if !set => Action::CheckLarger {
+            // What its caller does after it, Open vSwitch does with the packet as it was before.
+            22 if !set && table == 0 => Action::CheckLarger {
                 length: *pick(rng, &[60, 64, 100, 200]),
                 destination: Subfield::new(Field::Reg0, rng.u16(..2), 1).expect("a bit"),
             },
@@ -386,7 +433,12 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 let inner = Kind { groups: false, ..kind };
                 let mut inner = self::actions(rng, table, &inner, false);
                 // What is looked up again in a copy goes on nowhere else.
-                inner.retain(|action| !matches!(action, Action::Clone(_) | Action::StackPop(_)));
+                inner.retain(|action| {
+                    !matches!(
+                        action,
+                        Action::Clone(_) | Action::StackPop(_) | Action::CheckLarger { .. }
+                    )
+                });
                 Action::Clone(inner)
             }
             _ => {

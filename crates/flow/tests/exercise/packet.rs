@@ -75,7 +75,7 @@ pub(crate) fn set(bytes: &[u8]) {
     edit::apply(&Step::PopVlan, &mut tagged);
     assert_eq!(tagged.bytes(), packet);
     let mut labelled = packet.to_vec();
-    edit::apply(&Step::PushMpls { kind: 0x8847, entry: number(1) as u32 }, &mut labelled);
+    edit::apply(&Step::PushMpls { kind: 0x8847, entry: number(1) as u32, tags: 1 }, &mut labelled);
     if packet.len() >= 14 {
         extract(&labelled, &mut key);
         let kind = before.get(Field::EthType);

@@ -229,7 +229,7 @@ fn packets_of_an_arena_are_changed_the_same() {
             let step = match random.below(12) {
                 0..6 => Step::PushVlan { kind: 0x8100, tci },
                 6 => Step::PopVlan,
-                7 | 8 => Step::PushMpls { kind: 0x8847, entry: service },
+                7 | 8 => Step::PushMpls { kind: 0x8847, entry: service, tags: 1 },
                 9 => Step::PopMpls(0x0800),
                 10 => Step::PushPbb { kind: 0x88e7, service },
                 _ => Step::PopPbb,

@@ -115,7 +115,10 @@ impl<'a> Walk<'a> {
             Action::Multipath(multipath) => self.multipath(multipath),
             Action::Bundle(bundle) => self.bundle(bundle, place),
             Action::Learn(learn) => self.learn(learn),
-            Action::Exit => self.frames.truncate(base),
+            Action::Exit => {
+                self.frames.truncate(base);
+                self.exited = true;
+            }
             Action::FinTimeout { idle, hard } => self.shorten(*idle, *hard, place),
             Action::StackPush(part) => {
                 let value = self.read_part(part);
@@ -137,7 +140,7 @@ impl<'a> Walk<'a> {
                 self.steps.push(Step::ClearTrack);
                 self.forget_connection();
             }
-            Action::Clone(actions) => self.clone_with(actions, place),
+            Action::Clone(actions) => self.clone_with(actions, place, base),
             Action::CheckLarger { length, destination } => {
                 self.check_larger(*length, destination, base);
             }
@@ -197,18 +200,23 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn clone_with(&mut self, actions: &'a [Action], place: Place<'a>) {
+    fn clone_with(&mut self, actions: &'a [Action], place: Place<'a>, base: usize) {
         let depth = place.depth + 1;
         if !self.may_go_deeper(depth) {
             return;
         }
         self.commit();
+        self.exited = false;
         let set = self.packet.set.clone();
         let steps = self.scope(false, set, |walk| {
             let place = Place { depth, ..place };
             walk.frames.push(Frame::Actions { list: List::Flow(actions), at: 0, place });
         });
         self.add_copy(steps);
+        // As Open vSwitch has it, this ends what is outside, too.
+        if self.exited {
+            self.frames.truncate(base);
+        }
     }
 
     /// The packet's length is known when it is there: it goes on in one of two ways.

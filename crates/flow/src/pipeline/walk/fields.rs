@@ -97,6 +97,10 @@ impl Walk<'_> {
         if field == Field::VlanTci {
             return self.write_tag(value, mask);
         }
+        if field == Field::VlanVid && mask & value & VLAN_PRESENT != 0 && !self.has(Needs::Vlan) {
+            // A tag comes with its number.
+            return self.push_vlan(0x8100, (value & mask & 0xfff) as u16);
+        }
         if !self.has_field(field) {
             return;
         }

@@ -133,13 +133,17 @@ impl<'a> Walk<'a> {
             }
             _ => (0, 0, TTL, 1),
         };
+        // Behind what was known of tags when the packet was looked up, and those added since.
+        let present = |(tag, _): &&(u64, u64)| u128::from(*tag) & VLAN_PRESENT != 0;
+        let added = self.packet.tags.iter().filter(present).count();
+        let tags = (added + usize::from(self.has(Needs::Vlan))) as u8;
         self.cover(false);
         self.carry_nothing();
         let entry = label << 12 | class << 9 | bottom << 8 | ttl;
         self.packet.key.words_mut()[LABEL_WORD] |= entry as u64;
         self.packet.key.set(Field::EthType, kind.into());
         self.packet.written.add_all(Field::EthType);
-        self.steps.push(Step::PushMpls { kind, entry: entry as u32 });
+        self.steps.push(Step::PushMpls { kind, entry: entry as u32, tags });
     }
 
     pub(super) fn pop_mpls(&mut self, kind: u16) {

@@ -32,6 +32,9 @@ const LOOKUPS: u32 = 64 * 64;
 /// How much there may be on the stack, and how many steps, before a packet is taken to be a loop's.
 const STACK: usize = 4096;
 const STEPS: usize = 16_384;
+/// The bit that says that a packet of IP is a fragment, and what fragments do not have.
+const FRAGMENT: u128 = 1;
+const PORTS: [Field; 2] = [Field::TcpSrc, Field::TcpDst];
 
 /// Whose actions are done.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +124,8 @@ pub(super) struct Walk<'a> {
     lookups: u32,
     /// The packet goes on by a continuation: nothing more is done in this scope.
     suspended: bool,
+    /// An action has ended everything.
+    exited: bool,
     /// It went wrong: the packet is dropped.
     failed: bool,
     /// A packet-out, where tables can be a port, and the port needs not be one.
@@ -174,6 +179,7 @@ impl<'a> Walk<'a> {
             decision,
             lookups: 0,
             suspended: false,
+            exited: false,
             failed: false,
             from_controller: false,
             trace: None,
@@ -395,13 +401,17 @@ impl<'a> Walk<'a> {
 
     fn look_up(&mut self, table: u8, port: Option<u32>, original: bool) -> Option<&'a Arc<Flow>> {
         let mut looked = Mask::default();
-        let found = if port.is_none() && !original {
+        let is_fragment = self.packet.key.get(Field::IpFrag) & FRAGMENT != 0;
+        let found = if port.is_none() && !original && !is_fragment {
             let found = self.snapshot.lookup(table, &self.packet.key, &mut looked);
             self.decision.depends.written.join(&self.packet.written);
             found
         } else {
             self.look_up_otherwise(table, port, original, &mut looked)
         };
+        if PORTS.iter().any(|&field| looked.get(field) != 0) {
+            looked.add(Field::IpFrag, FRAGMENT);
+        }
         let (mask, written) = (self.decision.mask.words_mut(), self.packet.written.words());
         let words = mask.iter_mut().zip(looked.words()).zip(written).take(ENTRY_WORDS);
         words.for_each(|((mask, looked), written)| *mask |= looked & !written);
@@ -428,7 +438,18 @@ impl<'a> Walk<'a> {
                 other.add_all(field);
             }
         }
+        // A fragment has no ports, not even the first, so that all go the same way.
+        let is_fragment = key.get(Field::IpFrag) & FRAGMENT != 0;
+        if is_fragment {
+            for field in PORTS {
+                key.set(field, 0);
+                other.add_all(field);
+            }
+        }
         let found = self.snapshot.lookup(table, &key, looked);
+        if is_fragment && PORTS.iter().any(|&field| looked.get(field) != 0) {
+            looked.add(Field::IpFrag, FRAGMENT);
+        }
         if original {
             for (field, of_connection) in self.original_fields() {
                 looked.add(of_connection, looked.get(field));
