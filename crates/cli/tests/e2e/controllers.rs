@@ -1,5 +1,6 @@
 //! Controllers of others, and clients of others, with our switch between hosts.
 
+use std::fmt::Write;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -33,13 +34,20 @@ impl Net {
     /// Starts our switch: its datapath is number 1, its ports are 1 to 3.
     #[track_caller]
     fn switch(&self, channels: &[&str]) -> Running {
-        let mut words = vec![LINERATE, "switch", "--datapath-id", "1", "--fail-mode", "secure"];
-        for channel in channels {
-            words.extend(["--openflow", channel]);
+        let mut text =
+            "s :: FlowSwitch(TABLES 16, DATAPATH 00:00:00:00:00:01, NAMES p1 p2 p3);\n".to_owned();
+        writeln!(text, "control :: OpenFlow(s, {});", channels.join(", ")).expect("a string");
+        for port in 1..=3 {
+            let at = port - 1;
+            writeln!(
+                text,
+                "FromDevice(p{port}, PROMISC true) -> [{at}] s [{at}] -> Queue -> ToDevice(p{port});"
+            )
+            .expect("a string");
         }
-        for port in ["packet:p1", "packet:p2", "packet:p3"] {
-            words.extend(["--port", port]);
-        }
+        let file = self.scratch.file("switch.click");
+        fs::write(&file, text).expect("a file");
+        let words = [LINERATE, "run", &file];
         self.spawn(self.middle.command(words), "switch.log")
     }
 

@@ -16,6 +16,15 @@ use super::suite::{self, File};
 /// Where the controller listens, in a namespace of its own.
 const CONTROLLER: &str = "tcp:127.0.0.1:6653";
 
+/// Our switch, with its ports.
+const CONFIGURATION: &str = "\
+s :: FlowSwitch(TABLES 8, DATAPATH 00:00:00:00:00:01);
+control :: OpenFlow(s, tcp:127.0.0.1:6653);
+FromDevice(target1, PROMISC true) -> [0] s [0] -> Queue -> ToDevice(target1);
+FromDevice(target2, PROMISC true) -> [1] s [1] -> Queue -> ToDevice(target2);
+FromDevice(target3, PROMISC true) -> [2] s [2] -> Queue -> ToDevice(target3);
+";
+
 /// Who is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target<'a> {
@@ -35,9 +44,6 @@ pub(super) fn run(target: Target<'_>, files: &[File]) -> Result<Outcomes> {
         let lab = Lab::new();
         for port in 1..=3 {
             lab.veth(&network, &format!("target{port}"), &network, &format!("tester{port}"));
-            for end in ["target", "tester"] {
-                network.set_mtu(&format!("{end}{port}"), 9000);
-            }
         }
     }
     let open_vswitch = OpenVswitch::start(&network);
@@ -53,12 +59,10 @@ pub(super) fn run(target: Target<'_>, files: &[File]) -> Result<Outcomes> {
         }),
         Target::Ours(program) => {
             let program = program.to_str().context("a path that is no text")?;
-            let mut words = vec![program, "switch", "--openflow", CONTROLLER];
-            words.extend(["--datapath-id", "1", "--fail-mode", "secure"]);
-            for port in ["packet:target1", "packet:target2", "packet:target3"] {
-                words.extend(["--port", port]);
-            }
-            let mut command = network.command(words);
+            let configuration = folder.path().join("switch.click");
+            fs::write(&configuration, CONFIGURATION)?;
+            let mut command = network.command([program, "run"]);
+            command.arg(&configuration);
             let file = fs::File::create(&log)?;
             command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
             ours = Some(network.spawn_command(command));
