@@ -382,20 +382,16 @@ fn chosen<'a>(select: &'a Select, key: &Key) -> Option<(&'a crate::table::Counte
     way.map(|(_, counters, steps)| (&**counters, steps.as_slice()))
 }
 
-/// The hash of some fields, or of addresses, protocol and ports: the same in every worker and every run.
+/// The hash of some fields, or of all addresses, protocol and ports: the same in every worker and every
+/// run.
 fn hash_of(key: &Key, fields: &Mask, basis: u32) -> u32 {
     let usual;
     let fields = if fields.is_empty() {
         let mut mask = Mask::default();
         let of = [Field::EthType, Field::IpProto, Field::Ipv4Src, Field::Ipv4Dst, Field::TcpSrc];
         of.into_iter().for_each(|field| mask.add_all(field));
-        for field in [Field::TcpDst, Field::Ipv6Src, Field::Ipv6Dst] {
-            mask.add_all(field);
-        }
-        if !is_ip(key) {
-            mask.add_all(Field::EthSrc);
-            mask.add_all(Field::EthDst);
-        }
+        let others = [Field::TcpDst, Field::Ipv6Src, Field::Ipv6Dst, Field::EthSrc, Field::EthDst];
+        others.into_iter().for_each(|field| mask.add_all(field));
         usual = mask;
         &usual
     } else {
@@ -410,8 +406,4 @@ fn hash_of(key: &Key, fields: &Mask, basis: u32) -> u32 {
     }
     let product = u128::from(hash) * 0xd6e8_feb8_6659_fd93_u128;
     (product as u64 ^ (product >> 64) as u64) as u32
-}
-
-fn is_ip(key: &Key) -> bool {
-    matches!(key.get(Field::EthType), 0x0800 | 0x86dd)
 }

@@ -91,6 +91,9 @@ fn compare(
             patience -= 1;
         }
         if theirs != ours && judge.gives_up(*port, packet) {
+            // What it does all the same, it does later.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            judge.look();
             continue;
         }
         if theirs != ours {
@@ -214,7 +217,7 @@ fn explain(judge: &mut Judge, seed: u64, set: &[Message], found: &Difference) ->
 
 /// Where randomness begins, and how many sets: `SEED:SETS`.
 fn asked() -> (u64, u64) {
-    let text = env::var("LINERATE_DIFFERENTIAL").unwrap_or_else(|_| "1:60".into());
+    let text = env::var("LINERATE_DIFFERENTIAL").unwrap_or_else(|_| "1:150".into());
     let (seed, sets) = text.split_once(':').expect("LINERATE_DIFFERENTIAL is SEED:SETS");
     (seed.parse().expect("a seed"), sets.parse().expect("a number"))
 }

@@ -294,7 +294,10 @@ fn entry(rng: &mut Rng, field: Field) -> Entry {
     }
     let mask = match field.bits() {
         // A prefix, most of the time.
-        bits if !one_in(rng, 4) => field.all_bits() & !(field.all_bits() >> rng.u32(1..=bits)),
+        bits if !one_in(rng, 4) => {
+            let rest = field.all_bits().checked_shr(rng.u32(1..=bits)).unwrap_or_default();
+            field.all_bits() & !rest
+        }
         _ => rng.u128(..) & field.all_bits(),
     };
     let mask = if mask == 0 { field.all_bits() } else { mask };
@@ -373,7 +376,7 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 }
                 Action::Move { source, destination }
             }
-            9 if !kind.cuts => {
+            9 if !kind.cuts && kind.network | u16::from(!set) != 0 => {
                 kind.tagged |= !set;
                 Action::PushVlan(*pick(rng, &[0x8100, 0x8100, 0x88a8]))
             }
@@ -382,7 +385,13 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 Action::PopVlan
             }
             11 if matches!(kind.network, 0x0800 | 0x86dd) => Action::DecIpTtl,
-            11 | 12 if matches!(kind.network, 0x8847 | 0x8848) => Action::DecMplsTtl,
+            // Where there is no label any more, Open vSwitch ends everything.
+            11 | 12
+                if matches!(kind.network, 0x8847 | 0x8848)
+                    && !(set && kind.labels == Labels::Go) =>
+            {
+                Action::DecMplsTtl
+            }
             12 if matches!(kind.network, 0x0800 | 0x86dd) => Action::SetIpTtl(Values::ttl(rng)),
             13 if kind.labels == Labels::Come => {
                 let label = *pick(rng, &[0x8847, 0x8848]);
@@ -423,11 +432,6 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
             21 if !set && kind.cuts => Action::OutputTruncated {
                 port: PortNumber(rng.u32(1..=PORTS)),
                 max_len: *pick(rng, &[14, 33, 64, 1500]),
-            },
-            // What its caller does after it, Open vSwitch does with the packet as it was before.
-            22 if !set && table == 0 => Action::CheckLarger {
-                length: *pick(rng, &[60, 64, 100, 200]),
-                destination: Subfield::new(Field::Reg0, rng.u16(..2), 1).expect("a bit"),
             },
             23 if !set && one_in(rng, 2) => {
                 let inner = Kind { groups: false, ..kind };

@@ -116,7 +116,9 @@ impl<'a> Walk<'a> {
             Action::Bundle(bundle) => self.bundle(bundle, place),
             Action::Learn(learn) => self.learn(learn),
             Action::Exit => {
+                // Nothing more, not even what was to be done at the end.
                 self.frames.truncate(base);
+                self.packet.set.clear();
                 self.exited = true;
             }
             Action::FinTimeout { idle, hard } => self.shorten(*idle, *hard, place),
@@ -216,6 +218,7 @@ impl<'a> Walk<'a> {
         // As Open vSwitch has it, this ends what is outside, too.
         if self.exited {
             self.frames.truncate(base);
+            self.packet.set.clear();
         }
     }
 
