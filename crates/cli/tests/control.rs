@@ -410,3 +410,132 @@ fn names_are_completed_and_lines_remembered_at_a_terminal() {
     terminal.types("quit\r");
     assert!(call.0.wait().unwrap().success());
 }
+
+/// A switch whose flows are changed, with two ports that lead nowhere.
+struct FlowSwitch {
+    folder: tempfile::TempDir,
+    _running: Running,
+}
+
+impl FlowSwitch {
+    fn start() -> FlowSwitch {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |file: &str| folder.path().join(file).to_str().unwrap().to_owned();
+        let ring = |port: &str| format!("{port}=ring:flow-{port}-{}", std::process::id());
+        let mut command = linerate(&["switch", "-q", "--no-huge", "--tables", "3"]);
+        command.args(["--openflow", &format!("punix:{}", name("of"))]);
+        command.args(["--control", &name("control"), "--port", &ring("a"), "--port", &ring("b")]);
+        let running = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let switch = FlowSwitch { folder, _running: running };
+        let end = Instant::now() + Duration::from_secs(60);
+        while !switch.flow(&["tables"]).status.success() {
+            assert!(Instant::now() < end, "{}", error(&switch.flow(&["tables"])));
+            thread::sleep(Duration::from_millis(50));
+        }
+        switch
+    }
+
+    fn name(&self, file: &str) -> String {
+        self.folder.path().join(file).to_str().unwrap().to_owned()
+    }
+
+    fn flow(&self, words: &[&str]) -> Output {
+        let socket = format!("unix:{}", self.name("of"));
+        linerate(&[&["flow", "--switch", &socket][..], words].concat()).output().unwrap()
+    }
+
+    /// What it prints, when it succeeds.
+    #[track_caller]
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.flow(words);
+        assert!(output.status.success(), "{words:?}: {}", error(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn flows_of_a_switch_are_read_and_changed() {
+    let switch = FlowSwitch::start();
+    switch.says(&["add", "priority=9,tcp,tp_dst=80,actions=output:b", "arp,actions=normal"]);
+    let dumped = switch.says(&["dump"]);
+    assert!(dumped.starts_with("table 0: 2 flows, 0 packets\n"), "{dumped}");
+    assert!(dumped.contains("tcp,tp_dst=80  output:b\n"), "{dumped}");
+    let plain = switch.says(&["-n", "dump", "--plain", "tcp"]);
+    assert!(plain.contains("table=0, n_packets=0, n_bytes=0, "), "{plain}");
+    assert!(plain.ends_with("priority=9,tcp,tp_dst=80 actions=output:2\n"), "{plain}");
+
+    // Only what differs is changed.
+    let file = switch.name("flows");
+    let flows = "# what is wanted\npriority=9,tcp,tp_dst=80,actions=output:b\n\
+                 table=1,udp,actions=drop # none\n";
+    fs::write(&file, flows).unwrap();
+    let difference = switch.says(&["replace", "--dry-run", &file]);
+    assert_eq!(difference, "-table=0, arp\n+table=1, udp actions=drop\n");
+    let told = switch.says(&["--json", "replace", &file]);
+    assert_eq!(told, "{\"added\":1,\"deleted\":1,\"same\":1}\n");
+    assert_eq!(switch.says(&["replace", "--dry-run", &file]), "");
+    let objects = switch.says(&["--json", "dump"]);
+    let matches: Vec<String> = objects
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["match"].to_string())
+        .collect();
+    assert_eq!(matches, ["\"tcp,tp_dst=80\"", "\"udp\""]);
+
+    switch.says(&["mod", "--file", &file]);
+    switch.says(&["add", "--atomic", "ip,actions=drop", "ipv6,actions=drop"]);
+    switch.says(&["del", "ip", "--strict"]);
+    switch.says(&["del", "table=1"]);
+    assert_eq!(switch.says(&["dump", "--plain"]).lines().count(), 2);
+
+    switch.says(&["groups", "--add", "group_id=1,type=all,bucket=output:a,bucket=output:b"]);
+    switch.says(&["meters", "--add", "meter=1,kbps,band=type=drop,rate=1000"]);
+    let groups = switch.says(&["groups"]);
+    assert!(groups.starts_with("group_id=1,type=all"), "{groups}");
+    assert!(groups.contains("\n  bucket="), "{groups}");
+    assert!(switch.says(&["meters"]).starts_with("meter=1,kbps,band=type=drop,rate=1000"));
+    let ports = switch.says(&["ports"]);
+    assert!(ports.contains("\na ") && ports.contains("\nb "), "{ports}");
+    let top = switch.says(&["top", "--count", "1", "--interval", "100ms"]);
+    assert!(top.contains("2 flows, "), "{top}");
+
+    let control = switch.name("control");
+    let traced = switch.says(&["trace", "--control", &control, "in_port=a,tcp,tp_dst=80"]);
+    assert!(traced.contains("table 0: priority 9") && traced.contains("steps: "), "{traced}");
+    assert!(switch.says(&["cache", "--control", &control]).contains("no entries"));
+
+    switch.says(&["del", "--all"]);
+    assert_eq!(switch.says(&["dump"]), "no flows\n");
+}
+
+#[test]
+fn what_is_wrong_with_flows_is_shown() {
+    let switch = FlowSwitch::start();
+    let output = switch.flow(&["add", "ip,nw_dts=10.0.0.1,actions=drop"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = error(&output);
+    assert!(said.contains("unknown field \"nw_dts\""), "{said}");
+    assert!(said.contains("   ^^^^^^\n") && said.contains("did you mean \"nw_dst\"?"), "{said}");
+
+    let file = switch.name("flows");
+    fs::write(&file, "ip,actions=drop\nip,actions=output:9999\n\nip,actions=dorp\n").unwrap();
+    let said = error(&switch.flow(&["add", "--file", &file]));
+    assert!(said.contains("flows:4: unknown action \"dorp\""), "{said}");
+    // Nothing of it was done.
+    assert_eq!(switch.says(&["dump"]), "no flows\n");
+
+    let bad = "table=9,ip,actions=drop";
+    let output = switch.flow(&["add", "arp,actions=drop", bad]);
+    let said = error(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(bad) && said.contains("the switch refuses it"), "{said}");
+    assert_eq!(switch.says(&["dump", "--plain"]).lines().count(), 1);
+    let said = error(&switch.flow(&["add", "--atomic", "tcp,actions=drop", bad]));
+    assert!(said.contains("nothing is changed"), "{said}");
+    assert_eq!(switch.says(&["dump", "--plain"]).lines().count(), 1);
+
+    let output = linerate(&["flow", "--switch", "unix:/nowhere/of", "dump"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", error(&output));
+    assert!(error(&output).contains("cannot reach the switch at unix:/nowhere/of"));
+    let output = linerate(&["switch", "--openflow", "ptcp:x", "ring:z"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", error(&output));
+}

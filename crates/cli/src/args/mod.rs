@@ -5,6 +5,7 @@ mod capture;
 mod cluster;
 mod compile;
 mod connections;
+mod flow;
 mod graph;
 #[cfg(test)]
 mod guide;
@@ -33,6 +34,11 @@ pub(crate) use cluster::{Attach, Balance, Cluster, ClusterCommand, Serve, Status
 pub(crate) use compile::Compile;
 use connections::parse_at_least_one;
 pub(crate) use connections::{Answered, Connections};
+pub(crate) use flow::{
+    Flow, FlowAdd, FlowAt, FlowCache, FlowChange, FlowCommand, FlowControl, FlowDel, FlowDump,
+    FlowGroups, FlowMeters, FlowMonitor, FlowReplace, FlowSort, FlowTables, FlowTexts, FlowTop,
+    FlowTrace,
+};
 pub(crate) use graph::{Call, Check, Elements, GraphFormat, ReferenceFormat, Run};
 pub(crate) use lab::{
     BackToBack, Bench, Calibrate, Compare, Form, Format, Known, Lab, LabCommand, LabList, LabPoint,
@@ -41,7 +47,8 @@ pub(crate) use lab::{
 pub(crate) use pcap::Pcap;
 pub(crate) use plan::Plan;
 pub(crate) use switch::{
-    Switch, SwitchAdd, SwitchAt, SwitchCommand, SwitchList, SwitchRemove, SwitchServe, SwitchShow,
+    OpenFlowTarget, Switch, SwitchAdd, SwitchAt, SwitchCommand, SwitchFailMode, SwitchList,
+    SwitchRemove, SwitchServe, SwitchShow,
 };
 pub(crate) use traffic::{Flows, Stream};
 
@@ -60,6 +67,7 @@ pub(crate) enum Command {
     Compile(Compile),
     Cluster(Cluster),
     Switch(Box<Switch>),
+    Flow(Box<Flow>),
     Elements(Elements),
     Call(Call),
     Forward(Forward),

@@ -2,7 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use linerate_flow::control::Target;
 use linerate_packet::MacAddr;
 
 use crate::{
@@ -25,6 +26,8 @@ Examples:
   linerate switch list
   linerate switch show
   linerate switch remove c
+  linerate switch --openflow tcp:192.0.2.9 --tables 8 --port a=xdp:eth1 --port b=memif:/run/b.sock
+      a switch that does what a controller says: its flows are shown by `linerate flow`
 
 Each port has a socket of its own, and each program memory of its own, which it shares with the
 switch alone: packets are copied in and out, and all that comes is checked. One that plays foul, or
@@ -99,6 +102,9 @@ pub(crate) struct SwitchServe {
     pub(crate) direct: bool,
 
     #[command(flatten)]
+    pub(crate) open_flow: SwitchOpenFlow,
+
+    #[command(flatten)]
     pub(crate) running: GraphRunning,
 
     #[command(flatten)]
@@ -106,6 +112,98 @@ pub(crate) struct SwitchServe {
 
     #[command(flatten)]
     pub(crate) readiness: Readiness,
+}
+
+/// A switch whose flow tables a controller writes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "OpenFlow")]
+pub(crate) struct SwitchOpenFlow {
+    /// Do what controllers say, instead of learning: one that is connected to (tcp:HOST[:PORT],
+    /// ssl:HOST[:PORT], unix:PATH), where some may come (ptcp:[PORT][:ADDRESS], pssl:, punix:PATH), or local:
+    /// the socket where `linerate flow` finds it, linerate-openflow.sock beside the control socket that is
+    /// there without --control, with which it is always there; may be repeated
+    #[arg(long = "openflow", value_name = "TARGET", value_parser = parse_openflow)]
+    pub(crate) targets: Vec<OpenFlowTarget>,
+
+    /// A port, as without --port; may be repeated. Ports of OpenFlow have numbers from 1 on, in their order,
+    /// those with names first
+    #[arg(long, value_name = "[NAME=]PORT")]
+    pub(crate) port: Vec<PortSpec>,
+
+    /// How many flow tables there are
+    #[arg(long, value_name = "TABLES", default_value_t = 8, requires = "targets",
+          value_parser = clap::value_parser!(u8).range(1..=254))]
+    pub(crate) tables: u8,
+
+    /// The number by which controllers know the switch, up to twelve hexadecimal digits
+    #[arg(long, value_name = "ID", default_value = "020000000001", requires = "targets",
+          value_parser = parse_datapath)]
+    pub(crate) datapath_id: MacAddr,
+
+    /// What it does without controllers: what its flows say, or what any switch does that learns
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = SwitchFailMode::Secure,
+          requires = "targets")]
+    pub(crate) fail_mode: SwitchFailMode,
+
+    /// Flows, a line each, that are there from the start
+    #[arg(long, value_name = "FILE", requires = "targets")]
+    pub(crate) flows: Option<PathBuf>,
+
+    /// A file in which flows, groups and meters are kept: they are there again when the switch is started
+    /// with it once more
+    #[arg(long, value_name = "FILE", requires = "targets")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Packets for controllers: so many a second at most [default: as many as come]
+    #[arg(long, value_name = "PACKETS", requires = "targets")]
+    pub(crate) packet_rate: Option<u32>,
+
+    /// The private key for ssl: and pssl:, a file in PEM
+    #[arg(long, value_name = "FILE", requires_all = ["certificate", "ca_cert"])]
+    pub(crate) private_key: Option<PathBuf>,
+
+    /// The certificate of the key
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) certificate: Option<PathBuf>,
+
+    /// The certificates of those who vouch for controllers
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) ca_cert: Option<PathBuf>,
+}
+
+/// A place of controllers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OpenFlowTarget {
+    /// The socket where our own commands look.
+    Local,
+    At(Target),
+}
+
+/// What a switch does without controllers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchFailMode {
+    /// What its flows say
+    Secure,
+    /// What any switch does
+    Standalone,
+}
+
+fn parse_openflow(text: &str) -> Result<OpenFlowTarget, String> {
+    if text == "local" {
+        return Ok(OpenFlowTarget::Local);
+    }
+    text.parse().map(OpenFlowTarget::At).map_err(|error| format!("{error}; or it is local"))
+}
+
+fn parse_datapath(text: &str) -> Result<MacAddr, String> {
+    let digits: String = text.chars().filter(|letter| *letter != ':').collect();
+    let digits = digits.trim_start_matches("0x");
+    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u64::from_str_radix(digits, 16).ok().filter(|number| plain && number >> 48 == 0);
+    let number =
+        number.ok_or("a number of up to twelve hexadecimal digits, as in 1 or 020000000001")?;
+    let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
+    Ok(MacAddr([a, b, c, d, e, f]))
 }
 
 /// Where a switch that runs is asked.

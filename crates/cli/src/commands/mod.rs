@@ -9,6 +9,7 @@ mod connections;
 mod doctor;
 mod documents;
 mod elements;
+mod flow;
 mod forward;
 mod generate;
 mod lab;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
         Command::Cluster(args) => cluster::run(&args, library),
         Command::Switch(args) => switch::run(&args, library),
         Command::Compile(args) => compile::run(&args, library),
+        Command::Flow(args) => flow::run(&args),
         Command::Elements(args) => elements::run(&args, library),
         Command::Call(args) => call::run(&args),
         Command::Forward(args) => forward::run(&args),

@@ -19,6 +19,7 @@ use crate::{
     out::Out,
     shown,
     switches::{self, Home},
+    trace,
 };
 
 /// Timers: what was counted is added, and flows expire; packets of controllers are looked for.
@@ -55,7 +56,7 @@ const FILE: Arg = Arg::keyword(
     "flows that are there from the start, a line each, in the syntax of ovs-ofctl",
 );
 
-const HANDLERS: [Handler; 15] = [
+const HANDLERS: [Handler; 16] = [
     Handler::read("flows", "the flows of all tables, or those like the parameter").with_parameter(),
     Handler::write("add_flow", "adds flows, a line each, in the syntax of ovs-ofctl"),
     Handler::write("mod_flows", "has flows like these do something else"),
@@ -63,6 +64,12 @@ const HANDLERS: [Handler; 15] = [
     Handler::write("replace", "these flows take the place of all there are, at once"),
     Handler::write("add_group", "adds groups, a line each"),
     Handler::write("add_meter", "adds meters, a line each"),
+    Handler::read(
+        "trace",
+        "what becomes of a packet: its fields as in a flow's match, or some of them, a space and its bytes in \
+         hexadecimal; nothing is sent, learnt or counted",
+    )
+    .with_parameter(),
     Handler::read("cache", "the entries of fast paths, those with most packets first")
         .merged(Merge::Lines),
     Handler::count("cache_count", "entries of fast paths"),
@@ -368,6 +375,8 @@ impl Element for FlowSwitch {
             "flows" => {
                 change::flows(&self.switch, parameter, now).map_err(HandlerError::refused)?
             }
+            "trace" => trace::trace(&self.switch, &self.names, parameter, self.fast.entries(), now)
+                .map_err(HandlerError::refused)?,
             "version" => self.switch.version().to_string(),
             "ports" => {
                 let snapshot = self.switch.snapshot();

@@ -9,6 +9,7 @@ mod open_flow;
 mod out;
 mod shown;
 pub mod switches;
+mod trace;
 
 const FAMILY: &str = "flow";
 

@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const SOCKET: &str = "linerate-switch.sock";
 
 /// The control socket of a switch of this user, unless told otherwise.
-pub(super) fn default_control() -> String {
+pub(in crate::commands) fn default_control() -> String {
     let folder = if rustix::process::geteuid().is_root() {
         "/run".into()
     } else {
@@ -285,7 +285,8 @@ impl Host {
 }
 
 fn hosts(asked: &mut Asked) -> Result<Vec<Host>> {
-    let text = asked.read("learning.table")?;
+    // Where controllers say what becomes of packets nothing is learnt.
+    let text = asked.read_any("learning.table")?.unwrap_or_default();
     Ok(text.lines().filter_map(Host::parse).collect())
 }
 

@@ -11,6 +11,7 @@ use std::{fmt::Write as _, iter};
 use linerate_graph::lang::config::quote;
 use linerate_packet::MacAddr;
 
+use super::open_flow::OpenFlow;
 use super::port::{Behind, Port};
 use crate::{options::Memory, resources::precompute};
 
@@ -19,7 +20,7 @@ pub(super) const ARENA: usize = 96 << 20;
 
 /// Packets that come by a port in a turn, and that go by one for each port that may have some. Fewer
 /// cost more each; twice as many no less.
-const BURST: usize = 256;
+pub(super) const BURST: usize = 256;
 /// Most packets of one turn.
 const BURST_LIMIT: usize = 1024;
 /// Packets in a queue: at least, at least where a group of ports is added, and at most.
@@ -49,6 +50,8 @@ pub(super) struct Settings {
     pub(super) room: usize,
     /// Whether programs can attach.
     pub(super) has_socket: bool,
+    /// Who says what becomes of packets, where that is not learning.
+    pub(super) open_flow: Option<OpenFlow>,
 }
 
 /// Packets that all queues may hold in that memory. The other buffers are for ports, workers and
@@ -73,6 +76,18 @@ impl Waiting {
     }
 }
 
+/// Has each port on a worker of its own, as far as there are some.
+pub(super) fn places(settings: &Settings, ports: &[Port]) -> String {
+    if settings.workers < 2 || ports.is_empty() {
+        return String::new();
+    }
+    let places = ports.iter().map(|port| {
+        let (name, worker) = (&port.name, port.number % settings.workers);
+        format!("{name}_in {worker}, {name}_out {worker}")
+    });
+    format!("StaticThreadSched({});\n", places.collect::<Vec<_>>().join(", "))
+}
+
 /// Groups of ports, of which there were so many before. Numbers have gaps where ports have gone, so
 /// the highest counts. None goes while the switch runs: packets wait in its queues, and what is lost
 /// there is counted there.
@@ -93,6 +108,9 @@ pub(super) fn has_room(settings: &Settings, ports: usize, groups: usize) -> bool
 /// other ports; those of port `a` are `a_in` and `a_out` and, with addresses of its own somewhere,
 /// `a_forged`.
 pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String {
+    if let Some(open_flow) = &settings.open_flow {
+        return open_flow.text(settings, ports);
+    }
     let mut text = "switch :: SwitchPorts;\n".to_owned();
     // A switch has two ports or more.
     let blanks = 2_usize.saturating_sub(ports.len());
@@ -157,18 +175,11 @@ pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String
     for at in ports.len()..ports.len() + blanks {
         let _ = writeln!(text, "Idle -> [{at}] learning; learning [{at}] -> Discard;");
     }
-    if settings.workers > 1 && !ports.is_empty() {
-        let places = ports.iter().map(|port| {
-            let (name, worker) = (&port.name, port.number % settings.workers);
-            format!("{name}_in {worker}, {name}_out {worker}")
-        });
-        let _ = writeln!(text, "StaticThreadSched({});", places.collect::<Vec<_>>().join(", "));
-    }
-    text
+    text + &places(settings, ports)
 }
 
 /// The elements that receive from a port and send to it.
-fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) {
+pub(super) fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) {
     let least = (burst * ports).clamp(BURST, BURST_LIMIT);
     match &port.behind {
         Behind::Uri(uri) => {
@@ -232,6 +243,7 @@ mod tests {
             waiting: 20_000,
             room: 40,
             has_socket: true,
+            open_flow: None,
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
     ask::{Board, CLASS, Desk, Request, Wanted},
     client::default_control,
     configuration::{self, Settings},
+    open_flow::OpenFlow,
     port::{Behind, Port, PortSpec},
 };
 use crate::{
@@ -53,6 +54,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         waiting: configuration::waiting(&running.memory),
         room: args.room.map_or(configuration::ROOM, usize::from),
         has_socket: args.socket.is_some(),
+        open_flow: OpenFlow::of(args)?,
     };
     if !configuration::has_room(&settings, settings.room, 1) {
         return Err(UsageError(format!(
@@ -114,7 +116,7 @@ impl Switch {
         let mut switch = Switch { settings, ports: Vec::new(), groups: 1 };
         // Those with names first: the others take what names are left.
         let (named, others): (Vec<_>, Vec<_>) =
-            args.ports.iter().partition(|spec| spec.name.is_some());
+            args.ports.iter().chain(&args.open_flow.port).partition(|spec| spec.name.is_some());
         for spec in named.into_iter().chain(others) {
             let name = switch.name_for(spec);
             let vlans = args.vlan.iter().filter(|(of, _)| *of == name).map(|(_, vlans)| vlans);
@@ -221,6 +223,9 @@ impl Switch {
     /// The same with what is wanted, and what is to be said of it.
     fn with(&self, wanted: &Wanted) -> Result<(Switch, String), UsageError> {
         let mut next = self.clone();
+        if let Some(open_flow) = &mut next.settings.open_flow {
+            open_flow.has_started();
+        }
         let said = match wanted {
             Wanted::Add { spec, vlan, macs } => {
                 next.add(spec, vlan.as_deref(), macs.clone())?;
@@ -287,6 +292,7 @@ mod tests {
 
     fn switch() -> Switch {
         let settings = Settings {
+            open_flow: None,
             vlans: false,
             ageing: 300,
             hosts: 1024,

@@ -5,6 +5,7 @@ mod ask;
 mod client;
 mod configuration;
 mod keep;
+mod open_flow;
 mod port;
 
 use anyhow::Result;
@@ -12,6 +13,7 @@ use linerate_graph::Library;
 
 use crate::args::{Switch, SwitchCommand};
 
+pub(super) use client::default_control;
 pub(crate) use port::PortSpec;
 
 pub(crate) fn run(args: &Switch, library: &Library) -> Result<()> {

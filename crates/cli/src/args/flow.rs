@@ -1,0 +1,395 @@
+//! Arguments of `linerate flow`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use linerate_flow::{control::Target, wire::Version};
+
+use crate::units::{parse_duration, parse_interval};
+
+/// Read and change the flows of a switch that speaks OpenFlow
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow add 'priority=10,tcp,tp_dst=80,actions=output:2' 'actions=normal'
+  linerate flow dump
+  linerate flow dump tcp --sort rate --limit 20
+  linerate flow del ip
+  linerate flow replace flows.txt
+  linerate flow trace 'in_port=1,tcp,nw_dst=10.0.0.1,tp_dst=80'
+  linerate flow --switch tcp:192.0.2.1 dump
+      of any switch that listens for controllers, of Open vSwitch by
+      --switch unix:/var/run/openvswitch/br0.mgmt
+
+Flows, groups and meters are written as for ovs-ofctl; `man ovs-fields` and `man ovs-actions` have all
+words. Without --switch it is the switch that `linerate switch --openflow` runs here.")]
+pub(crate) struct Flow {
+    #[command(flatten)]
+    pub(crate) at: FlowAt,
+
+    #[command(subcommand)]
+    pub(crate) command: FlowCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowCommand {
+    Add(FlowAdd),
+    Mod(FlowChange),
+    Del(FlowDel),
+    Replace(FlowReplace),
+    Dump(FlowDump),
+    Trace(FlowTrace),
+    Groups(FlowGroups),
+    Meters(FlowMeters),
+    Tables(FlowTables),
+    Ports(FlowPorts),
+    Cache(FlowCache),
+    Monitor(FlowMonitor),
+    Top(FlowTop),
+}
+
+/// Which switch, and how it is spoken with.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Switch")]
+pub(crate) struct FlowAt {
+    /// Where the switch is: tcp:HOST[:PORT], ssl:HOST[:PORT] or unix:PATH; or where it connects to:
+    /// ptcp:[PORT], pssl:[PORT] or punix:PATH [default: unix: and linerate-openflow.sock in /run, or for
+    /// others than root in `XDG_RUNTIME_DIR`, else /tmp: where `linerate switch --openflow` listens]
+    #[arg(long, short = 's', value_name = "TARGET", global = true)]
+    pub(crate) switch: Option<Target>,
+
+    /// Versions that may be spoken, as in 1.3 or 1.0,1.3; the greatest both sides have is
+    #[arg(long, short = 'O', value_name = "VERSIONS", global = true, value_delimiter = ',',
+          value_parser = parse_version, default_value = "1.0,1.3,1.4,1.5")]
+    pub(crate) of: Vec<Version>,
+
+    /// The private key for ssl: and pssl:, a file in PEM
+    #[arg(long, value_name = "FILE", global = true, requires_all = ["certificate", "ca_cert"])]
+    pub(crate) private_key: Option<PathBuf>,
+
+    /// The certificate of the key
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) certificate: Option<PathBuf>,
+
+    /// The certificates of those who vouch for the switch
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) ca_cert: Option<PathBuf>,
+
+    /// Give up after this time without an answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, global = true)]
+    pub(crate) timeout: Duration,
+
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Print ports by number, not by name
+    #[arg(long, short = 'n', global = true)]
+    pub(crate) numbers: bool,
+}
+
+/// Where flows come from.
+#[derive(Debug, Args)]
+pub(crate) struct FlowTexts {
+    /// Flows
+    #[arg(value_name = "FLOW")]
+    pub(crate) flows: Vec<String>,
+
+    /// A file with a flow in each line, - for standard input; what is behind a # is a comment, and a line
+    /// may begin with add, modify, modify_strict, delete or delete_strict
+    #[arg(long, short = 'f', value_name = "FILE")]
+    pub(crate) file: Option<String>,
+
+    /// All at once, or none where one is refused (a bundle; OpenFlow 1.3 and later)
+    #[arg(long)]
+    pub(crate) atomic: bool,
+}
+
+/// Add flows; one with the same match and priority is replaced
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow add 'table=0,priority=10,in_port=1,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,output:2'
+  linerate flow add --file flows.txt --atomic
+  echo 'actions=normal' | linerate flow add --file -")]
+pub(crate) struct FlowAdd {
+    #[command(flatten)]
+    pub(crate) texts: FlowTexts,
+}
+
+/// Have flows that are matched do something else
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow mod 'tcp,actions=output:3'
+      all flows that match TCP packets, or some of them
+  linerate flow mod --strict 'priority=10,tcp,actions=output:3'")]
+pub(crate) struct FlowChange {
+    #[command(flatten)]
+    pub(crate) texts: FlowTexts,
+
+    /// Only the flow with exactly this match and priority
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// Delete flows that are matched
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow del 'table=1,tcp'
+  linerate flow del 'cookie=0x5/-1' 'out_port=3'
+  linerate flow del --all")]
+pub(crate) struct FlowDel {
+    #[command(flatten)]
+    pub(crate) texts: FlowTexts,
+
+    /// Only the flow with exactly this match and priority
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Every flow of every table
+    #[arg(long, conflicts_with_all = ["flows", "file"])]
+    pub(crate) all: bool,
+}
+
+/// Make the flows of a switch those of a file, in one step where the switch can
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow replace flows.txt
+  linerate flow replace flows.txt --dry-run
+      print what would be deleted (-) and added (+)
+
+Flows that stay as they are keep their counters. Without bundles (OpenFlow 1.0) flows are added before
+others are deleted, one after the other.")]
+pub(crate) struct FlowReplace {
+    /// A file with a flow in each line, - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+
+    /// Print the difference, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// By what flows are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlowSort {
+    /// The order in which they are asked
+    Priority,
+    /// Packets per second
+    Rate,
+    /// Packets
+    Packets,
+    /// Bytes
+    Bytes,
+    /// How long they have been there, the newest first
+    Age,
+}
+
+/// Print flows, grouped by table
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow dump
+  linerate flow dump 'table=0,ip' --sort packets --limit 20
+  linerate flow dump --sort rate --interval 2s
+  linerate flow dump --plain
+      as ovs-ofctl dump-flows: what can be given to `add --file` again
+
+Columns: packets and bytes that matched; pkt/s: packets per second since the flow was added, or over
+--interval; age: since then. A flow matches the packets in `match`; empty is all.")]
+pub(crate) struct FlowDump {
+    /// Only flows whose match this covers, of table=…, with cookie=…/…, out_port=… or out_group=…
+    #[arg(value_name = "MATCH", default_value = "")]
+    pub(crate) like: String,
+
+    /// In which order, within a table
+    #[arg(long, value_enum, default_value_t = FlowSort::Priority)]
+    pub(crate) sort: FlowSort,
+
+    /// Print so many flows of each table at most
+    #[arg(long, value_name = "FLOWS")]
+    pub(crate) limit: Option<usize>,
+
+    /// Measure rates over this time, instead of since the flow was added
+    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
+
+    /// In the form of ovs-ofctl dump-flows
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+/// What else a switch of ours is asked, by its control socket.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FlowControl {
+    /// The switch's control socket [default: linerate-switch.sock in /run, or for others than root
+    /// in `XDG_RUNTIME_DIR`, else /tmp]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) control: Option<String>,
+
+    /// The file with the token the switch wants to hear [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, if any]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// The FlowSwitch element of the configuration
+    #[arg(long, value_name = "NAME", default_value = "flows")]
+    pub(crate) element: String,
+}
+
+/// Say what becomes of a packet: which flows match, and what they do
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow trace 'in_port=1,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_dst=80'
+  linerate flow trace --pcap trace.pcap --packet 3 in_port=2
+
+It asks a switch of ours; nothing is sent, learnt or counted.")]
+pub(crate) struct FlowTrace {
+    /// The packet's fields, as in a match; what is not said is zero
+    #[arg(value_name = "FIELDS", required_unless_present = "pcap", default_value = "")]
+    pub(crate) fields: String,
+
+    /// Take the packet from a capture file; FIELDS say what is not in it, in_port above all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+
+    /// Which packet of the file
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "pcap",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) packet: u64,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Print the groups of a switch and what they did, or change some
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow groups
+  linerate flow groups --add 'group_id=1,type=select,bucket=weight:2,output:1,bucket=output:2'
+  linerate flow groups --del group_id=1")]
+pub(crate) struct FlowGroups {
+    /// Add a group; may be repeated
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) add: Vec<String>,
+
+    /// Have a group do something else
+    #[arg(long = "mod", value_name = "GROUP")]
+    pub(crate) change: Vec<String>,
+
+    /// Delete a group; group_id=all is every one
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) del: Vec<String>,
+}
+
+/// Print the meters of a switch and what they did, or change some
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow meters
+  linerate flow meters --add 'meter=1,kbps,burst,band=type=drop,rate=10000,burst_size=1000'
+  linerate flow meters --del meter=1")]
+pub(crate) struct FlowMeters {
+    /// Add a meter; may be repeated
+    #[arg(long, value_name = "METER")]
+    pub(crate) add: Vec<String>,
+
+    /// Have a meter do something else
+    #[arg(long = "mod", value_name = "METER")]
+    pub(crate) change: Vec<String>,
+
+    /// Delete a meter; meter=all is every one
+    #[arg(long, value_name = "METER")]
+    pub(crate) del: Vec<String>,
+}
+
+/// Print how many flows tables have, and how many packets they were asked for
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow tables
+  linerate flow tables --all")]
+pub(crate) struct FlowTables {
+    /// Those without flows that were never asked, too
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Print the ports of a switch, and what came and went
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  linerate flow ports")]
+pub(crate) struct FlowPorts {}
+
+/// Print the entries of a switch's fast path, those with most packets first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow cache
+  linerate flow cache --limit 1000
+
+It asks a switch of ours. An entry has the fields, and the bits of them, that a decision depends on,
+and what becomes of all packets that have them.")]
+pub(crate) struct FlowCache {
+    /// Print so many entries at most
+    #[arg(long, value_name = "ENTRIES", default_value_t = 50)]
+    pub(crate) limit: usize,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Print what a switch tells controllers: packets, flows that end, ports that change
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow monitor
+  linerate flow monitor --count 1 --json")]
+pub(crate) struct FlowMonitor {
+    /// End after so many messages
+    #[arg(long, value_name = "MESSAGES")]
+    pub(crate) count: Option<u64>,
+
+    /// End after this time
+    #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// Show the flows with most packets, again and again
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow top
+  linerate flow top tcp --limit 10 --interval 500ms --count 5")]
+pub(crate) struct FlowTop {
+    /// Only flows whose match this covers
+    #[arg(value_name = "MATCH", default_value = "")]
+    pub(crate) like: String,
+
+    /// Show so many flows
+    #[arg(long, value_name = "FLOWS", default_value_t = 20)]
+    pub(crate) limit: usize,
+
+    /// Time between two updates
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    pub(crate) interval: Duration,
+
+    /// End after so many updates
+    #[arg(long, value_name = "UPDATES")]
+    pub(crate) count: Option<u64>,
+}
+
+fn parse_version(text: &str) -> Result<Version, String> {
+    let bare = text.trim_start_matches("OpenFlow");
+    let known = Version::ALL.into_iter().find(|version| {
+        let name = version.to_string();
+        name == bare || name.replace('.', "") == bare
+    });
+    known.ok_or_else(|| "versions are 1.0, 1.3, 1.4 and 1.5".into())
+}

@@ -1,0 +1,201 @@
+//! A conversation with a switch, and the names it has for its ports.
+
+use std::{env, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use linerate_flow::{
+    control::{Client, ClientError, ClientOptions, Credentials, Target},
+    text::{Names, Syntax},
+    wire::{
+        ALL_TABLES, FlowMod, FlowModCommand, Message, NiciraMessage, Port, PortNumber, Version,
+        multipart::{FlowRequest, FlowStats, Reply, Request},
+    },
+};
+
+use crate::{args::FlowAt, exit::UsageError};
+
+/// The name of the socket of a switch's controllers where nothing else was said.
+const SOCKET: &str = "linerate-openflow.sock";
+
+/// The socket where a switch of this user listens for controllers, unless told otherwise.
+pub(in crate::commands) fn default_socket() -> String {
+    let folder = if rustix::process::geteuid().is_root() {
+        "/run".into()
+    } else {
+        env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".into())
+    };
+    Path::new(&folder).join(SOCKET).to_string_lossy().into_owned()
+}
+
+/// A switch that is spoken with.
+pub(super) struct Connection {
+    pub(super) client: Client,
+    /// What the ports are called.
+    names: Names,
+    /// The same, where they are printed.
+    printed: Names,
+}
+
+impl Connection {
+    pub(super) fn open(at: &FlowAt) -> Result<Connection> {
+        let target = match &at.switch {
+            Some(target) => target.clone(),
+            None => Target::ConnectUnix(default_socket().into()),
+        };
+        let credentials = match (&at.private_key, &at.certificate, &at.ca_cert) {
+            (Some(key), Some(certificate), Some(authorities)) => Some(Credentials {
+                key: key.clone(),
+                certificate: certificate.clone(),
+                authorities: authorities.clone(),
+            }),
+            _ if target.is_secure() => {
+                return Err(UsageError(format!(
+                    "{target} needs --private-key, --certificate and --ca-cert"
+                ))
+                .into());
+            }
+            _ => None,
+        };
+        let options = ClientOptions { versions: at.of.clone(), credentials, timeout: at.timeout };
+        let client = Client::connect(&target, &options).map_err(|error| {
+            let here = at.switch.is_none() && matches!(error, ClientError::Connect { .. });
+            let error = anyhow::Error::from(error);
+            if here {
+                error.context(
+                    "no switch listens here: start one by `linerate switch --openflow`, or say \
+                     --switch TARGET",
+                )
+            } else {
+                error
+            }
+        })?;
+        let mut connection = Connection { client, names: Names::new(), printed: Names::new() };
+        // Without names there are numbers.
+        for port in connection.ports().unwrap_or_default() {
+            connection.names.add_port(&port.name, port.number);
+            if !at.numbers {
+                connection.printed.add_port(&port.name, port.number);
+            }
+        }
+        Ok(connection)
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.client.version()
+    }
+
+    /// How texts are read.
+    pub(super) fn syntax(&self) -> Syntax<'_> {
+        Syntax::with_names(self.version(), &self.names)
+    }
+
+    /// How texts are printed.
+    pub(super) fn printing(&self) -> Syntax<'_> {
+        Syntax::with_names(self.version(), &self.printed)
+    }
+
+    /// The ports there are.
+    pub(super) fn ports(&mut self) -> Result<Vec<Port>> {
+        if self.version() == Version::V10 {
+            return match self.client.ask(&Message::FeaturesRequest)? {
+                Message::FeaturesReply(features) => Ok(features.ports),
+                _ => bail!("the switch does not say which ports it has"),
+            };
+        }
+        let replies = self.client.request(Request::PortDesc(PortNumber::ANY))?;
+        Ok(replies
+            .into_iter()
+            .flat_map(|reply| match reply {
+                Reply::PortDesc(ports) => ports,
+                _ => Vec::new(),
+            })
+            .collect())
+    }
+
+    /// Flows, with what they did.
+    pub(super) fn flows(&mut self, request: &FlowRequest) -> Result<Vec<FlowStats>> {
+        let old = self.version() == Version::V10;
+        // Nicira's form says more, where it is known.
+        let first =
+            if old { Request::NiciraFlow(request.clone()) } else { Request::Flow(request.clone()) };
+        let replies = match self.client.request(first) {
+            Err(ClientError::Refused(_)) if old => {
+                self.client.request(Request::Flow(request.clone()))?
+            }
+            other => other?,
+        };
+        let flows = replies.into_iter().flat_map(|reply| match reply {
+            Reply::Flow(flows) | Reply::NiciraFlow(flows) => flows,
+            _ => Vec::new(),
+        });
+        Ok(flows.collect())
+    }
+
+    /// Which flows a text means.
+    pub(super) fn request(&self, text: &str) -> Result<FlowRequest> {
+        let parsed = self.syntax().request(text);
+        Ok(parsed.map_err(|error| super::texts::wrong("", &error, text))?)
+    }
+
+    /// What to send for changes of flows, with what has to be said before.
+    ///
+    /// In OpenFlow 1.0 a change has no table, but by an extension that is turned on first.
+    pub(super) fn messages(&mut self, flows: Vec<FlowMod>) -> Result<Vec<Message>> {
+        let mut flows = flows;
+        if self.version() == Version::V10 {
+            let all =
+                |flow: &FlowMod| flow.table == if flow.command.deletes() { ALL_TABLES } else { 0 };
+            if flows.iter().all(all) {
+                flows.iter_mut().for_each(|flow| flow.table = 0);
+            } else {
+                let on = Message::Nicira(NiciraMessage::FlowModTableId(true));
+                let refused = self.client.tell(&[on])?;
+                if let Some((_, refusal)) = refused.first() {
+                    bail!("the switch has no tables for flows in OpenFlow 1.0: {refusal}");
+                }
+            }
+        }
+        Ok(flows.into_iter().map(Message::FlowMod).collect())
+    }
+
+    /// Has messages obeyed; the first that is refused is the error. `place` says what one is.
+    pub(super) fn tell(
+        &mut self,
+        messages: &[Message],
+        place: impl Fn(usize) -> String,
+    ) -> Result<()> {
+        let refused = self.client.tell(messages)?;
+        let Some((number, refusal)) = refused.first() else { return Ok(()) };
+        let others = match refused.len() - 1 {
+            0 => String::new(),
+            1 => "; so is one other".to_owned(),
+            others => format!("; so are {others} others"),
+        };
+        bail!("{}: the switch refuses it: {refusal}{others}", place(*number))
+    }
+
+    /// Has messages obeyed all at once, or none.
+    pub(super) fn bundle(
+        &mut self,
+        messages: &[Message],
+        place: impl Fn(usize) -> String,
+    ) -> Result<()> {
+        match self.client.bundle(messages) {
+            Ok(()) => Ok(()),
+            Err(ClientError::RefusedOne { number, refusal }) => {
+                bail!("{}: the switch refuses it, so nothing is changed: {refusal}", place(number))
+            }
+            Err(error) => Err(error).context("nothing is changed"),
+        }
+    }
+
+    /// What comes unasked, or nothing when the time is over.
+    pub(super) fn next(&mut self, timeout: Duration) -> Result<Option<Message>> {
+        Ok(self.client.next(timeout)?.map(|(_, message)| message))
+    }
+}
+
+/// A deletion of everything.
+pub(super) fn delete_all(syntax: &Syntax<'_>) -> Result<FlowMod> {
+    Ok(syntax.flow("", FlowModCommand::Delete)?)
+}

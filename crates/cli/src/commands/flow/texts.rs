@@ -1,0 +1,69 @@
+//! Flows, groups and meters that are written on the command line and in files.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+};
+
+use anyhow::Result;
+use linerate_flow::text::{TextError, lines};
+
+use crate::exit::{UsageError, cannot_read};
+
+/// Something that was written, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Empty on the command line, `FILE:LINE` in a file.
+    pub(super) place: String,
+}
+
+impl Text {
+    /// What it is called in errors.
+    pub(super) fn name(&self) -> String {
+        if self.place.is_empty() { format!("\"{}\"", self.text) } else { self.place.clone() }
+    }
+}
+
+/// What is in a file, or on standard input.
+pub(super) fn read(file: &str) -> Result<Vec<Text>> {
+    let (name, content) = if file == "-" {
+        let mut content = String::new();
+        let read = io::stdin().lock().read_to_string(&mut content);
+        ("standard input", read.map(|_| content))
+    } else {
+        (file, fs::read_to_string(file))
+    };
+    let content = content.map_err(|error| cannot_read(name, error))?;
+    let text = |line: linerate_flow::text::Line<'_>| Text {
+        text: line.text.to_owned(),
+        place: format!("{name}:{}", line.number),
+    };
+    Ok(lines(&content).map(text).collect())
+}
+
+/// What is on the command line and what is in a file.
+pub(super) fn all(words: &[String], file: Option<&str>) -> Result<Vec<Text>> {
+    let word = |text: &String| Text { text: text.clone(), place: String::new() };
+    let mut texts: Vec<Text> = words.iter().map(word).collect();
+    if let Some(file) = file {
+        texts.extend(read(file)?);
+    }
+    Ok(texts)
+}
+
+/// Reads all of them.
+pub(super) fn parse<T>(
+    texts: &[Text],
+    parse: impl Fn(&str) -> Result<T, TextError>,
+) -> Result<Vec<T>, UsageError> {
+    let one =
+        |text: &Text| parse(&text.text).map_err(|error| wrong(&text.place, &error, &text.text));
+    texts.iter().map(one).collect()
+}
+
+/// What is wrong, with the place shown.
+pub(super) fn wrong(place: &str, error: &TextError, text: &str) -> UsageError {
+    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    UsageError(format!("{place}{}\n{}", error.what(), error.shown(text)))
+}

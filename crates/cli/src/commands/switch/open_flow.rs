@@ -1,0 +1,215 @@
+//! The configuration of a switch that does what controllers say.
+//!
+//! Ports keep the numbers they have while others come and go: where one has gone there is nothing, until
+//! another one comes.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use linerate_graph::lang::config::quote;
+use linerate_packet::MacAddr;
+
+use super::{
+    configuration::{BURST, Settings, ends, places},
+    port::Port,
+};
+use crate::{
+    args::{OpenFlowTarget, SwitchFailMode, SwitchServe},
+    commands::flow::default_socket,
+    exit::UsageError,
+};
+
+/// Packets that wait for a port, where several workers have some for it.
+const QUEUE: usize = 1024;
+
+/// Who says what becomes of packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OpenFlow {
+    /// Where controllers are.
+    targets: Vec<String>,
+    tables: u8,
+    datapath: MacAddr,
+    fail_mode: SwitchFailMode,
+    /// Flows that are there from the start.
+    flows: Option<String>,
+    /// Where flows are kept.
+    state: Option<String>,
+    packet_rate: Option<u32>,
+    /// Key, certificate and authorities.
+    files: Option<[String; 3]>,
+}
+
+impl OpenFlow {
+    /// What a command line says of it.
+    pub(super) fn of(args: &SwitchServe) -> Result<Option<OpenFlow>, UsageError> {
+        let given = &args.open_flow;
+        if given.targets.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |option: &str| {
+            UsageError(format!("{option}: with --openflow it is controllers who say that"))
+        };
+        for (option, is_given) in [
+            ("--vlans", args.vlans),
+            ("--vlan", !args.vlan.is_empty()),
+            ("--mac", !args.mac.is_empty()),
+            ("--direct", args.direct),
+        ] {
+            if is_given {
+                return Err(wrong(option));
+            }
+        }
+        let mut targets = Vec::new();
+        let mut is_local = args.controlled.control.is_empty();
+        for target in &given.targets {
+            match target {
+                OpenFlowTarget::Local => is_local = true,
+                OpenFlowTarget::At(target) if target.is_secure() && given.private_key.is_none() => {
+                    return Err(UsageError(format!(
+                        "--openflow {target} needs --private-key, --certificate and --ca-cert"
+                    )));
+                }
+                OpenFlowTarget::At(target) => targets.push(target.to_string()),
+            }
+        }
+        let local = format!("punix:{}", default_socket());
+        if is_local && !targets.contains(&local) {
+            targets.push(local);
+        }
+        let name = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let files = match (&given.private_key, &given.certificate, &given.ca_cert) {
+            (Some(key), Some(certificate), Some(authorities)) => {
+                Some([name(key), name(certificate), name(authorities)])
+            }
+            _ => None,
+        };
+        Ok(Some(OpenFlow {
+            targets,
+            tables: given.tables,
+            datapath: given.datapath_id,
+            fail_mode: given.fail_mode,
+            flows: given.flows.as_ref().map(name),
+            state: given.state.as_ref().map(name),
+            packet_rate: given.packet_rate,
+            files,
+        }))
+    }
+
+    /// What was there from the start is not added once more.
+    pub(super) fn has_started(&mut self) {
+        self.flows = None;
+    }
+
+    /// The configuration's text. The element `flows` is the switch, `controllers` its channel, `switch` is
+    /// who is asked for other ports; those of port `a` are `a_in` and `a_out`.
+    pub(super) fn text(&self, settings: &Settings, ports: &[Port]) -> String {
+        let mut text = "switch :: SwitchPorts;\n".to_owned();
+        let count = ports.iter().map(|port| port.number + 1).max().unwrap_or(1);
+        let at = |number: usize| ports.iter().find(|port| port.number == number);
+        let names: Vec<String> = (0..count)
+            .map(|number| at(number).map_or_else(|| format!("-{number}"), |port| port.name.clone()))
+            .collect();
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "flows :: FlowSwitch(TABLES {}, DATAPATH {}, NAMES {}",
+            self.tables,
+            self.datapath,
+            names.join(" ")
+        );
+        if let Some(file) = &self.flows {
+            let _ = write!(text, ", FILE {}", quote(file.as_bytes()));
+        }
+        text += ");\n";
+        let targets = self.targets.iter().map(|target| quote(target.as_bytes()).to_string());
+        let _ = write!(
+            text,
+            "controllers :: OpenFlow(flows, {}",
+            targets.collect::<Vec<_>>().join(", ")
+        );
+        if self.fail_mode == SwitchFailMode::Standalone {
+            text += ", FAIL standalone";
+        }
+        if let Some(rate) = self.packet_rate {
+            let _ = write!(text, ", RATE {rate}");
+        }
+        if let Some(file) = &self.state {
+            let _ = write!(text, ", STATE {}", quote(file.as_bytes()));
+        }
+        if let Some(files) = &self.files {
+            for (keyword, file) in ["KEY", "CERTIFICATE", "AUTHORITIES"].iter().zip(files) {
+                let _ = write!(text, ", {keyword} {}", quote(file.as_bytes()));
+            }
+        }
+        text += ");\n";
+        for number in 0..count {
+            let Some(port) = at(number) else {
+                let _ = writeln!(text, "Idle -> [{number}] flows; flows [{number}] -> Discard;");
+                continue;
+            };
+            let name = &port.name;
+            let (from, to) = ends(port, 1, BURST);
+            let _ = writeln!(text, "{name}_in :: {from} -> [{number}] flows;");
+            // One worker gives packets to the port; several have it take them.
+            let queue = if settings.workers > 1 {
+                format!("{name}_from0 :: Queue({QUEUE}) -> ")
+            } else {
+                String::new()
+            };
+            let _ = writeln!(text, "flows [{number}] -> {queue}{name}_out :: {to};");
+        }
+        text + &places(settings, ports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_graph::lang::Globals;
+
+    use super::*;
+    use crate::{
+        commands::switch::{ask::CLASS, port::Behind},
+        configuration::Parsed,
+    };
+
+    fn open_flow() -> OpenFlow {
+        OpenFlow {
+            targets: vec!["ptcp:0:127.0.0.1".into(), "punix:/tmp/a b".into()],
+            tables: 3,
+            datapath: MacAddr([0, 0, 0, 0, 0, 7]),
+            fail_mode: SwitchFailMode::Standalone,
+            flows: None,
+            state: None,
+            packet_rate: Some(1000),
+            files: None,
+        }
+    }
+
+    #[test]
+    fn every_number_of_ports_is_a_configuration() {
+        let port = |number: usize| {
+            let behind = Behind::Uri(format!("ring:r{number}").parse().unwrap());
+            Port::new(format!("p{number}"), behind, None, Vec::new(), number).unwrap()
+        };
+        let library = linerate_elements::library().with([&CLASS]).unwrap();
+        for (numbers, workers) in [(vec![], 1), (vec![0], 1), (vec![0, 1, 2], 2), (vec![1, 4], 1)] {
+            let settings = Settings {
+                vlans: false,
+                ageing: 300,
+                hosts: 1024,
+                direct: false,
+                workers,
+                waiting: 1000,
+                room: 1,
+                has_socket: false,
+                open_flow: Some(open_flow()),
+            };
+            let ports: Vec<Port> = numbers.iter().map(|number| port(*number)).collect();
+            let text = super::super::configuration::text(&settings, &ports, 1);
+            let parsed = Parsed::new("switch", &text, &Globals::default(), &library, "");
+            parsed.into_plan(&library).map_err(|error| format!("{error}\n{text}")).unwrap();
+            let count = numbers.last().map_or(1, |last| last + 1);
+            let holes = count - numbers.len();
+            assert_eq!(text.matches("Idle -> ").count(), holes, "{text}");
+        }
+    }
+}

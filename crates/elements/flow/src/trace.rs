@@ -1,0 +1,69 @@
+//! What becomes of a packet that somebody asks about.
+
+use linerate_flow::cache::Shown;
+use linerate_flow::key::{Key, extract::extract};
+use linerate_flow::pipeline;
+use linerate_flow::switch::Switch;
+use linerate_flow::text::{Names, Syntax};
+use linerate_flow::wire::{Field, Match, PortNumber, Version};
+
+/// The bytes of a packet behind its fields.
+const LONGEST: usize = 1 << 16;
+
+use crate::shown;
+
+/// Says it of a packet with these fields, or with these bytes: `in_port=1,tcp,nw_dst=10.0.0.1`, or
+/// `in_port=1 0102...`; and which of these entries of a fast path it would find.
+pub(crate) fn trace(
+    switch: &Switch,
+    names: &[String],
+    packet: &str,
+    mut entries: impl Iterator<Item = Shown>,
+    now: u64,
+) -> Result<String, String> {
+    let mut known = Names::new();
+    for (number, name) in (1..).zip(names) {
+        known.add_port(name, PortNumber(number));
+    }
+    let syntax = Syntax::with_names(Version::V15, &known);
+    let (fields, bytes) = match packet.trim().rsplit_once(' ') {
+        Some((fields, hex)) => (fields, bytes(hex)),
+        None => ("", bytes(packet.trim())),
+    };
+    let (fields, bytes) = if bytes.is_some() { (fields, bytes) } else { (packet, None) };
+    let said =
+        syntax.matching(fields).map_err(|error| format!("{error}\n{}", error.shown(fields)))?;
+    let key = key(&said, bytes.as_deref());
+    let (_, told) = pipeline::trace(&switch.snapshot(), switch.memory(), &key, None, now);
+    let entry = match entries.find(|entry| entry.key.agrees(&key, &entry.mask)) {
+        Some(entry) => shown::entry(&entry, now),
+        None => "no entry of this worker yet\n".to_owned(),
+    };
+    Ok(format!("{}\nfast path: {entry}", told.trim_end()))
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let whole = hex.len() >= 28 && hex.len() % 2 == 0 && hex.len() <= 2 * LONGEST;
+    if !whole || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).ok();
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+/// The key of a packet. What is said of it comes before what is in its bytes.
+fn key(said: &Match, bytes: Option<&[u8]>) -> Key {
+    let mut key = Key::default();
+    if let Some(bytes) = bytes {
+        extract(bytes, &mut key);
+    }
+    for entry in said.entries() {
+        key.set_entry(entry);
+    }
+    // A packet of IP has a time to live that has not ended, unless that is said.
+    let ip = matches!(key.get(Field::EthType), 0x0800 | 0x86dd);
+    if bytes.is_none() && ip && said.get(Field::IpTtl).is_none() {
+        key.set(Field::IpTtl, 64);
+    }
+    key
+}
