@@ -33,7 +33,7 @@ use crate::wire::group::{ALL_BUCKETS, ALL_GROUPS};
 use crate::wire::meter::ALL_METERS;
 use crate::wire::multipart::MeterConfig;
 use crate::wire::{
-    Fault, FlowMod, FlowModCommand, GroupCommand, GroupMod, Match, Message, MeterCommand, MeterMod,
+    Fault, FlowMod, FlowModCommand, GroupCommand, GroupMod, Message, MeterCommand, MeterMod,
     PortConfig, TableConfig, TableMod, TableProperties, Vacancy, Version,
 };
 
@@ -410,7 +410,7 @@ mod tests {
     use super::*;
     use crate::switch::SwitchOptions;
     use crate::wire::{
-        Action, Band, BandEffect, Bucket, Field, GroupType, Instruction, MeterFlags, Port,
+        Action, Band, BandEffect, Bucket, Field, GroupType, Instruction, Match, MeterFlags, Port,
         PortNumber, PortState,
     };
 

@@ -43,12 +43,12 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
     let mut priorities: Vec<u16> = (1..=rules as u16 + 1).map(|rank| rank * 10).collect();
     priorities[rules] = 0xffff;
     rng.shuffle(&mut priorities);
-    for number in 0..rules {
+    priorities.truncate(rules);
+    for (number, priority) in priorities.into_iter().enumerate() {
         let table = if number == 0 || rng.bool() { 0 } else { rng.u8(..TABLES) };
         let mut kind = Kind::random(rng);
         (kind.groups, kind.cuts, kind.labels) = (groups, cuts, labels);
         kind.bottom = rng.bool();
-        let priority = priorities[number];
         let matching = kind.matching(rng);
         let instructions = instructions(rng, table, &kind);
         set.push(Message::FlowMod(FlowMod::add(table, priority, matching, instructions)));
