@@ -534,7 +534,7 @@ fn what_is_wrong_with_flows_is_shown() {
     assert_eq!(switch.says(&["dump", "--plain"]).lines().count(), 1);
 
     let output = linerate(&["flow", "--switch", "unix:/nowhere/of", "dump"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(5), "{}", error(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", error(&output));
     assert!(error(&output).contains("cannot reach the switch at unix:/nowhere/of"));
     let output = linerate(&["switch", "--openflow", "ptcp:x", "ring:z"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", error(&output));

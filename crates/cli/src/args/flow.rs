@@ -96,7 +96,7 @@ pub(crate) struct FlowTexts {
     pub(crate) flows: Vec<String>,
 
     /// A file with a flow in each line, - for standard input; what is behind a # is a comment, and a line
-    /// may begin with add, modify, modify_strict, delete or delete_strict
+    /// may begin with add, modify, `modify_strict`, delete or `delete_strict`
     #[arg(long, short = 'f', value_name = "FILE")]
     pub(crate) file: Option<String>,
 
@@ -201,7 +201,7 @@ Examples:
 Columns: packets and bytes that matched; pkt/s: packets per second since the flow was added, or over
 --interval; age: since then. A flow matches the packets in `match`; empty is all.")]
 pub(crate) struct FlowDump {
-    /// Only flows whose match this covers, of table=…, with cookie=…/…, out_port=… or out_group=…
+    /// Only flows whose match this covers, of table=…, with `cookie=…/…`, `out_port=…` or `out_group=…`
     #[arg(value_name = "MATCH", default_value = "")]
     pub(crate) like: String,
 
@@ -235,7 +235,7 @@ pub(crate) struct FlowControl {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// The FlowSwitch element of the configuration
+    /// The `FlowSwitch` element of the configuration
     #[arg(long, value_name = "NAME", default_value = "flows")]
     pub(crate) element: String,
 }
@@ -253,7 +253,7 @@ pub(crate) struct FlowTrace {
     #[arg(value_name = "FIELDS", required_unless_present = "pcap", default_value = "")]
     pub(crate) fields: String,
 
-    /// Take the packet from a capture file; FIELDS say what is not in it, in_port above all
+    /// Take the packet from a capture file; FIELDS say what is not in it, `in_port` above all
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
 
@@ -282,7 +282,7 @@ pub(crate) struct FlowGroups {
     #[arg(long = "mod", value_name = "GROUP")]
     pub(crate) change: Vec<String>,
 
-    /// Delete a group; group_id=all is every one
+    /// Delete a group; `group_id=all` is every one
     #[arg(long, value_name = "GROUP")]
     pub(crate) del: Vec<String>,
 }

@@ -43,7 +43,7 @@ pub(crate) fn trace(
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let whole = hex.len() >= 28 && hex.len() % 2 == 0 && hex.len() <= 2 * LONGEST;
+    let whole = hex.len() >= 28 && hex.len().is_multiple_of(2) && hex.len() <= 2 * LONGEST;
     if !whole || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }

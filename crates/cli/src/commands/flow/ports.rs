@@ -67,7 +67,7 @@ pub(super) fn ports(at: &FlowAt) -> Result<()> {
                 stats.sent,
                 stats.sent_bytes,
                 // What is not counted adds nothing.
-                stats.received_dropped.checked_add(stats.sent_dropped).unwrap_or(u64::MAX),
+                stats.received_dropped.saturating_add(stats.sent_dropped),
             ]
             .map(known),
             None => std::array::from_fn(|_| "-".to_owned()),

@@ -139,7 +139,7 @@ fn difference(
         };
         match found.remove(&place) {
             Some(there) if nature(syntax, &there) == nature(syntax, &as_told) => {
-                difference.same += 1
+                difference.same += 1;
             }
             _ => difference.added.push((flow, written)),
         }
