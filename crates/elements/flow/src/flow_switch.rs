@@ -131,6 +131,8 @@ struct FlowSwitch {
     /// Whether [`Element::idle`] was asked for.
     asked: bool,
     expired: u64,
+    /// Which exporter it has.
+    exports: u64,
 }
 
 impl FlowSwitch {
@@ -189,6 +191,7 @@ impl FlowSwitch {
             file: file.filter(|_| is_first).map(|Filename(file)| file),
             asked: false,
             expired: 0,
+            exports: 0,
         })
     }
 
@@ -239,6 +242,10 @@ impl FlowSwitch {
         }
         if self.home.is_controlled() {
             self.send_injected(cx, now);
+        }
+        if self.home.exports() != self.exports {
+            self.exports = self.home.exports();
+            self.fast.set_exporter(self.home.exporter());
         }
     }
 
@@ -307,7 +314,7 @@ impl Element for FlowSwitch {
             next = self.switch.expire(now);
             self.switch.memory().tracker.expire(now);
         }
-        if self.fast.totals().entries > 0 || next.is_some() {
+        if self.fast.totals().entries > 0 || self.fast.is_observed() || next.is_some() {
             // Without packets there is less to do.
             let wait = if self.asked { TICK_TIME } else { EXPIRE_TIME };
             cx.set_timer(TICK, now + wait);
@@ -348,6 +355,7 @@ impl Element for FlowSwitch {
         self.worker = self.switch.worker();
         self.home.adopt(Arc::clone(&old.switch));
         self.fast = FastPath::new(&self.ports, self.options);
+        self.exports = 0;
         if self.is_first {
             self.add_ports(now);
         }
@@ -355,6 +363,7 @@ impl Element for FlowSwitch {
 
     fn close(&mut self, cx: &mut Context) {
         self.fast.flush(cx.steady());
+        self.fast.set_exporter(None);
         self.worker.set_working(false);
     }
 

@@ -4,6 +4,7 @@
 use linerate_graph::Class;
 
 mod change;
+mod flow_export;
 mod flow_switch;
 mod open_flow;
 mod out;
@@ -16,7 +17,7 @@ const FAMILY: &str = "flow";
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
-const CLASSES: &[&Class] = &[&flow_switch::CLASS, &open_flow::CLASS];
+const CLASSES: &[&Class] = &[&flow_switch::CLASS, &open_flow::CLASS, &flow_export::CLASS];
 
 #[cfg(test)]
 mod tests {

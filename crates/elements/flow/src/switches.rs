@@ -5,9 +5,10 @@
 //! at each use, or holds on to the one it has, which is the same.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linerate_flow::export::Exporter;
 use linerate_flow::switch::Switch;
 use linerate_graph::World;
 
@@ -16,11 +17,36 @@ use linerate_graph::World;
 pub struct Home {
     switch: Mutex<Arc<Switch>>,
     is_controlled: AtomicBool,
+    exporter: Mutex<Option<Arc<Exporter>>>,
+    /// How often that has become another.
+    exports: AtomicU64,
 }
 
 impl Home {
     pub(crate) fn new(switch: Arc<Switch>) -> Home {
-        Home { switch: Mutex::new(switch), is_controlled: AtomicBool::new(false) }
+        Home {
+            switch: Mutex::new(switch),
+            is_controlled: AtomicBool::new(false),
+            exporter: Mutex::default(),
+            exports: AtomicU64::new(0),
+        }
+    }
+
+    /// Packets are told of by an exporter from now on, or by none; workers take it with their next
+    /// packets.
+    pub fn export(&self, exporter: Option<Arc<Exporter>>) {
+        *self.exporter.lock().unwrap_or_else(PoisonError::into_inner) = exporter;
+        self.exports.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often that was said.
+    pub(crate) fn exports(&self) -> u64 {
+        self.exports.load(Ordering::Acquire)
+    }
+
+    /// Who tells of packets.
+    pub(crate) fn exporter(&self) -> Option<Arc<Exporter>> {
+        self.exporter.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The switch.

@@ -43,6 +43,9 @@ impl FastPath {
     ) -> bool {
         let most = self.outputs.iter().fold(0, |most, output| most.max(*output));
         if most < OUTPUTS && self.outputs.len() == frame.len() {
+            if self.observed.is_some() {
+                self.observe_outputs(out.pool().arena(), place, frame, now);
+            }
             out.distribute(frame, &self.outputs);
             return true;
         }
@@ -66,6 +69,9 @@ impl FastPath {
         let mut known: Option<(u32, Arc<Decision>)> = None;
         for at in 0..self.outputs.len() {
             let Some(slot) = slots.next() else { break };
+            if self.observed.is_some() {
+                self.observe(place, at, out.pool().arena().packet(&slot), now);
+            }
             match self.outputs[at] {
                 TO_DROP => out.drop_packet(slot, Drop::Flows),
                 TO_NOBODY => out.drop_packet(slot, Drop::Budget),
@@ -119,6 +125,10 @@ impl FastPath {
             let decision = tables.decide(&self.snapshot, &key, None, now);
             self.counts.decided += 1;
             count(&decision, 1, slot.len() as u64, now);
+            if self.observed.is_some() {
+                let packet = out.pool().arena().packet(&slot);
+                self.observe_decided(place, &decision, packet, now);
+            }
             let mut way = Way { place, key: None, again: 0 };
             self.steps(tables, out, slot, &decision.steps, &mut way, now);
             self.refresh(tables);
@@ -244,7 +254,12 @@ impl FastPath {
                     let next = if is_larger { larger } else { other };
                     return self.go_on(tables, out, slot, next, (way, is_sent), now);
                 }
-                Step::Sample(_) => {}
+                Step::Sample(action) => {
+                    if self.observed.is_some() {
+                        let packet = out.pool().arena().packet(&slot);
+                        self.observe_sample(way.place, (action, &steps[at..]), packet, now);
+                    }
+                }
                 Step::Set(_)
                 | Step::PushVlan { .. }
                 | Step::PopVlan

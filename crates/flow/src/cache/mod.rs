@@ -26,6 +26,7 @@
 
 mod entries;
 mod execute;
+mod observe;
 mod outlet;
 mod rows;
 mod shown;
@@ -47,6 +48,7 @@ use crate::pipeline::{Continuation, Decision, Step};
 use crate::table::{PortCount, PortCounters, Snapshot};
 use crate::wire::{Field, PortNumber};
 use entries::{DROP, Entries, NO_PORT, STEPS};
+use observe::Observed;
 use rows::{NARROW, NEAR, Seed, WIDE};
 use signatures::{Signatures, signature};
 
@@ -170,6 +172,7 @@ pub struct FastPath {
     /// Decisions of packets that have no entry, in their order.
     alone: VecDeque<Arc<Decision>>,
     queue: Vec<Slot>,
+    observed: Option<Box<Observed>>,
 }
 
 impl FastPath {
@@ -211,6 +214,7 @@ impl FastPath {
             found: Vec::new(),
             alone: VecDeque::new(),
             queue: Vec::new(),
+            observed: None,
         }
     }
 
@@ -423,7 +427,12 @@ impl FastPath {
         }
         hot.packets = hot.packets.saturating_add(count as u32);
         hot.bytes += bytes;
-        match hot.output {
+        let output = hot.output;
+        if self.observed.is_some() && output != STEPS {
+            let output = (output != DROP).then_some(usize::from(output));
+            self.observe_frame(out.pool().arena(), place, output, frame, now);
+        }
+        match output {
             STEPS => {
                 self.found.clear();
                 self.found.resize(count, entry);
@@ -781,6 +790,7 @@ impl FastPath {
             }
         }
         self.add_ports();
+        self.tick_observer(now);
     }
 
     /// Adds everything that was counted to counters.

@@ -154,6 +154,7 @@ impl Collectors {
 
 struct Work {
     counts: Arc<Counts>,
+    clock_offset: u64,
     flows: Option<FlowWork>,
     samples: Option<SampleWork>,
 }
@@ -203,7 +204,7 @@ impl Work {
             }),
             None => None,
         };
-        Ok(Work { counts, flows, samples })
+        Ok(Work { counts, clock_offset: options.clock_offset, flows, samples })
     }
 
     fn run(mut self, told: &Receiver<Told>) {
@@ -242,7 +243,7 @@ impl Work {
 
     fn records(&mut self, records: &[FlowRecord]) {
         let Some(FlowWork { options, sets, writers }) = &mut self.flows else { return };
-        let (clock, now) = (clock(), Instant::now());
+        let (clock, now) = (clock(self.clock_offset), Instant::now());
         for record in records {
             let stream = record.stream;
             let Some(collectors) = sets.get(&stream.set) else {
@@ -288,7 +289,7 @@ impl Work {
     /// Sends what there is.
     fn finish(&mut self) {
         if let Some(FlowWork { sets, writers, .. }) = &mut self.flows {
-            let clock = clock();
+            let clock = clock(self.clock_offset);
             for ((set, _), (writer, _)) in writers {
                 if let Some(collectors) = sets.get(set) {
                     writer.finish(&clock, &mut |message| collectors.send(message));
@@ -310,9 +311,10 @@ impl SampleWork {
 }
 
 /// Both clocks now.
-fn clock() -> Clock {
+fn clock(offset: u64) -> Clock {
     let time = clock_gettime(ClockId::Monotonic);
-    let steady = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let monotonic = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let steady = monotonic.wrapping_add(offset);
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Clock { steady, wall: wall.as_millis() as u64 }
 }

@@ -4,16 +4,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// What a switch tells collectors of its packets.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Flow records.
     pub ipfix: Option<IpfixOptions>,
     /// Samples of packets, and counters of ports.
     pub sflow: Option<SflowOptions>,
+    /// What has to be added to `CLOCK_MONOTONIC` for the clock that the times of packets are of, in
+    /// nanoseconds, with wrapping.
+    pub clock_offset: u64,
 }
 
 /// Flow records by IPFIX over UDP.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpfixOptions {
     /// Who gets records of all packets.
     pub collectors: Vec<SocketAddr>,
@@ -52,7 +55,7 @@ impl Default for IpfixOptions {
 }
 
 /// Samples by sFlow.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SflowOptions {
     /// Who gets them.
     pub collectors: Vec<SocketAddr>,

@@ -161,7 +161,7 @@ fn end(exporter: Exporter) {
 fn a_collector_of_records_counts_the_same() {
     let collector = Collector::start("nfcapd");
     let options = IpfixOptions { collectors: vec![collector.address], ..Default::default() };
-    let options = ExportOptions { ipfix: Some(options), sflow: None };
+    let options = ExportOptions { ipfix: Some(options), ..Default::default() };
     let exporter = Exporter::start(options, nothing).expect("sockets");
     let packets = given(300);
     let mut random = Random::new(8);
@@ -185,7 +185,7 @@ fn a_collector_of_records_counts_one_packet_of_ten() {
     let collector = Collector::start("nfcapd");
     let options =
         IpfixOptions { collectors: vec![collector.address], sampling: 10, ..Default::default() };
-    let options = ExportOptions { ipfix: Some(options), sflow: None };
+    let options = ExportOptions { ipfix: Some(options), ..Default::default() };
     let exporter = Exporter::start(options, nothing).expect("sockets");
     let packets = given(50);
     let mut observer = exporter.observer();
@@ -209,7 +209,7 @@ fn a_flow_has_its_packets_sampled() {
         sets: vec![(3, vec![collectors[0].address]), (4, vec![collectors[1].address])],
         ..Default::default()
     };
-    let options = ExportOptions { ipfix: Some(options), sflow: None };
+    let options = ExportOptions { ipfix: Some(options), ..Default::default() };
     let exporter = Exporter::start(options, nothing).expect("sockets");
     let given = &given(1)[0];
     let sample = |collector_set| wire::Sample {
@@ -238,7 +238,7 @@ fn a_collector_of_samples_counts_the_same() {
     let collector = Collector::start("sfcapd");
     let options =
         SflowOptions { collectors: vec![collector.address], rate: 1, ..Default::default() };
-    let options = ExportOptions { ipfix: None, sflow: Some(options) };
+    let options = ExportOptions { sflow: Some(options), ..Default::default() };
     let exporter = Exporter::start(options, nothing).expect("sockets");
     let mut packets = given(600);
     // It does not look behind extension headers.
@@ -296,7 +296,7 @@ fn tshark_understands_all_that_is_told() {
     let ipfix =
         IpfixOptions { collectors: vec![records], sampling: 2, domain: 77, ..Default::default() };
     let sflow = SflowOptions { collectors: vec![samples], rate: 3, ..Default::default() };
-    let options = ExportOptions { ipfix: Some(ipfix), sflow: Some(sflow) };
+    let options = ExportOptions { ipfix: Some(ipfix), sflow: Some(sflow), clock_offset: 0 };
     let interface = || {
         let interface = Interface {
             number: 5,
