@@ -314,7 +314,7 @@ impl Element for FlowSwitch {
             next = self.switch.expire(now);
             self.switch.memory().tracker.expire(now);
         }
-        if self.fast.totals().entries > 0 || self.fast.is_observed() || next.is_some() {
+        if self.fast.totals().entries > 0 || self.fast.has_to_tell() || next.is_some() {
             // Without packets there is less to do.
             let wait = if self.asked { TICK_TIME } else { EXPIRE_TIME };
             cx.set_timer(TICK, now + wait);

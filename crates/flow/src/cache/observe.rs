@@ -24,10 +24,10 @@ impl FastPath {
         });
     }
 
-    /// Whether packets are told of.
+    /// Whether there is something to be told of later, so that [`tick`](FastPath::tick) is to be called.
     #[must_use]
-    pub fn is_observed(&self) -> bool {
-        self.observed.is_some()
+    pub fn has_to_tell(&self) -> bool {
+        self.observed.as_ref().is_some_and(|observed| observed.observer.has_flows())
     }
 
     /// Tells of flows that are over.
@@ -68,7 +68,7 @@ impl FastPath {
             TO_STEPS => {
                 let entry = self.found[at];
                 let decision = if entry == NONE {
-                    self.alone.as_deref()
+                    self.alone.front().map(|decision| &**decision)
                 } else {
                     self.entries.cold(entry).map(|cold| &*cold.decision)
                 };

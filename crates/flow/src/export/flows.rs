@@ -27,6 +27,8 @@ pub(super) struct Flows {
     /// A few bits of each flow's hash, 0 where there is none.
     tags: Vec<[u16; WAYS]>,
     records: Vec<FlowRecord>,
+    /// How many there are.
+    live: usize,
     timeouts: Timeouts,
     /// The bucket that is looked at next for what is over, and when the last was.
     next: usize,
@@ -54,10 +56,16 @@ impl Flows {
         Flows {
             tags: vec![[0; WAYS]; buckets],
             records: vec![nothing; buckets * WAYS],
+            live: 0,
             timeouts,
             next: 0,
             looked: 0,
         }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == 0
     }
 
     /// Counts a packet. What is over by that is told.
@@ -79,6 +87,7 @@ impl Flows {
             None => {
                 let way = self.make_room(bucket, tell);
                 self.tags[bucket][way] = tag;
+                self.live += 1;
                 let place = bucket * WAYS + way;
                 self.records[place] = FlowRecord {
                     tuple: seen.tuple,
@@ -135,6 +144,7 @@ impl Flows {
         tell: &mut impl FnMut(FlowRecord),
     ) {
         self.tags[bucket][way] = 0;
+        self.live -= 1;
         let record = self.records[bucket * WAYS + way];
         // It may have been told of and nothing come since.
         if record.packets > 0 {

@@ -163,6 +163,12 @@ impl Observer {
         self.count(packet, way, nth as u32, now);
     }
 
+    /// Whether there are flows it has to tell of some time.
+    #[must_use]
+    pub fn has_flows(&self) -> bool {
+        self.flows.as_ref().is_some_and(|flows| !flows.is_empty())
+    }
+
     /// Looks for flows that are over: to be called often, each time a little is done.
     pub fn tick(&mut self, now: u64) {
         let Observer { flows: Some(flows), outbox, .. } = self else { return };
