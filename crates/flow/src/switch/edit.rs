@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::options::SwitchOptions;
 use super::state::{State, is_evictable_table};
 use crate::table::{Change, Flow, Snapshot};
-use crate::wire::{Fault, FlowRemovedReason, Instruction, PortStatus, TableConfig, Version};
+use crate::wire::{Fault, FlowRemovedReason, Instruction, PortStatus, TableConfig};
 
 /// What a change comes to outside of the tables, when it is done.
 #[derive(Debug)]
@@ -87,38 +87,40 @@ pub(super) fn check_instructions(
     tables: &Snapshot,
     table: u8,
     instructions: &[Instruction],
-    version: Version,
 ) -> Result<(), Fault> {
-    for instruction in instructions {
-        match instruction {
-            Instruction::GotoTable(to) if *to <= table || *to >= tables.tables() => {
-                return Err(Fault::InstructionBadTableId);
-            }
-            _ => {}
-        }
-    }
+    check_goto(tables, table, instructions)?;
     let mut found = Ok(());
     crate::table::of_instructions(instructions, &mut |reference| {
         if found.is_ok() {
-            found = check_reference(tables, reference, version);
+            found = check_reference(tables, reference);
         }
     });
     found
+}
+
+/// Whether instructions of a flow in a table go on in a later one that is there.
+pub(super) fn check_goto(
+    tables: &Snapshot,
+    table: u8,
+    instructions: &[Instruction],
+) -> Result<(), Fault> {
+    let wrong = |instruction: &Instruction| match instruction {
+        Instruction::GotoTable(to) => *to <= table || *to >= tables.tables(),
+        _ => false,
+    };
+    if instructions.iter().any(wrong) { Err(Fault::InstructionBadTableId) } else { Ok(()) }
 }
 
 /// Whether there is what something refers to.
 pub(super) fn check_reference(
     tables: &Snapshot,
     reference: crate::table::Reference,
-    version: Version,
 ) -> Result<(), Fault> {
     use crate::table::Reference;
     match reference {
         Reference::Group(number) if tables.group(number).is_none() => Err(Fault::BadOutGroup),
-        Reference::Meter(number) if tables.meter(number).is_none() => {
-            // The number Open vSwitch has for it where the specification has none of its own.
-            Err(if version == Version::V15 { Fault::ActionBadMeter } else { Fault::InvalidMeter })
-        }
+        // As Open vSwitch says it: the specification has no fault of its own before 1.5.
+        Reference::Meter(number) if tables.meter(number).is_none() => Err(Fault::InvalidMeter),
         _ => Ok(()),
     }
 }

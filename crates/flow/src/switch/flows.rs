@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::edit::{Edit, check_instructions};
+use super::edit::{Edit, check_goto, check_instructions};
 use super::state::State;
 use crate::table::{Flow, Snapshot, sends_to_group, sends_to_port};
 use crate::wire::{
@@ -105,22 +105,22 @@ pub(super) fn plan(
         change.check()?;
     }
     let adds = change.command == FlowModCommand::Add;
-    if adds || change.table != ALL_TABLES {
-        let table = if change.table == ALL_TABLES { 0 } else { change.table };
-        check_instructions(tables, table, &change.instructions, version)?;
-    }
+    let table = if change.table == ALL_TABLES { 0 } else { change.table };
     if adds {
+        check_instructions(tables, table, &change.instructions)?;
         return Ok(Plan::Add);
     }
+    check_goto(tables, table, &change.instructions)?;
+    // As in Open vSwitch, groups and meters have to be there only when there is a flow to refer to them.
     let found = Chosen { change, outputs: false }.find(tables, state);
     for flow in &found {
-        check_instructions(tables, flow.table, &change.instructions, version)?;
+        check_instructions(tables, flow.table, &change.instructions)?;
     }
     // OpenFlow 1.0 adds what there is nothing to modify of, unless it was asked for by its cookie, or to
     // leave the cookie as it is.
     let may_add = change.filter.mask == 0 && change.cookie.is_some_and(|cookie| cookie != u64::MAX);
     if found.is_empty() && version == Version::V10 && may_add {
-        check_instructions(tables, 0, &change.instructions, version)?;
+        check_instructions(tables, 0, &change.instructions)?;
         return Ok(Plan::Add);
     }
     Ok(Plan::Modify(found))

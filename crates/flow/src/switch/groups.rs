@@ -164,7 +164,7 @@ impl Edit<'_> {
         for bucket in buckets_of(group) {
             of_actions(&bucket.actions, &mut |reference| {
                 if found.is_ok() {
-                    found = check_reference(self.tables, reference, version);
+                    found = check_reference(self.tables, reference);
                 }
             });
         }

@@ -292,12 +292,12 @@ impl Switch {
     }
 
     /// Whether there is what actions of a packet-out refer to.
-    pub fn check_actions(&self, actions: &[Action], version: Version) -> Result<(), Fault> {
+    pub fn check_actions(&self, actions: &[Action]) -> Result<(), Fault> {
         let tables = self.snapshot();
         let mut found = Ok(());
         of_actions(actions, &mut |reference| {
             if found.is_ok() {
-                found = check_reference(&tables, reference, version);
+                found = check_reference(&tables, reference);
             }
         });
         found

@@ -1,5 +1,6 @@
 //! The OpenFlow channel: controllers of ours that behave and that do not, and those of others.
 
+mod beside;
 mod channel;
 mod clients;
 mod controller;

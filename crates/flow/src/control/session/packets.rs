@@ -23,7 +23,7 @@ impl Session {
         if out.data.len() < SHORTEST {
             return Err(Fault::BadPacket);
         }
-        self.shared.switch.check_actions(&out.actions, version)?;
+        self.shared.switch.check_actions(&out.actions)?;
         let mut key = Key::default();
         key.set(Field::InPort, out.in_port.0.into());
         out.fields.entries().for_each(|entry| key.set_entry(entry));
