@@ -251,7 +251,7 @@ impl Session {
             Message::SetAsync(config) => self.set_asynchronous(&config),
             Message::PacketOut(packet) => {
                 self.may_write()?;
-                self.packet_out(&packet, version)?;
+                self.packet_out(&packet)?;
             }
             Message::FlowMod(_)
             | Message::GroupMod(_)

@@ -44,7 +44,7 @@ use state::State;
 
 use crate::key::Key;
 use crate::pipeline::{Memory, Punt};
-use crate::table::{Change, PortCount, PortCounters, Snapshot, of_actions};
+use crate::table::{Change, PortCount, PortCounters, Snapshot, SwitchPort, of_actions};
 use crate::wire::{
     Action, ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, Port, PortConfig,
     PortMod, PortNumber, PortState, TableMod, Version,
@@ -340,15 +340,15 @@ impl Switch {
     }
 
     /// Adds a port. One with this number is replaced and keeps its counters, and, if it has the same name,
-    /// how it was set. One whose name was restored is set as it was.
+    /// how it was set, unless it says how. One whose name was restored is set as it was.
     pub fn add_port(&self, mut port: Port, now: u64) -> Arc<PortCounters> {
         if let Some(config) = lock(&self.state).port_configs.remove(&port.name) {
             port.config = PortConfig(config);
         }
         let added = self.change_small(now, |edit| {
-            let before =
-                edit.tables.port(port.number).filter(|before| before.port.name == port.name);
-            if let Some(before) = before {
+            let same = |before: &&Arc<SwitchPort>| before.port.name == port.name;
+            let before = edit.tables.port(port.number).filter(same);
+            if let Some(before) = before.filter(|_| port.config == PortConfig::default()) {
                 port.config = before.port.config;
             }
             Ok(edit.add_port(port))

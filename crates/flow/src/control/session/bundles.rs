@@ -207,7 +207,7 @@ impl Session {
             failed(self, fault, from.get(nth).map_or(&[][..], |bytes| bytes.as_slice()))
         })?;
         for (packet, bytes) in packets {
-            if let Err(fault) = self.packet_out(&packet, version) {
+            if let Err(fault) = self.packet_out(&packet) {
                 self.refuse(fault, version, bytes);
             }
         }

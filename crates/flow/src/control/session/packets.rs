@@ -7,7 +7,7 @@ use super::Session;
 use crate::key::{self, Key};
 use crate::pipeline;
 use crate::switch::Injection;
-use crate::wire::{Fault, Field, PacketIn, PacketOut, Version};
+use crate::wire::{Fault, Field, PacketIn, PacketOut};
 
 /// The shortest packet: a header of Ethernet.
 const SHORTEST: usize = 14;
@@ -16,7 +16,7 @@ const SHORTEST: usize = 14;
 const TRIES: u32 = 20;
 
 impl Session {
-    pub(super) fn packet_out(&self, out: &PacketOut, version: Version) -> Result<(), Fault> {
+    pub(super) fn packet_out(&self, out: &PacketOut) -> Result<(), Fault> {
         if out.buffer.is_some() {
             return Err(Fault::BufferUnknown);
         }
