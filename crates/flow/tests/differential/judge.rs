@@ -171,6 +171,8 @@ impl Judge {
 
     /// What comes of a packet at a port.
     pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
+        // What it has cached sets labels of other packets to those of the one it was decided for.
+        self.forget();
         self.control("netdev-dummy/receive", &[&format!("p{port}"), &hex(packet)]);
         self.look()
     }

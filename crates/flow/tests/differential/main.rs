@@ -171,9 +171,9 @@ fn shrink(
 fn generate(seed: u64) -> (Vec<Message>, Vec<(u32, Vec<u8>)>) {
     let mut rng = Rng::with_seed(seed);
     let set = rules::random(&mut rng);
-    let snap = !set.iter().any(rules::adds_labels);
+    let lengths = !set.iter().any(rules::adds_labels);
     let packets =
-        (0..PACKETS).map(|_| (rng.u32(1..=PORTS), packets::random(&mut rng, snap))).collect();
+        (0..PACKETS).map(|_| (rng.u32(1..=PORTS), packets::random(&mut rng, lengths))).collect();
     (set, packets)
 }
 

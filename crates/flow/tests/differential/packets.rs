@@ -78,8 +78,8 @@ fn fold(mut sum: u32) -> u16 {
 
 /// A packet.
 ///
-/// Without SNAP where labels are added: Open vSwitch writes their type over the length.
-pub(crate) fn random(rng: &mut Rng, snap: bool) -> Vec<u8> {
+/// Without a length in the type's place where labels are added: Open vSwitch writes a type over it.
+pub(crate) fn random(rng: &mut Rng, lengths: bool) -> Vec<u8> {
     let mut packet = Vec::new();
     packet.extend_from_slice(&Values::mac(rng).to_be_bytes()[2..]);
     packet.extend_from_slice(&Values::mac(rng).to_be_bytes()[2..]);
@@ -91,7 +91,7 @@ pub(crate) fn random(rng: &mut Rng, snap: bool) -> Vec<u8> {
         let tci = Values::vlan(rng) | rng.u16(..8) << 13;
         packet.extend_from_slice(&tci.to_be_bytes());
     }
-    let payload = network(rng, &mut packet, snap);
+    let payload = network(rng, &mut packet, lengths);
     packet.extend_from_slice(&payload);
     if one_in(rng, 25) {
         packet.truncate(rng.usize(14..packet.len().max(15)));
@@ -116,8 +116,8 @@ pub(crate) fn random(rng: &mut Rng, snap: bool) -> Vec<u8> {
 }
 
 /// What follows Ethernet's addresses and tags, its type first put behind those.
-fn network(rng: &mut Rng, packet: &mut Vec<u8>, snap: bool) -> Vec<u8> {
-    let kind = rng.u32(..20);
+fn network(rng: &mut Rng, packet: &mut Vec<u8>, lengths: bool) -> Vec<u8> {
+    let kind = rng.u32(..if lengths { 20 } else { 19 });
     let (kind, bytes): (u16, Vec<u8>) = match kind {
         0..8 => (0x0800, ipv4(rng)),
         8..13 => (0x86dd, ipv6(rng)),
@@ -143,11 +143,8 @@ fn network(rng: &mut Rng, packet: &mut Vec<u8>, snap: bool) -> Vec<u8> {
         18 => (*pick(rng, &[0x88cc, 0x9000, 0x8809]), data(rng)),
         // A length, and a header of 802.2, with SNAP or without.
         _ => {
-            let mut bytes = if snap && rng.bool() {
-                vec![0xaa, 0xaa, 3, 0, 0, 0, 8, 0]
-            } else {
-                vec![0x42, 0x42, 3]
-            };
+            let mut bytes =
+                if rng.bool() { vec![0xaa, 0xaa, 3, 0, 0, 0, 8, 0] } else { vec![0x42, 0x42, 3] };
             bytes.extend(if rng.bool() { ipv4(rng) } else { data(rng) });
             (bytes.len() as u16, bytes)
         }
