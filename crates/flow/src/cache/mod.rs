@@ -7,7 +7,7 @@
 //! - Where that is nothing of a packet, one entry has the frame, and no packet is touched.
 //! - Else only the headers that have bits of it are read, a row of words for each packet; a frame that is all the entry's
 //!   that had the one before is seen on the way.
-//! - Else each row is hashed under the union, and [signatures](signatures) lead to a candidate, which is compared
+//! - Else each row is hashed under the union, and signatures lead to a candidate, which is compared
 //!   under its own mask. Lines of all packets are asked for before the first is read.
 //! - Who is not found so is looked for by all masks one after the other (tuple space search: Srinivasan,
 //!   Suri and Varghese, "Packet classification using tuple space search", SIGCOMM 1999), and decided
