@@ -10,9 +10,10 @@ const SECOND: u64 = 1_000_000_000;
 /// What a packet is to its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It belongs to it, and both ends have been heard.
+    /// It belongs to it, and is not its beginning.
     Valid,
-    /// It belongs to it, and only one end has been heard.
+    /// It belongs to it, and is its beginning: of TCP a SYN once more, of others what comes before an
+    /// answer.
     New,
     /// It does not belong to it.
     Invalid,
@@ -52,8 +53,19 @@ pub(super) struct Peer {
     high: u32,
     /// The widest window it has offered, not scaled.
     window: u32,
-    /// How its windows are scaled, if it said so in its SYN.
-    scale: Option<u8>,
+    /// How its windows are scaled.
+    scale: Scale,
+}
+
+/// How windows are scaled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    /// Not, as the SYN has not said so.
+    Not,
+    /// So much.
+    By(u8),
+    /// Nobody has heard the SYN: they may be by as much as can be.
+    Unknown,
 }
 
 /// What counts of a segment.
@@ -207,6 +219,11 @@ impl State {
     }
 }
 
+/// The scale a SYN says.
+fn said(segment: &Segment) -> Scale {
+    segment.scale.map_or(Scale::Not, Scale::By)
+}
+
 fn begin(segment: &Segment) -> [Peer; 2] {
     let scaled = |window: u32| segment.scale.map_or(window, |scale| window.div_ceil(1 << scale));
     let high = segment.end().wrapping_add(1);
@@ -219,9 +236,10 @@ fn begin(segment: &Segment) -> [Peer; 2] {
         } else {
             segment.window.max(1)
         },
-        scale: segment.scale.filter(|_| segment.has(SYN)),
+        scale: if segment.has(SYN) { said(segment) } else { Scale::Unknown },
     };
-    let other = Peer { stage: Stage::Closed, low: 0, high: 1, window: 1, scale: None };
+    let scale = if segment.has(SYN) { Scale::Not } else { Scale::Unknown };
+    let other = Peer { stage: Stage::Closed, low: 0, high: 1, window: 1, scale };
     [first, other]
 }
 
@@ -229,28 +247,33 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
     if segment.is_absurd() {
         return Fit::Invalid;
     }
-    let [first, second] = peers;
-    let (from, to) = if answer { (second, first) } else { (first, second) };
-    if segment.has(SYN)
-        && !segment.has(ACK)
-        && from.stage >= Stage::FinWait2
-        && to.stage >= Stage::FinWait2
-    {
-        return Fit::Reopens;
+    let [began, answers] = peers;
+    let (from, to) = if answer { (answers, began) } else { (began, answers) };
+    if segment.has(SYN) && !segment.has(ACK) {
+        if from.stage >= Stage::FinWait2 && to.stage >= Stage::FinWait2 {
+            return Fit::Reopens;
+        }
+        if from.stage <= Stage::SynSent {
+            // It was not heard: the same once more.
+            from.stage = Stage::SynSent;
+            return Fit::New;
+        }
     }
     // Windows are scaled where both ends said so, but never in the segments that say it.
     let (from_scale, to_scale) = match (from.scale, to.scale) {
-        (Some(one), Some(other)) if !segment.has(SYN) => (one, other),
+        (Scale::By(one), Scale::By(other)) if !segment.has(SYN) => (one, other),
+        (Scale::Unknown, Scale::Unknown) if !segment.has(SYN) => (MAX_SCALE, MAX_SCALE),
         _ => (0, 0),
     };
     let mut end = segment.end();
     let mut sequence = segment.sequence;
-    if from.stage < Stage::SynSent {
-        // The first that is heard of this end.
-        if segment.has(SYN) && to.scale.is_some() {
-            from.scale = segment.scale;
+    // What the first that is heard of an end acknowledges says nothing where a connection was taken up.
+    let first = from.stage < Stage::SynSent;
+    if first {
+        if segment.has(SYN) && matches!(to.scale, Scale::By(_)) {
+            from.scale = said(segment);
             if segment.scale.is_none() {
-                to.scale = None;
+                to.scale = Scale::Not;
             }
         }
         from.low = sequence;
@@ -270,7 +293,7 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
     if nothing {
         (sequence, end) = (from.low, from.low);
     }
-    let skew = to.low.wrapping_sub(acknowledged) as i32;
+    let skew = if first { 0 } else { to.low.wrapping_sub(acknowledged) as i32 };
     let close = |limit: u32| skew >= -(SLACK as i32) && i64::from(skew) <= i64::from(limit);
     let original = segment.sequence;
     let strict = at_least(from.high, end)
@@ -310,6 +333,5 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
     if segment.has(RST) {
         (from.stage, to.stage) = (Stage::TimeWait, Stage::TimeWait);
     }
-    // Both ends were heard when the second has said something.
-    if peers[1].stage >= Stage::SynSent { Fit::Valid } else { Fit::New }
+    Fit::Valid
 }

@@ -21,6 +21,9 @@
 //!
 //! Hashes are our own: `multipath`, `bundle` and groups that select may choose another one of several.
 //! The fields of a tag behind the first cannot be matched before the first is popped.
+//! After `check_pkt_larger` all that is left is done in two ways; Open vSwitch does so with the rest of the
+//! flow's actions alone, and goes on with the packet as it was where the flow was resubmitted to. An
+//! `exit` inside `clone` ends the copy, and there all.
 //! `sample` is carried out by who exports; `pop_queue` leads back to no queue, whatever was set before.
 
 mod continuations;

@@ -36,6 +36,12 @@ fn switch(lines: &[&str]) -> Arc<Switch> {
     switch
 }
 
+/// A port is set so from now on: one that is added again is set as it was.
+fn set_port(switch: &Switch, number: u32, config: PortConfig) {
+    assert!(switch.remove_port(PortNumber(number), 0));
+    switch.add_port(port(number, config), 0);
+}
+
 fn syntax() -> Syntax<'static> {
     Syntax::new(Version::V13)
 }
@@ -118,13 +124,13 @@ fn outputs_are_real_ports() {
 #[test]
 fn ports_are_set_so_that_they_do_not() {
     let switch = switch(&["table=0,actions=flood,all"]);
-    switch.add_port(port(2, PortConfig::NO_FLOOD), 0);
-    switch.add_port(port(3, PortConfig::NO_FORWARD), 0);
+    set_port(&switch, 2, PortConfig::NO_FLOOD);
+    set_port(&switch, 3, PortConfig::NO_FORWARD);
     assert_eq!(steps(&switch, TCP), "output 4, output 2, output 4");
-    switch.add_port(port(1, PortConfig::NO_RECEIVE), 0);
+    set_port(&switch, 1, PortConfig::NO_RECEIVE);
     assert_eq!(steps(&switch, TCP), "drop");
     let switch = self::switch(&["table=0,priority=0,actions=controller"]);
-    switch.add_port(port(1, PortConfig::NO_PACKET_IN), 0);
+    set_port(&switch, 1, PortConfig::NO_PACKET_IN);
     assert_eq!(steps(&switch, TCP), "drop");
 }
 

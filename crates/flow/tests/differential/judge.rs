@@ -169,6 +169,13 @@ impl Judge {
         self.control("dpctl/del-flows", &[]);
     }
 
+    /// Makes it forget addresses and connections, too.
+    pub(crate) fn forget_all(&mut self) {
+        self.forget();
+        self.control("fdb/flush", &[]);
+        self.control("dpctl/flush-conntrack", &[]);
+    }
+
     /// What comes of a packet at a port.
     pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
         // What it has cached sets labels of other packets to those of the one it was decided for.

@@ -8,6 +8,7 @@ mod judge;
 mod ours;
 mod packets;
 mod rules;
+mod stateful;
 
 use std::collections::BTreeMap;
 use std::env;

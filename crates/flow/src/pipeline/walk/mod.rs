@@ -193,6 +193,10 @@ impl<'a> Walk<'a> {
             say!(self, "port {port} takes no packets: dropped");
             return;
         }
+        if self.snapshot.drops_fragments() && self.read(Field::IpFrag) != 0 {
+            say!(self, "fragments are dropped");
+            return;
+        }
         self.frames.push(Frame::Table {
             table: 0,
             goto: true,
