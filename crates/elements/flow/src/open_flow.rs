@@ -20,7 +20,7 @@ use crate::{FAMILY, flow_switch, switches};
 const LOOK: u32 = 0;
 const LOOK_TIME: u64 = 1_000_000_000;
 
-const ARGS: [Arg; 11] = [
+const ARGS: [Arg; 12] = [
     Arg::required("SWITCH", "element", "the `FlowSwitch` that is controlled"),
     Arg::rest(
         "CONTROLLER",
@@ -46,6 +46,12 @@ const ARGS: [Arg; 11] = [
     Arg::keyword("BACKOFF", "time", "8s", "the longest pause before connecting again"),
     Arg::keyword("RATE", "packets/s", "no bound", "how many packets controllers get"),
     Arg::keyword("BURST", "packets", "a quarter of RATE", "how many may come at once"),
+    Arg::keyword(
+        "STATE",
+        "file name",
+        "none",
+        "a file that flows, groups, meters and settings are read from at first, and kept in",
+    ),
     Arg::keyword("KEY", "file name", "none", "the private key for TLS, in PEM"),
     Arg::keyword("CERTIFICATE", "file name", "none", "the certificate of the switch, in PEM"),
     Arg::keyword(
@@ -72,6 +78,9 @@ pub(crate) const CLASS: Class = Class {
         wants, as `ovs-ofctl monitor SWITCH 65535` does: `ovs-ofctl` asks one thing and goes.\n\n\
         Whoever reaches a `ptcp:` address rules the switch: bind it to `127.0.0.1`, or use `pssl:` or \
         `punix:`, whose socket only its owner may open.\n\n\
+        With `STATE` the switch has after a restart what it had before: flows, groups, meters, and how tables and \
+        ports are set; counters and ages begin anew. The file is written a second after a change, and when \
+        the program ends.\n\n\
         When the configuration is replaced by one in which it is the same, connections stay.",
     ports: "0/0",
     args: &ARGS,
@@ -85,6 +94,7 @@ pub(crate) const CLASS: Class = Class {
             "each place, how many connections there were, messages that were dropped as a controller did \
              not read, and why the last connection ended or was not made",
         ),
+        Handler::read("state", "why `STATE` could not be written, and what of it was not taken"),
         Handler::count("dropped", "messages that were dropped as a controller did not read"),
         Handler::count("over_rate", "packets for controllers over `RATE`"),
         Handler::count("lost", "packets of controllers that no worker took in time"),
@@ -163,6 +173,7 @@ impl Settings {
             make.error("BURST: without RATE");
         }
         let mut file = |name: &str| make.get(name).map(|Filename(path)| path);
+        options.state = file("STATE");
         let files = [file("KEY"), file("CERTIFICATE"), file("AUTHORITIES")];
         options.credentials = credentials(make, files, &options.targets);
         let ElementRef(at) = switch?;
@@ -281,6 +292,14 @@ impl Element for OpenFlow {
                     let (connections, dropped) = (target.connections, target.dropped);
                     let error = error.unwrap_or("-");
                     let _fits = writeln!(text, "{place} {connections} {dropped} {error}");
+                }
+            }
+            "state" => {
+                if let Some(problem) = &status.state_problem {
+                    let _fits = writeln!(text, "{problem}");
+                }
+                if status.refused_state > 0 {
+                    let _fits = writeln!(text, "{} messages were refused", status.refused_state);
                 }
             }
             "dropped" => {

@@ -14,7 +14,7 @@ use super::session::Session;
 use super::shared::{Place, Shared};
 use super::tls::Tls;
 use super::waker::{Ready, Waker, wait};
-use super::{AgentOptions, Target, TlsError, events};
+use super::{AgentOptions, Target, TlsError, events, state};
 use crate::switch::Switch;
 use crate::wire::{Role, Version};
 
@@ -26,6 +26,14 @@ pub enum AgentError {
     Listen {
         /// Which.
         target: Target,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The state cannot be read.
+    #[error("cannot read the state in {}: {error}", path.display())]
+    State {
+        /// The file.
+        path: std::path::PathBuf,
         /// Why.
         error: std::io::Error,
     },
@@ -88,6 +96,10 @@ pub struct AgentStatus {
     pub lost_packets: u64,
     /// Packets for controllers over their rate.
     pub unsent_packets: u64,
+    /// What of the state in a file the switch did not take, as flows of tables it has no more.
+    pub refused_state: u64,
+    /// Why the state could not be written the last time.
+    pub state_problem: Option<String>,
 }
 
 impl Agent {
@@ -116,6 +128,16 @@ impl Agent {
         }
         let shared = Shared::new(switch, options, places);
         let mut agent = Agent { shared: Arc::clone(&shared), threads: Vec::new() };
+        // Before anybody changes anything.
+        if let Some(path) = shared.options.state.clone() {
+            let restored = state::restore(&shared.switch, &path, shared.now())
+                .map_err(|error| AgentError::State { path: path.clone(), error })?;
+            shared.refused_state.store(restored.refused, Ordering::Relaxed);
+            let (inside, waker) = (Arc::clone(&shared), shared.stop.waker()?);
+            agent.spawn("of-state".to_owned(), move || {
+                state::keep(&inside, &path, restored.ports, &waker);
+            })?;
+        }
         let subscription = shared.switch.subscribe();
         let events = Arc::clone(&shared);
         agent.spawn("of-events".to_owned(), move || events::run(&events, &subscription))?;
@@ -178,6 +200,8 @@ impl Agent {
             targets: places.map(|(nth, place)| of(nth, place)).collect(),
             lost_packets: self.shared.lost_packets.load(Ordering::Relaxed),
             unsent_packets: self.shared.unsent_packets.load(Ordering::Relaxed),
+            refused_state: self.shared.refused_state.load(Ordering::Relaxed),
+            state_problem: self.shared.state_problem().clone(),
         }
     }
 

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(100);
 const STANDALONE_PRIORITY: u16 = u16::MAX;
 
 /// Its cookie.
-const STANDALONE_COOKIE: u64 = 0x6c69_6e65_7261_7465;
+pub(super) const STANDALONE_COOKIE: u64 = 0x6c69_6e65_7261_7465;
 
 /// Serves events until the agent stops.
 pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {

@@ -37,6 +37,7 @@ mod paused;
 mod peers;
 mod session;
 mod shared;
+mod state;
 mod stopping;
 mod target;
 mod tls;

@@ -60,6 +60,8 @@ pub struct AgentOptions {
     pub send_limit: usize,
     /// How many controllers may be connected at a time that came by themselves.
     pub connections: usize,
+    /// A file the switch's flows, groups, meters and settings are read from at first, and kept in.
+    pub state: Option<PathBuf>,
     /// What is added to the kernel's monotonic clock for the time workers go by, in nanoseconds.
     pub clock_offset: u64,
 }
@@ -76,6 +78,7 @@ impl Default for AgentOptions {
             packet_rate: None,
             send_limit: 1 << 20,
             connections: 64,
+            state: None,
             clock_offset: 0,
         }
     }

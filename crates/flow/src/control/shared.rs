@@ -65,6 +65,10 @@ pub(super) struct Shared {
     pub(super) lost_packets: AtomicU64,
     /// Packets for controllers over their rate.
     pub(super) unsent_packets: AtomicU64,
+    /// What of a file's state the switch did not take.
+    pub(super) refused_state: AtomicU64,
+    /// Why the state could not be written the last time.
+    state_problem: Mutex<Option<String>>,
     /// Whether the switch was told to send packets that match nothing to controllers.
     misses: AtomicBool,
 }
@@ -87,6 +91,8 @@ impl Shared {
             visitors: AtomicUsize::new(0),
             lost_packets: AtomicU64::new(0),
             unsent_packets: AtomicU64::new(0),
+            refused_state: AtomicU64::new(0),
+            state_problem: Mutex::default(),
             misses: AtomicBool::new(false),
         })
     }
@@ -134,6 +140,10 @@ impl Shared {
             place.history().dropped += peer.outbox.dropped();
         }
         set_misses(self, &all);
+    }
+
+    pub(super) fn state_problem(&self) -> MutexGuard<'_, Option<String>> {
+        self.state_problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn count_lost_packet(&self) {

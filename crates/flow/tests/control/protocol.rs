@@ -4,16 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::control::{FailMode, PacketRate};
+use linerate_flow::control::{Agent, AgentOptions, FailMode, PacketRate};
 use linerate_flow::key::Key;
 use linerate_flow::pipeline::{Continuation, Punt, Suspended};
 use linerate_flow::switch::Switch;
 use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
 use linerate_flow::wire::{
-    Action, AsyncConfig, AsyncKind, BundleAdd, BundleControl, BundleFlags, BundleStep, Config,
-    ConfigFlags, ErrorMessage, Fault, Field, FlowFlags, FlowMod, FlowModCommand, FlowRemovedReason,
-    Instruction, Match, Message, MultipartRequest, NiciraMessage, PacketIn, PacketInFormat,
-    PacketInReason, PacketOut, PortNumber, PortReason, PortState, Role, RoleMessage, RoleReason,
+    Action, AsyncConfig, AsyncKind, Bucket, BundleAdd, BundleControl, BundleFlags, BundleStep,
+    Config, ConfigFlags, ErrorMessage, Fault, Field, FlowFlags, FlowMod, FlowModCommand,
+    FlowRemovedReason, GroupCommand, GroupMod, GroupType, Instruction, Match, Message,
+    MultipartRequest, NiciraMessage, PacketIn, PacketInFormat, PacketInReason, PacketOut,
+    PortConfig, PortMod, PortNumber, PortReason, PortState, Role, RoleMessage, RoleReason,
     RoleStatus, TableMod, Version,
 };
 use linerate_testlab::wait_until;
@@ -204,6 +205,7 @@ fn what_comes_unasked_is_chosen() {
     listen(&mut newer);
     let one = AsyncConfig::default().with(AsyncKind::PacketIn, false, 0b010);
     newer.send(&Message::SetAsync(one));
+    newer.barrier();
     send(served.switch(), punt(PacketInReason::NoMatch, 3));
     send(served.switch(), punt(PacketInReason::Action, 4));
     assert_eq!(packet_in(newer.next().1).cookie, 4);
@@ -503,7 +505,6 @@ fn a_long_answer_comes_in_parts() {
 
 #[test]
 fn changes_of_groups_are_told_to_others() {
-    use linerate_flow::wire::{GroupCommand, GroupMod, GroupType};
     let served = Served::new(|_| {});
     let (mut one, mut two) = (served.controller(Version::V14), served.controller(Version::V15));
     listen(&mut two);
@@ -563,4 +564,67 @@ fn whatever_is_said_is_answered() {
         }
     }
     assert!(count >= 100);
+}
+
+#[test]
+fn state_survives_a_restart() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let state = folder.path().join("state");
+    let start = || Served::new(|options| options.state = Some(state.clone()));
+    let served = start();
+    let mut controller = served.controller(Version::V13);
+    let mut kept = FlowMod { cookie: Some(0x77), idle_timeout: 600, ..flow(1) };
+    kept.flags = FlowFlags::SEND_FLOW_REMOVED;
+    kept.instructions = vec![Instruction::ApplyActions(vec![Action::Group(2)])];
+    let group = |number, buckets| GroupMod {
+        command: GroupCommand::Add,
+        kind: GroupType::All,
+        group: number,
+        at: u32::MAX,
+        buckets,
+        selection: None,
+    };
+    let bucket = |action| Bucket::new(vec![action]);
+    // The first is of the second.
+    let output = Action::Output { port: PortNumber(3), max_len: 0 };
+    controller.send(&Message::GroupMod(group(5, vec![bucket(output)])));
+    controller.send(&Message::GroupMod(group(2, vec![bucket(Action::Group(5))])));
+    controller.send(&Message::FlowMod(kept.clone()));
+    let port = PortMod {
+        number: PortNumber(2),
+        address: [2, 0, 0, 0, 0, 2],
+        config: PortConfig::NO_FORWARD,
+        mask: PortConfig::NO_FORWARD,
+        advertise: None,
+    };
+    controller.send(&Message::PortMod(port));
+    controller.barrier();
+    drop(served);
+
+    let served = start();
+    let snapshot = served.switch().snapshot();
+    let found: Vec<_> = snapshot.flows(0).collect();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].cookie, found[0].idle_timeout, found[0].priority), (0x77, 600, 100));
+    assert_eq!((&found[0].matching, &found[0].instructions), (&kept.matching, &kept.instructions));
+    assert_eq!(found[0].flags, FlowFlags::SEND_FLOW_REMOVED);
+    assert!(snapshot.group(2).is_some() && snapshot.group(5).is_some());
+    let config = || {
+        let snapshot = served.switch().snapshot();
+        snapshot.port(PortNumber(2)).expect("a port").port.config
+    };
+    assert!(wait_until(|| config() == PortConfig::NO_FORWARD, PATIENCE));
+    assert_eq!(served.agent.status().refused_state, 0);
+    // It is written soon after a change, too, and not only at the end.
+    let before = std::fs::read(&state).expect("a state");
+    let mut controller = served.controller(Version::V10);
+    controller.send(&add(9));
+    controller.barrier();
+    let larger = || std::fs::read(&state).is_ok_and(|now| now.len() > before.len());
+    assert!(wait_until(larger, PATIENCE));
+    drop(served);
+    std::fs::write(&state, "something else").expect("a file");
+    let options = AgentOptions { state: Some(state), ..AgentOptions::default() };
+    let error = Agent::start(crate::controller::switch(), options).expect_err("no state");
+    assert!(error.to_string().ends_with("no state of a flow switch"), "{error}");
 }

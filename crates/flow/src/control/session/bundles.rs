@@ -159,7 +159,9 @@ impl Session {
             message,
             Message::FlowMod(_)
                 | Message::GroupMod(_)
+                | Message::MeterMod(_)
                 | Message::PortMod(_)
+                | Message::TableMod(_)
                 | Message::PacketOut(_)
         ) {
             return Err(Fault::BundleUnsupported);
