@@ -313,3 +313,6 @@ impl Element for OpenFlow {
         Ok(text)
     }
 }
+
+#[cfg(test)]
+mod tests;
