@@ -94,7 +94,7 @@ pub(crate) const CLASS: Class = Class {
             "each place, how many connections there were, messages that were dropped as a controller did \
              not read, and why the last connection ended or was not made",
         ),
-        Handler::read("state", "why `STATE` could not be written, and what of it was not taken"),
+        Handler::read("state", "why `STATE` could not be written"),
         Handler::count("dropped", "messages that were dropped as a controller did not read"),
         Handler::count("over_rate", "packets for controllers over `RATE`"),
         Handler::count("lost", "packets of controllers that no worker took in time"),
@@ -144,7 +144,7 @@ impl Settings {
         }
         if let Some(Text(text)) = make.get("VERSIONS") {
             options.versions.clear();
-            for word in words(&text) {
+            for word in words(&unquoted(&text)) {
                 match Version::ALL.into_iter().find(|version| version.to_string() == word) {
                     Some(version) => options.versions.push(version),
                     None => {
@@ -297,9 +297,6 @@ impl Element for OpenFlow {
             "state" => {
                 if let Some(problem) = &status.state_problem {
                     let _fits = writeln!(text, "{problem}");
-                }
-                if status.refused_state > 0 {
-                    let _fits = writeln!(text, "{} messages were refused", status.refused_state);
                 }
             }
             "dropped" => {

@@ -96,8 +96,6 @@ pub struct AgentStatus {
     pub lost_packets: u64,
     /// Packets for controllers over their rate.
     pub unsent_packets: u64,
-    /// What of the state in a file the switch did not take, as flows of tables it has no more.
-    pub refused_state: u64,
     /// Why the state could not be written the last time.
     pub state_problem: Option<String>,
 }
@@ -130,14 +128,12 @@ impl Agent {
         let mut agent = Agent { shared: Arc::clone(&shared), threads: Vec::new() };
         // Before anybody changes anything.
         if let Some(path) = shared.options.state.clone() {
-            let restored = state::restore(&shared.switch, &path, shared.now())
+            state::restore(&shared.switch, &path, shared.now())
                 .map_err(|error| AgentError::State { path: path.clone(), error })?;
-            shared.refused_state.store(restored.refused, Ordering::Relaxed);
             let (inside, waker) = (Arc::clone(&shared), shared.stop.waker()?);
-            agent.spawn("of-state".to_owned(), move || {
-                state::keep(&inside, &path, restored.ports, &waker);
-            })?;
+            agent.spawn("of-state".to_owned(), move || state::keep(&inside, &path, &waker))?;
         }
+        events::forget_standalone(&shared);
         let subscription = shared.switch.subscribe();
         let events = Arc::clone(&shared);
         agent.spawn("of-events".to_owned(), move || events::run(&events, &subscription))?;
@@ -200,7 +196,6 @@ impl Agent {
             targets: places.map(|(nth, place)| of(nth, place)).collect(),
             lost_packets: self.shared.lost_packets.load(Ordering::Relaxed),
             unsent_packets: self.shared.unsent_packets.load(Ordering::Relaxed),
-            refused_state: self.shared.refused_state.load(Ordering::Relaxed),
             state_problem: self.shared.state_problem().clone(),
         }
     }

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(100);
 const STANDALONE_PRIORITY: u16 = u16::MAX;
 
 /// Its cookie.
-pub(super) const STANDALONE_COOKIE: u64 = 0x6c69_6e65_7261_7465;
+const STANDALONE_COOKIE: u64 = 0x6c69_6e65_7261_7465;
 
 /// Serves events until the agent stops.
 pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
@@ -155,22 +155,32 @@ impl Events {
         if self.alone == alone {
             return;
         }
-        let normal = Action::Output { port: PortNumber::NORMAL, max_len: 0 };
-        let instructions = vec![Instruction::ApplyActions(vec![normal])];
-        let mut flow = FlowMod::add(0, STANDALONE_PRIORITY, Match::new(), instructions);
-        flow.cookie = Some(STANDALONE_COOKIE);
-        if !alone {
-            flow.command = FlowModCommand::DeleteStrict;
-            // One that a controller has put in its place stays.
-            flow.filter = CookieFilter { value: STANDALONE_COOKIE, mask: u64::MAX };
-        }
-        self.alone =
-            alone && self.shared.switch.flow_mod(&flow, Version::V13, self.shared.now()).is_ok();
-        if !alone {
-            // Where it cannot be taken away it is not there.
-            let _gone = self.shared.switch.flow_mod(&flow, Version::V13, self.shared.now());
+        if alone {
+            let flow = standalone();
+            self.alone =
+                self.shared.switch.flow_mod(&flow, Version::V13, self.shared.now()).is_ok();
+        } else {
+            self.alone = false;
+            forget_standalone(&self.shared);
         }
     }
+}
+
+/// The flow by which a switch forwards on its own.
+fn standalone() -> FlowMod {
+    let normal = Action::Output { port: PortNumber::NORMAL, max_len: 0 };
+    let instructions = vec![Instruction::ApplyActions(vec![normal])];
+    let flow = FlowMod::add(0, STANDALONE_PRIORITY, Match::new(), instructions);
+    FlowMod { cookie: Some(STANDALONE_COOKIE), ..flow }
+}
+
+/// Takes it away, also where it was kept with the state. One that a controller has put in its place stays.
+pub(super) fn forget_standalone(shared: &Shared) {
+    let filter = CookieFilter { value: STANDALONE_COOKIE, mask: u64::MAX };
+    let command = FlowModCommand::DeleteStrict;
+    let flow = FlowMod { command, filter, cookie: None, ..standalone() };
+    // Where it cannot be taken away it is not there.
+    let _gone = shared.switch.flow_mod(&flow, Version::V13, shared.now());
 }
 
 fn send_packet(peer: &Peer, message: &Message, version: Version) {

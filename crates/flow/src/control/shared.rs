@@ -1,6 +1,6 @@
 //! What all threads of an agent have together.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -13,7 +13,7 @@ use super::stopping::Stop;
 use super::waker::Waker;
 use super::{AgentOptions, Target};
 use crate::switch::Switch;
-use crate::wire::{PacketInReason, Version};
+use crate::wire::{ConfigFlags, Fault, PacketInReason, Version};
 
 /// What is known of a target.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(super) struct Shared {
     pub(super) peers: Peers,
     pub(super) stop: Stop,
     pub(super) paused: Paused,
-    /// How fragments are treated, as a controller said it.
-    pub(super) fragments: AtomicU16,
+    /// Whether a controller said that fragments have Nicira's field: the switch has it anyway.
+    matches_fragments: AtomicBool,
     /// Bytes of messages in all bundles.
     pub(super) bundled: AtomicUsize,
     /// How many connections of listeners there are.
@@ -65,8 +65,6 @@ pub(super) struct Shared {
     pub(super) lost_packets: AtomicU64,
     /// Packets for controllers over their rate.
     pub(super) unsent_packets: AtomicU64,
-    /// What of a file's state the switch did not take.
-    pub(super) refused_state: AtomicU64,
     /// Why the state could not be written the last time.
     state_problem: Mutex<Option<String>>,
     /// Whether the switch was told to send packets that match nothing to controllers.
@@ -86,12 +84,11 @@ impl Shared {
             peers: Peers::default(),
             stop: Stop::default(),
             paused: Paused::new(),
-            fragments: AtomicU16::new(0),
+            matches_fragments: AtomicBool::new(false),
             bundled: AtomicUsize::new(0),
             visitors: AtomicUsize::new(0),
             lost_packets: AtomicU64::new(0),
             unsent_packets: AtomicU64::new(0),
-            refused_state: AtomicU64::new(0),
             state_problem: Mutex::default(),
             misses: AtomicBool::new(false),
         })
@@ -140,6 +137,24 @@ impl Shared {
             place.history().dropped += peer.outbox.dropped();
         }
         set_misses(self, &all);
+    }
+
+    /// How fragments are treated, as the two bits of a configuration.
+    pub(super) fn fragments(&self) -> u16 {
+        if self.switch.snapshot().drops_fragments() {
+            ConfigFlags::DROP_FRAGMENTS.0
+        } else if self.matches_fragments.load(Ordering::Relaxed) {
+            ConfigFlags::DROP_FRAGMENTS.0 | ConfigFlags::REASSEMBLE.0
+        } else {
+            0
+        }
+    }
+
+    /// Has them treated so.
+    pub(super) fn set_fragments(&self, fragments: u16) -> Result<(), Fault> {
+        self.switch.set_fragments(ConfigFlags(fragments))?;
+        self.matches_fragments.store(fragments == 3, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(super) fn state_problem(&self) -> MutexGuard<'_, Option<String>> {

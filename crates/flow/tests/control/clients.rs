@@ -111,7 +111,11 @@ fn open_vswitch_asks_what_is_there() {
         if client.version > Version::V13 {
             assert!(client.run(&["dump-table-desc", "SWITCH"]).contains("table 0"));
         }
-        assert!(client.run(&["get-frags", "SWITCH"]).contains("normal"));
+        for how in ["nx-match", "drop", "normal"] {
+            client.run(&["set-frags", "SWITCH", how]);
+            assert!(client.run(&["get-frags", "SWITCH"]).contains(how));
+        }
+        assert!(client.refused(&["set-frags", "SWITCH", "reassemble"]).contains("reassemble"));
     }
 }
 

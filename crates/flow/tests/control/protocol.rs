@@ -614,7 +614,6 @@ fn state_survives_a_restart() {
         snapshot.port(PortNumber(2)).expect("a port").port.config
     };
     assert!(wait_until(|| config() == PortConfig::NO_FORWARD, PATIENCE));
-    assert_eq!(served.agent.status().refused_state, 0);
     // It is written soon after a change, too, and not only at the end.
     let before = std::fs::read(&state).expect("a state");
     let mut controller = served.controller(Version::V10);
@@ -626,5 +625,5 @@ fn state_survives_a_restart() {
     std::fs::write(&state, "something else").expect("a file");
     let options = AgentOptions { state: Some(state), ..AgentOptions::default() };
     let error = Agent::start(crate::controller::switch(), options).expect_err("no state");
-    assert!(error.to_string().ends_with("no state of a flow switch"), "{error}");
+    assert!(error.to_string().contains(": line 1: "), "{error}");
 }

@@ -173,8 +173,7 @@ fn connections_stay_where_the_channel_stays() {
             wait_until(|| places() == format!("punix:{path} 0 0 -\n"));
             let mut controller = Controller::at(&path);
             controller.barrier();
-            let here = control.read("o.controllers", "").expect("a handler");
-            here
+            control.read("o.controllers", "").expect("a handler")
         })
     };
     run.run();

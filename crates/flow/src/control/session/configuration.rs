@@ -1,8 +1,6 @@
 //! How a controller sets the switch and what it hears of it.
 
 use super::super::shared::set_misses;
-use std::sync::atomic::Ordering;
-
 use super::Session;
 use crate::wire::{
     AsyncConfig, AsyncKind, Config, ConfigFlags, Fault, PacketInReason, Role, Version,
@@ -19,17 +17,16 @@ impl Session {
         });
         let (ttl, miss_send_len) = known.unwrap_or_default();
         let ttl = if ttl { ConfigFlags::INVALID_TTL } else { ConfigFlags::default() };
-        let fragments = self.shared.fragments.load(Ordering::Relaxed);
+        let fragments = self.shared.fragments();
         Config { flags: ConfigFlags(fragments | ttl.0), miss_send_len }
     }
 
     /// Sets it. What is for all is not for a slave to set.
     pub(super) fn set_config(&mut self, config: Config, version: Version) -> Result<(), Fault> {
         let fragments = config.flags.0 & 3;
-        if fragments != self.shared.fragments.load(Ordering::Relaxed) {
+        if fragments != self.shared.fragments() {
             self.may_write()?;
-            self.shared.switch.set_fragments(ConfigFlags(fragments))?;
-            self.shared.fragments.store(fragments, Ordering::Relaxed);
+            self.shared.set_fragments(fragments)?;
         }
         let mut all = self.shared.peers.lock();
         if let Some(peer) = all.peers.iter_mut().find(|peer| peer.number == self.number) {
