@@ -14,7 +14,7 @@
 //! # What is as Open vSwitch has it, and what is not
 //!
 //! Where the specification leaves it open, or Nicira's extensions define it, things are as in Open
-//! vSwitch: a tag or field that is not there is not set; a new tag has number 0; a packet whose time to
+//! vSwitch: a field that is not there is not set, but for a tag's number, which a tag comes with; a new tag has number 0; a packet whose time to
 //! live ends is told to controllers, and the actions of its flow end; lookups are at most 64 deep where
 //! they do not go to a later table, and at most 4,096; who does more is dropped. `ct` without a table
 //! changes nothing of what tables see, and its fields are zero then.
@@ -23,7 +23,7 @@
 //! The fields of a tag behind the first cannot be matched before the first is popped.
 //! After `check_pkt_larger` all that is left is done in two ways; Open vSwitch does so with the rest of the
 //! flow's actions alone, and goes on with the packet as it was where the flow was resubmitted to. An
-//! `exit` inside `clone` ends the copy, and there all.
+//! `exit` inside `clone` ends all, with the action set.
 //! `sample` is carried out by who exports; `pop_queue` leads back to no queue, whatever was set before.
 
 mod continuations;
