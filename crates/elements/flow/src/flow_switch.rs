@@ -13,21 +13,23 @@ use linerate_graph::{
 use linerate_kit::links::Followed;
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
+use linerate_port::{Interest, Wake};
 
 use crate::{
-    FAMILY, change,
+    FAMILY,
+    bell::Bell,
+    change,
     out::Out,
     shown,
     switches::{self, Home},
     trace,
 };
 
-/// Timers: what was counted is added, and flows expire; packets of controllers are looked for.
+/// The timer: what was counted is added, flows expire, links are looked at.
 const TICK: u32 = 0;
-const LOOK: u32 = 1;
-/// Nanoseconds between two ticks while there is something to do, and between two looks.
+/// Nanoseconds between two ticks while there are packets, and while there are none.
 const TICK_TIME: u64 = 10_000_000;
-const LOOK_TIME: u64 = 1_000_000;
+const CALM_TIME: u64 = 1_000_000_000;
 /// How often flows expire and links are looked at.
 const EXPIRE_TIME: u64 = 100_000_000;
 /// Packets of controllers that are sent at once.
@@ -133,6 +135,10 @@ struct FlowSwitch {
     expired: u64,
     /// Which exporter it has.
     exports: u64,
+    /// When a flow expires next.
+    next: Option<u64>,
+    /// Where somebody controls the switch.
+    bell: Option<Arc<Bell>>,
 }
 
 impl FlowSwitch {
@@ -192,6 +198,8 @@ impl FlowSwitch {
             asked: false,
             expired: 0,
             exports: 0,
+            next: None,
+            bell: None,
         })
     }
 
@@ -222,7 +230,7 @@ impl FlowSwitch {
 
     /// Something is to be done at times from now on.
     fn arm(&mut self, cx: &mut Context, now: u64) {
-        if cx.timer(TICK).is_none() {
+        if cx.timer(TICK).is_none_or(|at| at > now + TICK_TIME) {
             cx.set_timer(TICK, now + TICK_TIME);
         }
         if !self.asked {
@@ -230,6 +238,30 @@ impl FlowSwitch {
             self.worker.set_working(true);
             cx.when_idle();
         }
+    }
+
+    /// Who has a packet for this worker wakes it.
+    fn leave_bell(&self) {
+        if let Some(bell) = &self.bell {
+            let bell = Arc::clone(bell);
+            self.switch.call_on_injection(Arc::new(move || bell.ring()));
+        }
+    }
+
+    /// When there is something to do next.
+    fn next_tick(&self, now: u64) -> Option<u64> {
+        if self.asked {
+            return Some(now + TICK_TIME);
+        }
+        if self.fast.has_to_tell() {
+            return Some(now + EXPIRE_TIME);
+        }
+        let is_known = self.fast.totals().entries > 0 || self.bell.is_some();
+        let calm = is_known.then_some(now + CALM_TIME);
+        // Whoever controls the switch has flows expire.
+        let expires = self.next.filter(|_| self.bell.is_none());
+        let expires = expires.map(|next| next.max(now + EXPIRE_TIME));
+        [calm, expires].into_iter().flatten().min()
     }
 
     /// What others want of this worker.
@@ -299,26 +331,33 @@ impl Element for FlowSwitch {
         self.arm(cx, now);
     }
 
-    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         let now = cx.steady();
         self.attend(cx, now);
-        if timer == LOOK {
-            cx.set_timer(LOOK, now + LOOK_TIME);
-            return;
-        }
         self.fast.tick(now);
-        let mut next = None;
         if self.is_first && now.saturating_sub(self.expired) >= EXPIRE_TIME {
             self.expired = now;
             self.follow_links(now);
-            next = self.switch.expire(now);
+            self.next = self.switch.expire(now);
             self.switch.memory().tracker.expire(now);
         }
-        if self.fast.totals().entries > 0 || self.fast.has_to_tell() || next.is_some() {
-            // Without packets there is less to do.
-            let wait = if self.asked { TICK_TIME } else { EXPIRE_TIME };
-            cx.set_timer(TICK, now + wait);
+        if let Some(at) = self.next_tick(now) {
+            cx.set_timer(TICK, at);
         }
+    }
+
+    /// Packets of controllers.
+    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
+        let Some(bell) = &self.bell else { return Next::Sleep };
+        bell.clear();
+        let now = cx.steady();
+        self.send_injected(cx, now);
+        self.arm(cx, now);
+        Next::Wait
+    }
+
+    fn wake(&mut self) -> Wake<'_> {
+        self.bell.as_ref().map_or(Wake::Never, |bell| Wake::Fd(bell.as_fd(), Interest::Read))
     }
 
     fn idle(&mut self, cx: &mut Context) {
@@ -332,7 +371,10 @@ impl Element for FlowSwitch {
         if self.is_first {
             self.add_ports(now);
             if self.home.is_controlled() {
-                cx.set_timer(LOOK, now + LOOK_TIME);
+                self.bell = Some(Arc::new(Bell::new().map_err(|error| error.to_string())?));
+                self.leave_bell();
+                cx.schedule();
+                cx.set_timer(TICK, now + CALM_TIME);
             }
         }
         if let Some(file) = &self.file {
@@ -358,6 +400,7 @@ impl Element for FlowSwitch {
         self.exports = 0;
         if self.is_first {
             self.add_ports(now);
+            self.leave_bell();
         }
     }
 

@@ -3,6 +3,7 @@
 
 use linerate_graph::Class;
 
+mod bell;
 mod change;
 mod flow_export;
 mod flow_switch;

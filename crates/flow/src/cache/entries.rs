@@ -15,6 +15,9 @@ use crate::pipeline::Decision;
 pub(super) const DROP: u16 = u16::MAX;
 /// More is to be done than to send packets to a port.
 pub(super) const STEPS: u16 = u16::MAX - 1;
+/// Likewise, and they may be looked up again, so what comes of them may depend on what those before did, and
+/// change what those behind do.
+pub(super) const GO_ON: u16 = u16::MAX - 2;
 
 /// The part of an entry that packets meet.
 #[derive(Debug, Clone, Copy)]

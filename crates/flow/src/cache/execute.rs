@@ -6,7 +6,8 @@ use linerate_memory::{Frame, Slot};
 
 use super::tables::clear_connection;
 use super::{
-    Drop, FastPath, Found, NONE, OUTPUTS, Outlet, TO_DROP, TO_NOBODY, TO_STEPS, Tables, count,
+    Drop, FastPath, Found, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS, Tables,
+    count,
 };
 use crate::edit;
 use crate::key::{Key, Mask};
@@ -75,7 +76,7 @@ impl FastPath {
             match self.outputs[at] {
                 TO_DROP => out.drop_packet(slot, Drop::Flows),
                 TO_NOBODY => out.drop_packet(slot, Drop::Budget),
-                TO_STEPS => {
+                TO_STEPS | TO_GO_ON => {
                     let entry = self.found[at];
                     if known.as_ref().is_none_or(|(of, _)| *of != entry || entry == NONE) {
                         known = if entry == NONE {

@@ -47,7 +47,7 @@ use crate::key::{Key, Mask};
 use crate::pipeline::{Continuation, Decision, Step};
 use crate::table::{PortCount, PortCounters, Snapshot};
 use crate::wire::{Field, PortNumber};
-use entries::{DROP, Entries, NO_PORT, STEPS};
+use entries::{DROP, Entries, GO_ON, NO_PORT, STEPS};
 use observe::Observed;
 use rows::{NARROW, NEAR, Seed, WIDE};
 use signatures::{Signatures, signature};
@@ -78,8 +78,10 @@ const NONE: u32 = u32::MAX;
 const TO_DROP: u32 = DROP as u32;
 /// ... packets with which more is done, ...
 const TO_STEPS: u32 = STEPS as u32;
+/// ... that may be looked up again, ...
+const TO_GO_ON: u32 = GO_ON as u32;
 /// ... and packets that were not decided.
-const TO_NOBODY: u32 = STEPS as u32 - 1;
+const TO_NOBODY: u32 = GO_ON as u32 - 1;
 /// Outputs are less.
 const OUTPUTS: u32 = 0xff00;
 
@@ -173,6 +175,8 @@ pub struct FastPath {
     alone: VecDeque<Arc<Decision>>,
     queue: Vec<Slot>,
     observed: Option<Box<Observed>>,
+    /// The next packet had an entry that may not hold any more.
+    excused: bool,
 }
 
 impl FastPath {
@@ -215,6 +219,7 @@ impl FastPath {
             alone: VecDeque::new(),
             queue: Vec::new(),
             observed: None,
+            excused: false,
         }
     }
 
@@ -428,16 +433,16 @@ impl FastPath {
         hot.packets = hot.packets.saturating_add(count as u32);
         hot.bytes += bytes;
         let output = hot.output;
-        if self.observed.is_some() && output != STEPS {
+        if self.observed.is_some() && !matches!(output, STEPS | GO_ON) {
             let output = (output != DROP).then_some(usize::from(output));
             self.observe_frame(out.pool().arena(), place, output, frame, now);
         }
         match output {
-            STEPS => {
+            STEPS | GO_ON => {
                 self.found.clear();
                 self.found.resize(count, entry);
                 self.outputs.clear();
-                self.outputs.resize(count, TO_STEPS);
+                self.outputs.resize(count, u32::from(output));
                 if !self.carry_out(tables, out, place, frame, now) {
                     self.again(tables, out, place, frame, now);
                 }
@@ -506,10 +511,11 @@ impl FastPath {
                     continue;
                 }
             }
+            let before = self.found.len();
             let goes_on = self.resolve(tables, arena, (place, slot), (row, at), now);
             last = *self.found.last().unwrap_or(&NONE);
             is_single = false;
-            resolved += 1;
+            resolved += (self.found.len() - before) as u64;
             if !goes_on {
                 break;
             }
@@ -536,7 +542,7 @@ impl FastPath {
         // A packet before it may have made it.
         let signed = self.signed[at];
         let entry = self.signatures.find(signed).unwrap_or(NONE);
-        let mut was_known = false;
+        let mut was_known = std::mem::take(&mut self.excused);
         if let Some(hot) = self.entries.hot.get(entry as usize)
             && hot.port == number
             && let Some(kind) = self.entries.kinds.get(usize::from(hot.mask))
@@ -551,6 +557,11 @@ impl FastPath {
                 }
                 was_known = true;
             }
+        }
+        if self.outputs.contains(&TO_GO_ON) {
+            // It is decided when those before it are through.
+            self.excused = was_known;
+            return false;
         }
         let key = self.key_of(place, arena.packet(slot));
         let (epoch, union) = (self.epoch, *self.entries.union(place));
@@ -586,8 +597,8 @@ impl FastPath {
             }
             return is_same && epoch == self.epoch;
         }
+        self.outputs.push(if goes_on(&decision.steps) { TO_GO_ON } else { TO_STEPS });
         self.alone.push_back(decision);
-        self.outputs.push(TO_STEPS);
         self.found.push(NONE);
         epoch == self.epoch
     }
@@ -692,6 +703,7 @@ impl FastPath {
                 let place = self.ports.iter().position(|one| one.number == *port && one.forwards);
                 place.map_or(STEPS, |place| place as u16)
             }
+            steps if goes_on(steps) => GO_ON,
             _ => STEPS,
         }
     }
@@ -825,6 +837,16 @@ enum Found {
 #[inline(always)]
 fn port_needs_nothing(port: &Port) -> bool {
     port.needed.is_nothing() && !port.is_wide
+}
+
+/// Whether packets with which this is done may be looked up again.
+fn goes_on(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Continue(_) | Step::Larger { .. } | Step::Track { .. } => true,
+        Step::Copy(steps) => goes_on(steps),
+        Step::Select(select) => select.ways.iter().any(|(_, _, steps)| goes_on(steps)),
+        _ => false,
+    })
 }
 
 /// Adds packets to what counts them.

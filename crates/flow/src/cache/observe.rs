@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linerate_memory::{Arena, Frame};
 
-use super::{FastPath, NONE, TO_DROP, TO_NOBODY, TO_STEPS};
+use super::{FastPath, NONE, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS};
 use crate::export::{Exporter, Observer, Way};
 use crate::pipeline::{Decision, Step};
 use crate::wire::{Action, Sample};
@@ -65,7 +65,7 @@ impl FastPath {
     pub(super) fn observe(&mut self, place: usize, at: usize, packet: &[u8], now: u64) {
         let way = match self.outputs[at] {
             TO_DROP | TO_NOBODY => self.way(place, None),
-            TO_STEPS => {
+            TO_STEPS | TO_GO_ON => {
                 let entry = self.found[at];
                 let decision = if entry == NONE {
                     self.alone.front().map(|decision| &**decision)

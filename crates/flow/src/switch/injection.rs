@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::key::Key;
 use crate::pipeline::Decision;
@@ -21,9 +21,23 @@ pub struct Injection {
 /// How many packets wait for a worker.
 const ROOM: usize = 1024;
 
+/// What is called when there is a packet for a worker that may be asleep.
+pub type Ring = dyn Fn() + Send + Sync;
+
+/// Who is called.
+#[derive(Default)]
+struct Bell(Mutex<Option<Arc<Ring>>>);
+
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bell").finish_non_exhaustive()
+    }
+}
+
 /// Packets that wait for a worker.
 #[derive(Debug, Default)]
 pub(super) struct Injections {
+    bell: Bell,
     /// How many wait, written under the lock: a worker looks here first.
     count: AtomicUsize,
     waiting: Mutex<VecDeque<Box<Injection>>>,
@@ -38,7 +52,18 @@ impl Injections {
         }
         waiting.push_back(injection);
         self.count.store(waiting.len(), Ordering::Release);
+        // A worker that is called looks at once, and does not wait for the lock.
+        drop(waiting);
+        let ring = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(ring) = ring {
+            ring();
+        }
         Ok(())
+    }
+
+    /// Who is called from now on.
+    pub(super) fn call(&self, ring: Arc<Ring>) {
+        *self.bell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ring);
     }
 
     /// The next one: one load where there is none, and never a wait.

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use event::{Event, Punted, Subscription};
-pub use injection::Injection;
+pub use injection::{Injection, Ring};
 pub use options::SwitchOptions;
 pub use saved::RestoreError;
 pub use worker::WorkerState;
@@ -455,6 +455,11 @@ impl Switch {
     /// Hands a packet of a controller to a worker. At most 1,024 wait; one more is given back.
     pub fn inject(&self, injection: Box<Injection>) -> Result<(), Box<Injection>> {
         self.injections.add(injection)
+    }
+
+    /// What is called when there is a packet for a worker that may be asleep: by whoever hands it over.
+    pub fn call_on_injection(&self, ring: Arc<Ring>) {
+        self.injections.call(ring);
     }
 
     /// A packet of a controller, for a worker to carry out what was decided for it: one load where there is
