@@ -8,7 +8,7 @@ use linerate_flow::table::PortCount;
 use linerate_flow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_graph::{
     Arg, Class, Context, Copies, Element, Filename, Handler, HandlerError, HandlerResult, Inert,
-    Make, Merge, Text, lang::config::words,
+    Make, Merge, Next, Text, lang::config::words,
 };
 use linerate_kit::links::Followed;
 use linerate_memory::Frame;
