@@ -52,8 +52,8 @@ pub(crate) enum FlowCommand {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Switch")]
 pub(crate) struct FlowAt {
-    /// Where the switch is: tcp:HOST[:PORT], ssl:HOST[:PORT] or unix:PATH; or where it connects to:
-    /// ptcp:[PORT], pssl:[PORT] or punix:PATH [default: unix: and linerate-openflow.sock in /run, or for
+    /// Where the switch is: tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH; or where it connects to:
+    /// ptcp:PORT, pssl:PORT or punix:PATH; without PORT 6653 [default: unix: and linerate-openflow.sock in /run, or for
     /// others than root in `XDG_RUNTIME_DIR`, else /tmp: where `linerate switch --openflow` listens]
     #[arg(long, short = 's', value_name = "TARGET", global = true)]
     pub(crate) switch: Option<Target>,

@@ -118,8 +118,8 @@ pub(crate) struct SwitchServe {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "OpenFlow")]
 pub(crate) struct SwitchOpenFlow {
-    /// Do what controllers say, instead of learning: one that is connected to (tcp:HOST[:PORT],
-    /// ssl:HOST[:PORT], unix:PATH), where some may come (ptcp:[PORT][:ADDRESS], pssl:, punix:PATH), or local:
+    /// Do what controllers say, instead of learning: one that is connected to (tcp:HOST:PORT,
+    /// ssl:HOST:PORT, unix:PATH), where some may come (ptcp:PORT:ADDRESS, pssl:, punix:PATH), or local:
     /// the socket where `linerate flow` finds it, linerate-openflow.sock beside the control socket that is
     /// there without --control, with which it is always there; may be repeated
     #[arg(long = "openflow", value_name = "TARGET", value_parser = parse_openflow)]
