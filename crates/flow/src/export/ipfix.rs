@@ -45,7 +45,7 @@ const SELECTOR_ALGORITHM: Element = (304, 2);
 const SAMPLING_PACKET_INTERVAL: Element = (305, 4);
 const SAMPLING_PACKET_SPACE: Element = (306, 4);
 
-/// What every flow has, in the order of [`common`].
+/// What every flow has, in the order of `common`.
 const COMMON: [Element; 16] = [
     FLOW_START_MILLISECONDS,
     FLOW_END_MILLISECONDS,
