@@ -9,6 +9,12 @@ use linerate_flow::wire::{FlowMod, FlowModCommand, GroupCommand, Message, MeterC
 /// The version whose words and meanings are used.
 const VERSION: Version = Version::V13;
 
+/// What is in the quotes that a script needs around a text with commas.
+pub(crate) fn without_quotes(text: &str) -> &str {
+    let inside = text.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    inside.filter(|inside| !inside.contains('"')).unwrap_or(text)
+}
+
 /// Reads each line that says something.
 fn read<T>(text: &str, parse: impl Fn(&str) -> Result<T, TextError>) -> Result<Vec<T>, String> {
     let parse = |line: linerate_flow::text::Line<'_>| {

@@ -461,6 +461,7 @@ impl Element for FlowSwitch {
             return Ok(String::new());
         }
         let switch = &self.switch;
+        let value = change::without_quotes(value);
         let done = match handler {
             "add_flow" => change::add_flows(switch, value, now),
             "mod_flows" => change::change_flows(switch, value, FlowModCommand::Modify, now),

@@ -145,7 +145,7 @@ struct Found {
 /// A pair of flows in two tables is changed again and again, both at once, under full load: no packet meets one
 /// of a pair and not the other, none is lost, none goes by older tables than one before it, and the
 /// counters say how many there were.
-fn changes(time: Duration, pause: Duration) -> (u64, Found) {
+fn changes(count: u32, pause: Duration) -> (u64, Found) {
     let pair = |version: u32, old: u32| {
         format!(
             "modify_strict table=0,priority=1,udp actions=set_field:{version}->reg0,goto_table:1\n\
@@ -189,8 +189,7 @@ fn changes(time: Duration, pause: Duration) -> (u64, Found) {
             Found { packets, counts: path.counts(), sent, backwards, dropped }
         });
         let mut version = 1;
-        let end = Instant::now() + time;
-        while Instant::now() < end {
+        for _ in 0..count {
             version += 1;
             bench.change(&pair(version, version - 1));
             thread::sleep(pause);
@@ -208,16 +207,17 @@ fn changes(time: Duration, pause: Duration) -> (u64, Found) {
     (made, found)
 }
 
-#[test]
-fn packets_meet_old_tables_or_new_ones() {
-    let (made, found) = changes(Duration::from_millis(300), Duration::from_millis(1));
-    assert!(made > 10 && found.packets > 1000);
+/// Whether it is to be a minute of changes and ten million flows: with `LINERATE_STRESS`, for which a
+/// release build and a quiet machine are wanted.
+fn is_long() -> bool {
+    std::env::var_os("LINERATE_STRESS").is_some()
 }
 
 #[test]
-#[ignore = "a minute of full load"]
-fn packets_meet_old_tables_or_new_ones_for_a_minute() {
-    let (made, found) = changes(Duration::from_secs(60), Duration::from_micros(900));
+fn packets_meet_old_tables_or_new_ones() {
+    let count = if is_long() { 60_000 } else { 200 };
+    let (made, found) = changes(count, Duration::from_micros(900));
+    assert!(found.packets > 0);
     println!("{made} changes, {} packets, {:?}", found.packets, found.counts);
 }
 
@@ -284,15 +284,10 @@ fn storm(flows: u64) -> (Vec<Duration>, Found) {
 
 #[test]
 fn a_storm_of_new_flows_harms_no_other_port() {
-    let (_, found) = storm(100_000);
-    assert!(found.counts.refused > 50_000, "{:?}", found.counts);
-}
-
-#[test]
-#[ignore = "ten million flows"]
-fn a_storm_of_ten_million_flows_harms_no_other_port() {
-    let (times, found) = storm(10_000_000);
-    let at = |part: usize| times[times.len() * part / 1000];
+    let flows = if is_long() { 10_000_000 } else { 100_000 };
+    let (times, found) = storm(flows);
+    assert!(found.counts.refused > flows / 2, "{:?}", found.counts);
+    let at = |part: usize| times.get(times.len() * part / 1000);
     println!(
         "{} flows added: half in {:?}, 99 % in {:?}, 99.9 % in {:?}; {:?}",
         times.len(),

@@ -302,9 +302,9 @@ mod tests {
         let text = tables(&syntax, &measured, None, false);
         let expected = "\
 table 0: 2 flows, 1,000,010 packets
-  priority    packets  pkt/s       bytes  age  idle  match                 actions
-         9  1,000,000  2.00k  64,000,000   8m     -  ip,nw_dst=10.0.0.0/8  goto_table:1
-         1         10   1.00         640  10s     -                        drop
+  priority    packets   pkt/s       bytes  age  idle  match                 actions
+         9  1,000,000  2.00 k  64,000,000   8m     -  ip,nw_dst=10.0.0.0/8  goto_table:1
+         1         10       1         640  10s     -                        drop
 
 table 1: 1 flow, 5,000 packets
   priority  packets  pkt/s    bytes  age  idle  match  actions
