@@ -47,6 +47,7 @@ fn every_command_of_the_guide_is_one() {
                 let Err(error) = Cli::try_parse_from(&words) else { continue };
                 let named = match error.kind() {
                     ErrorKind::DisplayHelp => true,
+                    ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => words.len() == 2,
                     // A command spoken of by its name alone.
                     ErrorKind::MissingRequiredArgument => words.len() == 2,
                     _ => false,
