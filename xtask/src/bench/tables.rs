@@ -37,7 +37,7 @@ const SAME: usize = 10_000;
 /// buffers, and does not come to the end of these in a measurement.
 const NEW: usize = 2_000_000;
 const NEW_OF_PEER: usize = 40_000;
-/// Within this time it meets no flow twice: it takes some 18,000 cycles for a new one.
+/// Short, so that it meets few of its flows, or none, a second time.
 const NEW_TIME: Duration = Duration::from_millis(100);
 /// Time for Open vSwitch to see its flows, and for caches to fill.
 const SETTLE: Duration = Duration::from_millis(400);

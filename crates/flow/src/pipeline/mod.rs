@@ -49,8 +49,8 @@ use walk::Walk;
 /// What becomes of a packet with this key, and of all that are like it.
 ///
 /// `from` is what the packet goes on with, where it has come here before; [`Key::continuation`] has its
-/// number. `now` is the time of the steady clock in nanoseconds. It costs about a microsecond, more where
-/// many tables are asked.
+/// number. `now` is the time of the steady clock in nanoseconds. It costs a lookup
+/// for each table that is asked, and some allocations.
 #[must_use]
 pub fn decide(
     snapshot: &Snapshot,
