@@ -293,6 +293,28 @@ fn fragments_and_others_are_invalid() {
     }
 }
 
+/// An error may quote less of a header than that says it has.
+#[test]
+fn an_error_that_quotes_too_little_is_invalid() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.1))";
+    let tunnel = ethernet(ip(47, CLIENT.0, SERVER.0, &[0; 8]));
+    let (mut packet, mut fields) = (tunnel.clone(), Key::default());
+    tracker.track(&ct(keep), 1, &mut fields, &mut packet, SECOND);
+    assert_eq!(packet[26..30], [198, 51, 100, 1]);
+    for length in 5..16 {
+        let mut quoted = packet[14..34].to_vec();
+        quoted[0] = 0x40 | length;
+        let mut carried = vec![3, 1, 0, 0, 0, 0, 0, 0];
+        carried.extend(&quoted);
+        let mut error = ethernet(ip(1, SERVER.0, [198, 51, 100, 1], &carried));
+        tracker.track(&ct("ct(zone=1,nat)"), 1, &mut fields, &mut error, SECOND);
+        let known = RELATED | REPLY | DESTINATION;
+        let expected = TRACKED | if length == 5 { known } else { INVALID };
+        assert_eq!(fields.get(Field::CtState), u128::from(expected), "{length}");
+    }
+}
+
 /// Two that commit the same connection at once, many times, and one that forgets.
 #[test]
 fn workers_share_it() {

@@ -150,7 +150,7 @@ impl Parsed {
     }
 }
 
-/// Where what a packet carries begins that an error is about: 8 bytes of it are there at least.
+/// What a packet carries that an error is about, and where that begins. All of the header before is there.
 pub(super) fn transport_inside(bytes: &[u8], at: usize, v6: bool) -> Option<(u8, usize)> {
     let head = bytes.get(at..)?;
     if v6 {
@@ -161,7 +161,8 @@ pub(super) fn transport_inside(bytes: &[u8], at: usize, v6: bool) -> Option<(u8,
     let head = head.first_chunk::<20>()?;
     let length = usize::from(head[0] & 0xf) * 4;
     let first = u16::from_be_bytes([head[6], head[7]]) & 0x1fff == 0;
-    (head[0] >> 4 == 4 && length >= 20 && first).then_some((head[9], at + length))
+    let whole = length >= 20 && bytes.len() >= at + length;
+    (head[0] >> 4 == 4 && whole && first).then_some((head[9], at + length))
 }
 
 fn packet_inside(bytes: &[u8], at: usize, v6: bool, zone: u16) -> Option<Tuple> {
