@@ -1,5 +1,6 @@
 //! What was decided for packets of a kind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::key::{ENTRY_WORDS, Key, Mask};
@@ -34,7 +35,7 @@ pub struct Depends {
     /// cannot be compared with what the packet came with.
     pub written: Mask,
     /// Groups that decided.
-    pub groups: Vec<u32>,
+    pub groups: BTreeSet<u32>,
     /// Meters that decided.
     pub meters: Vec<u32>,
     /// Addresses `NORMAL` asked for, each with the number of its VLAN.

@@ -1,5 +1,6 @@
 //! What actions come to, in steps, and what decisions depend on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
@@ -348,8 +349,25 @@ fn groups_do_what_their_kind_says() {
     let switch = self::switch(&select);
     assert_eq!(steps(&switch, TCP), "one of (2: (output 2), 1: (output 3))");
     let decision = decided(&switch, TCP);
-    assert_eq!(decision.depends.groups, [2, 1]);
+    assert_eq!(decision.depends.groups, BTreeSet::from([1, 2]));
     assert_eq!(mask(&switch, TCP), "", "the hash is not the decision's");
+}
+
+/// However many ways there are from group to group, each group is looked at once.
+#[test]
+fn groups_that_watch_groups_are_looked_at_once() {
+    let mut lines = vec!["group_id=40,type=ff,bucket=watch_port:4,output:4".to_owned()];
+    for number in (1..40).rev() {
+        let bucket = format!(",bucket=watch_group:{},output:2", number + 1);
+        lines.push(format!("group_id={number},type=ff{}", bucket.repeat(8)));
+    }
+    lines.push("actions=group:1".to_owned());
+    let switch = switch(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(steps(&switch, TCP), "output 2");
+    let decision = decided(&switch, TCP);
+    assert_eq!(decision.depends.groups, BTreeSet::from_iter(1..=40));
+    switch.set_port_state(PortNumber(4), PortState::LINK_DOWN, 0);
+    assert_eq!(steps(&switch, TCP), "drop");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::edit::{Edit, check_goto, check_instructions};
 use super::state::State;
-use crate::table::{Flow, Snapshot, sends_to_group, sends_to_port};
+use crate::table::{Counters, Flow, Snapshot, sends_to_group, sends_to_port};
 use crate::wire::{
     ALL_TABLES, ANY_GROUP, Fault, FlowFlags, FlowMod, FlowModCommand, FlowRemovedReason,
     PortNumber, Version,
@@ -163,7 +163,6 @@ impl Edit<'_> {
                     version == Version::V10 || flow.flags.contains(FlowFlags::RESET_COUNTS);
                 if !resets {
                     flow.counters = Arc::clone(&before.counters);
-                    flow.counters.touch(self.now);
                 }
             }
             None => {
@@ -192,11 +191,12 @@ impl Edit<'_> {
         if let Some(cookie) = change.cookie.filter(|cookie| *cookie != u64::MAX) {
             flow.cookie = cookie;
         }
-        if change.flags.contains(FlowFlags::RESET_COUNTS) {
-            flow.counters.reset();
+        // Others, as a bundle that fails leaves those of before as they are.
+        let resets = change.flags.contains(FlowFlags::RESET_COUNTS);
+        if resets {
+            flow.counters = Arc::new(Counters::new(before.counters.used()));
         }
-        let different = !same || flow.cookie != before.cookie;
-        if different {
+        if !same || resets || flow.cookie != before.cookie {
             self.put(Arc::new(flow), true);
         }
     }

@@ -1,5 +1,6 @@
 //! Every change of flows against a list of flows that is searched as a whole, and what comes of changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -295,6 +296,41 @@ fn a_bundle_is_done_as_a_whole_or_not_at_all() {
     assert!(heard.events.try_recv().is_err(), "nobody wanted it told");
 }
 
+/// Nothing is done of a bundle that fails, to what flows have counted neither.
+#[test]
+fn a_bundle_that_fails_leaves_counters_as_they_were() {
+    let switch = Switch::new(options(2, 100));
+    assert_eq!(switch.flow_mod(&ip(1, 1, send(1)), Version::V13, 0), Ok(()));
+    let flow = || flows_of(&switch.snapshot()).remove(0);
+    let before = flow();
+    before.counters.add(3, 300, SECOND);
+    let reset = FlowMod {
+        command: FlowModCommand::Modify,
+        cookie: None,
+        flags: FlowFlags::RESET_COUNTS,
+        ..ip(1, 1, send(1))
+    };
+    let bundle = |last: FlowMod| {
+        let messages = [reset.clone(), ip(1, 1, send(2)), last].map(Message::FlowMod);
+        switch.bundle(&messages, Version::V14, 9 * SECOND)
+    };
+    let failed = bundle(FlowMod { table: 9, ..ip(1, 3, send(1)) });
+    assert_eq!(failed, Err((2, Fault::FlowModBadTableId)));
+    let had = |flow: &Flow| (flow.counters.packets(), flow.counters.bytes());
+    assert_eq!((had(&flow()), flow().counters.used()), ((3, 300), SECOND));
+    assert_eq!(bundle(ip(1, 3, send(1))), Ok(()));
+    assert_eq!(flow().instructions, send(2));
+    assert_eq!(had(&flow()), (0, 0));
+    // What a worker had counted by itself before is not the flow's any more.
+    before.counters.add(1, 100, 9 * SECOND);
+    assert_eq!(had(&flow()), (0, 0));
+    let changes = switch.snapshot();
+    assert_eq!(switch.flow_mod(&reset, Version::V13, 0), Ok(()));
+    let after = switch.snapshot();
+    let changes = after.changes_since(changes.version()).expect("known");
+    assert_eq!(changes.count(), 1, "who counts for it hears of it");
+}
+
 #[test]
 fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
     let switch = Switch::new(options(1, 100));
@@ -326,7 +362,7 @@ fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
     assert_eq!(change(GroupCommand::Modify, 4, Vec::new()), Err(Fault::UnknownGroup));
     assert_eq!(change(GroupCommand::Delete, 1, Vec::new()), Err(Fault::ChainedGroup));
     let by_group = Bucket { watch_group: Some(1), ..Bucket::new(vec![output(9)]) };
-    let alive = || switch.snapshot().is_alive(&by_group);
+    let alive = || switch.snapshot().is_alive(&by_group, &mut BTreeSet::new());
     assert!(!alive(), "there is no port");
     switch.add_port(port(1, 0), 0);
     assert!(alive());

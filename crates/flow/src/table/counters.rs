@@ -47,10 +47,4 @@ impl Counters {
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
-
-    /// Begins anew.
-    pub fn reset(&self) {
-        self.packets.store(0, Relaxed);
-        self.bytes.store(0, Relaxed);
-    }
 }

@@ -7,7 +7,7 @@ use crate::key::{Key, Mask};
 use crate::wire::{Action, FlowFlags, FlowMod, Instruction, Match};
 
 /// A flow of a table. It never changes: one that is modified is another, with the same number and
-/// counters.
+/// counters, unless those are to begin anew.
 #[derive(Debug, Clone)]
 pub struct Flow {
     /// A number no other flow of the switch ever has; the older flow has the smaller.

@@ -1,6 +1,6 @@
 //! All tables at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::references::{Reference, references};
@@ -12,9 +12,6 @@ use crate::wire::{Bucket, PortNumber, TableConfig};
 
 /// Tables in a chunk: a change copies the pointers to chunks and those of one chunk.
 const CHUNK: usize = 16;
-
-/// Watched groups may watch others; no one has use for more.
-const WATCH_DEPTH: u32 = 16;
 
 /// All tables, groups, meters and ports at one moment.
 ///
@@ -214,22 +211,39 @@ impl Snapshot {
     }
 
     /// Whether a bucket is alive: the port and the group it watches are, or it watches nothing. A group is
-    /// alive when one of its buckets is.
+    /// alive when one of its buckets is. The groups that were asked are added to `asked`.
     #[must_use]
-    pub fn is_alive(&self, bucket: &Bucket) -> bool {
-        self.is_alive_below(bucket, WATCH_DEPTH)
-    }
-
-    fn is_alive_below(&self, bucket: &Bucket, depth: u32) -> bool {
-        let port = bucket.watch_port == PortNumber::ANY
-            || self.port(bucket.watch_port).is_some_and(|port| port.is_live());
-        let group = bucket.watch_group.is_none_or(|group| {
-            let alive = |group: &Arc<Group>| {
-                group.buckets.iter().any(|below| self.is_alive_below(&below.bucket, depth - 1))
+    pub fn is_alive(&self, bucket: &Bucket, asked: &mut BTreeSet<u32>) -> bool {
+        let has_port = |bucket: &Bucket| {
+            bucket.watch_port == PortNumber::ANY
+                || self.port(bucket.watch_port).is_some_and(|port| port.is_live())
+        };
+        if !has_port(bucket) {
+            return false;
+        }
+        let Some(first) = bucket.watch_group else { return true };
+        // Each group once, however many watch it: some way ends at a bucket that watches none.
+        let (mut seen, mut left) = (BTreeSet::from([first]), vec![first]);
+        let is_alive = loop {
+            let Some(number) = left.pop() else { break false };
+            let buckets = self.group(number).into_iter().flat_map(|group| &group.buckets);
+            let mut watched =
+                buckets.filter(|one| has_port(&one.bucket)).map(|one| one.bucket.watch_group);
+            let is_end = |watched: Option<u32>| match watched {
+                Some(group) => {
+                    if seen.insert(group) {
+                        left.push(group);
+                    }
+                    false
+                }
+                None => true,
             };
-            depth > 0 && self.group(group).is_some_and(alive)
-        });
-        port && group
+            if watched.any(is_end) {
+                break true;
+            }
+        };
+        asked.extend(seen);
+        is_alive
     }
 
     /// What became different after a version, the oldest first; `None` when that is too long ago.

@@ -10,7 +10,7 @@ use crate::wire::{GroupType, PacketInReason};
 
 impl<'a> Walk<'a> {
     pub(super) fn group(&mut self, number: u32, place: Place<'a>) {
-        self.decision.depends.groups.push(number);
+        self.decision.depends.groups.insert(number);
         let Some(group) = self.snapshot.group(number) else {
             return say!(self, "group {number} is not there: nothing is done");
         };
@@ -39,19 +39,8 @@ impl<'a> Walk<'a> {
     }
 
     fn is_alive(&mut self, bucket: &GroupBucket) -> bool {
-        self.depend_on(bucket, 0);
-        self.snapshot.is_alive(&bucket.bucket)
-    }
-
-    /// A group that is watched decides, too.
-    fn depend_on(&mut self, bucket: &GroupBucket, depth: u32) {
-        let Some(watched) = bucket.bucket.watch_group else { return };
-        self.decision.depends.groups.push(watched);
-        if let (Some(group), true) = (self.snapshot.group(watched), depth < 16) {
-            for bucket in &group.buckets {
-                self.depend_on(bucket, depth + 1);
-            }
-        }
+        // A group that is watched decides, too.
+        self.snapshot.is_alive(&bucket.bucket, &mut self.decision.depends.groups)
     }
 
     fn bucket(&mut self, bucket: &'a GroupBucket, place: Place<'a>) {
