@@ -70,7 +70,7 @@ impl Events {
             Event::TableStatus(status) => {
                 let message = Message::TableStatus(**status);
                 self.to_all(AsyncKind::TableStatus, status.reason.number(), &message);
-            } // Who changed it has told the others.
+            }
         }
     }
 

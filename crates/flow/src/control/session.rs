@@ -315,8 +315,6 @@ impl Session {
     fn change(&self, message: &Message, version: Version) -> Result<(), Fault> {
         let (switch, now) = (&self.shared.switch, self.shared.now());
         match message {
-            // No packets wait here.
-            Message::FlowMod(flow) if flow.buffer.is_some() => Err(Fault::BufferUnknown),
             Message::FlowMod(flow) => switch.flow_mod(flow, version, now),
             Message::GroupMod(group) => switch.group_mod(group, version, now),
             Message::PortMod(port) => switch.port_mod(port, now),

@@ -144,7 +144,7 @@ impl Observer {
 
     /// Does what a flow's action says: perhaps looks at the packet.
     pub fn sample(&mut self, sample: &wire::Sample, packet: &[u8], way: Way, now: u64) {
-        /// Nobody has so many places to sample at; what is beyond goes by the last.
+        /// Nobody has so many places to sample at; of what is beyond, records are lost.
         const MOST: usize = 4096;
         if self.random.u16(..u16::MAX) >= sample.probability {
             return;

@@ -1,6 +1,6 @@
 //! Continuations that are the same have the same number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,8 +11,9 @@ const ROOM: usize = 65_536;
 
 /// All continuations decisions have, so that what is the same has the same number.
 ///
-/// They live as long as decisions that lead to them; a number is never used again, so that an entry of
-/// a cache that has the number of one that is gone matches nothing.
+/// They live as long as decisions that lead to them. A number is used again after four thousand million
+/// others, if nobody has it then: long after a cache has forgotten entries that nobody uses, so that one
+/// with the number of a continuation that is gone matches nothing.
 #[derive(Debug)]
 pub struct Continuations {
     inside: Mutex<Inside>,
@@ -23,7 +24,8 @@ pub struct Continuations {
 #[derive(Debug, Default)]
 struct Inside {
     known: HashMap<u64, Vec<Weak<Continuation>>>,
-    count: usize,
+    /// Numbers of those, for when numbers begin again.
+    numbers: HashSet<u32>,
     last: u32,
 }
 
@@ -49,14 +51,14 @@ impl Continuations {
         if let Some(one) = inside.known.get(&hash).and_then(|all| all.iter().find_map(same)) {
             return (one, true);
         }
-        if inside.count >= self.room {
+        if inside.numbers.len() >= self.room {
             inside.forget_the_dead();
         }
-        inside.last = inside.last.wrapping_add(1).max(1);
-        let one = Arc::new(Continuation { number: inside.last, state });
-        let fits = inside.count < self.room;
+        let number = inside.next();
+        let one = Arc::new(Continuation { number, state });
+        let fits = inside.numbers.len() < self.room;
         if fits {
-            inside.count += 1;
+            inside.numbers.insert(number);
             inside.known.entry(hash).or_default().push(Arc::downgrade(&one));
         }
         (one, fits)
@@ -64,11 +66,44 @@ impl Continuations {
 }
 
 impl Inside {
+    /// A number nobody has.
+    fn next(&mut self) -> u32 {
+        loop {
+            self.last = self.last.wrapping_add(1).max(1);
+            if !self.numbers.contains(&self.last) {
+                return self.last;
+            }
+        }
+    }
+
     fn forget_the_dead(&mut self) {
+        let numbers = &mut self.numbers;
+        numbers.clear();
         self.known.retain(|_, all| {
-            all.retain(|one| one.strong_count() > 0);
+            all.retain(|one| one.upgrade().is_some_and(|one| numbers.insert(one.number)));
             !all.is_empty()
         });
-        self.count = self.known.values().map(Vec::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_not_given_twice_while_somebody_has_it() {
+        let all = Continuations::with_room(8);
+        let state = |queue| Suspended { queue, ..Suspended::default() };
+        let (first, known) = all.intern(state(1));
+        assert_eq!((first.number, known), (1, true));
+        assert_eq!(all.intern(state(1)).0.number, 1, "the same");
+        // So many later that numbers begin again.
+        all.inside.lock().expect("nobody panicked").last = u32::MAX;
+        let (second, _) = all.intern(state(2));
+        assert_eq!(second.number, 2);
+        drop(first);
+        for queue in 3..20 {
+            assert!(all.intern(state(queue)).1, "the dead make room");
+        }
     }
 }

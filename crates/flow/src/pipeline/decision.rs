@@ -42,6 +42,9 @@ pub struct Depends {
     pub hosts: Vec<(u16, u64)>,
     /// Flows that `learn` has made, or found made.
     pub learnt: Vec<Learnt>,
+    /// The tables `learn` had no room in, or is to make a flow in yet, a bit for each: when flows of them
+    /// come or go it is tried again.
+    pub unsettled: [u64; 4],
 }
 
 /// A flow that `learn` has made: when it goes, the next packet makes it again.
@@ -65,9 +68,11 @@ impl Decision {
         match change {
             Change::Flow(flow) => {
                 let (table, key, mask) = (flow.table, &flow.key, &flow.mask);
-                let asked = self.depends.tables[usize::from(table / 64)] >> (table % 64) & 1 != 0;
+                let has =
+                    |tables: &[u64; 4]| tables[usize::from(table / 64)] >> (table % 64) & 1 != 0;
                 let learnt = &self.depends.learnt;
-                asked && self.overlaps(key, mask, packet)
+                has(&self.depends.tables) && self.overlaps(key, mask, packet)
+                    || has(&self.depends.unsettled)
                     || learnt.iter().any(|learnt| {
                         learnt.table == table && *learnt.mask == *mask && *learnt.key == *key
                     })
@@ -209,7 +214,7 @@ pub struct Punt {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Continuation {
     /// Its number in [`Key::continuation`], never 0. What is the same has the same, and no other has it
-    /// later on.
+    /// while this one is there.
     pub number: u32,
     /// What it is.
     pub state: Suspended,

@@ -16,7 +16,8 @@
 //! Where the specification leaves it open, or Nicira's extensions define it, things are as in Open
 //! vSwitch: a field that is not there is not set, but for a tag's number, which a tag comes with; a new tag has number 0; a packet whose time to
 //! live ends is told to controllers, and the actions of its flow end; lookups are at most 64 deep where
-//! they do not go to a later table, and at most 4,096; who does more is dropped. `ct` without a table
+//! they do not go to a later table, and at most 4,096, and a packet has at most 16,384 steps; who does
+//! more is dropped. `ct` without a table
 //! changes nothing of what tables see, and its fields are zero then.
 //!
 //! Hashes are our own: `multipath`, `bundle` and groups that select may choose another one of several.

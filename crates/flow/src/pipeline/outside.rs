@@ -36,8 +36,10 @@ pub trait Outside: Sync {
 /// What became of a flow to learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learning {
-    /// It is there, or will be soon.
+    /// It is there.
     Made,
+    /// It will be there soon, if there is room then.
+    Pending,
     /// There was no room.
     Full,
 }

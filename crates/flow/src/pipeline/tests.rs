@@ -295,6 +295,12 @@ fn lookups_are_bounded() {
         .collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     assert_eq!(steps(&switch(&lines), TCP), "drop", "a million lookups");
+    let all = |number: u32, bucket: &str| {
+        format!("group_id={number},type=all{}", format!(",bucket={bucket}").repeat(150))
+    };
+    let lines = [all(2, "dec_ttl,output:2"), all(1, "group:2"), "ip,actions=group:1".to_owned()];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    assert!(decided(&switch(&lines), TCP).steps.is_empty(), "many steps, each in a copy");
 }
 
 #[test]
@@ -427,6 +433,29 @@ fn a_flow_is_learnt_once() {
     let flow = snapshot.flows(1).find(|flow| flow.cookie == 7).expect("learnt");
     assert_eq!((flow.idle_timeout, flow.hard_timeout), (10, 20));
     assert!(again.depends.learnt.len() == 1);
+}
+
+/// Where there was no room, or it is not known yet, another flow of the table is heard of: it may have
+/// gone to make room.
+#[test]
+fn what_could_not_be_learnt_is_tried_again() {
+    let learn = "learn(table=1,limit=1,cookie=0x7,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
+    let switch = switch(&[&format!("table=0,actions={learn},output:2")]);
+    assert_eq!(steps(&switch, TCP), "output 2");
+    let other = TCP.replace("dl_src=02:00:00:00:00:01", "dl_src=02:00:00:00:00:09");
+    let (full, version) = (decided(&switch, &other), switch.version());
+    assert!(full.holds);
+    let gone = syntax().flow("table=1,cookie=0x7/-1", FlowModCommand::Delete).expect("a flow");
+    switch.flow_mod(&gone, Version::V13, SECOND).expect("deleted");
+    let concerned = |decision: &Decision| {
+        let snapshot = switch.snapshot();
+        let mut changes = snapshot.changes_since(version).expect("kept");
+        changes.any(|change| decision.concerns(change, &key(&other)))
+    };
+    assert!(concerned(&full));
+    let made = decided(&switch, &other);
+    assert_eq!(switch.snapshot().flows(1).count(), 1);
+    assert_eq!(made.depends.unsettled, [0; 4]);
 }
 
 #[test]

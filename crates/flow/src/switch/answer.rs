@@ -14,6 +14,7 @@ use crate::wire::multipart::{
     AggregateStats, FlowRequest, FlowStats, GroupDesc, GroupFeatures, GroupStats, MeterConfig,
     MeterFeatures, MeterStats, PortStats, Reply, Request, TableFeatures, TableStats,
 };
+use crate::wire::queue::ALL_QUEUES;
 use crate::wire::{
     ALL_TABLES, Fault, FlowMod, FlowModCommand, MeterFlags, PortNumber, TableConfig, Version,
 };
@@ -59,12 +60,12 @@ impl Switch {
                 let ports = ports(tables, *port)?;
                 Reply::Port(ports.into_iter().map(|port| port_stats(port, now)).collect())
             }
-            Request::Queue { port, .. } => {
-                ports(tables, *port).map_err(|_| Fault::QueueBadPort)?;
+            Request::Queue { port, queue } => {
+                no_queues(tables, *port, *queue)?;
                 Reply::Queue(Vec::new())
             }
-            Request::QueueDesc { port, .. } => {
-                ports(tables, *port).map_err(|_| Fault::QueueBadPort)?;
+            Request::QueueDesc { port, queue } => {
+                no_queues(tables, *port, *queue)?;
                 Reply::QueueDesc(Vec::new())
             }
             Request::Group(group) => {
@@ -146,8 +147,7 @@ impl Switch {
 
     /// Gives tables the names that are asked for, where that is all that is asked for.
     fn name_tables(&self, wanted: &[TableFeatures], version: Version) -> Result<(), Fault> {
-        let mut state = super::lock(&self.state);
-        self.change(&mut state, true, 0, |edit| {
+        self.change(&mut self.control(), true, 0, |edit| {
             let mut seen = [false; 256];
             for features in wanted {
                 let number = features.table;
@@ -235,6 +235,12 @@ fn ports(tables: &Snapshot, number: PortNumber) -> Result<Vec<&SwitchPort>, Faul
     }
     let port = tables.port(number).ok_or(Fault::BadPort)?;
     Ok(vec![port])
+}
+
+/// Ports have no queues that are known here: only all of them can be asked for.
+fn no_queues(tables: &Snapshot, port: PortNumber, queue: u32) -> Result<(), Fault> {
+    ports(tables, port).map_err(|_| Fault::QueueBadPort)?;
+    if queue == ALL_QUEUES { Ok(()) } else { Err(Fault::QueueUnknown) }
 }
 
 fn port_stats(port: &SwitchPort, now: u64) -> PortStats {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::options::SwitchOptions;
 use super::state::{State, is_evictable_table};
-use crate::table::{Change, Flow, Snapshot};
-use crate::wire::{Fault, FlowRemovedReason, Instruction, PortStatus, TableConfig};
+use crate::table::{Change, Flow, Reference, Snapshot, of_actions, of_instructions};
+use crate::wire::{
+    Action, Fault, FlowRemovedReason, Instruction, PacketOut, PortStatus, TableConfig,
+};
 
 /// What a change comes to outside of the tables, when it is done.
 #[derive(Debug)]
@@ -82,6 +84,31 @@ impl Edit<'_> {
     }
 }
 
+/// The shortest packet: a header of Ethernet.
+const SHORTEST: usize = 14;
+
+/// Whether a controller's packet is one, and there is what its actions refer to. No packets wait here.
+pub(super) fn check_packet_out(tables: &Snapshot, out: &PacketOut) -> Result<(), Fault> {
+    if out.buffer.is_some() {
+        return Err(Fault::BufferUnknown);
+    }
+    if out.data.len() < SHORTEST {
+        return Err(Fault::BadPacket);
+    }
+    check_actions(tables, &out.actions)
+}
+
+/// Whether there is what actions refer to.
+pub(super) fn check_actions(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
+    let mut found = Ok(());
+    of_actions(actions, &mut |reference| {
+        if found.is_ok() {
+            found = check_reference(tables, reference);
+        }
+    });
+    found
+}
+
 /// Whether there is what instructions of a flow in a table refer to.
 pub(super) fn check_instructions(
     tables: &Snapshot,
@@ -90,7 +117,7 @@ pub(super) fn check_instructions(
 ) -> Result<(), Fault> {
     check_goto(tables, table, instructions)?;
     let mut found = Ok(());
-    crate::table::of_instructions(instructions, &mut |reference| {
+    of_instructions(instructions, &mut |reference| {
         if found.is_ok() {
             found = check_reference(tables, reference);
         }
@@ -112,11 +139,7 @@ pub(super) fn check_goto(
 }
 
 /// Whether there is what something refers to.
-pub(super) fn check_reference(
-    tables: &Snapshot,
-    reference: crate::table::Reference,
-) -> Result<(), Fault> {
-    use crate::table::Reference;
+fn check_reference(tables: &Snapshot, reference: Reference) -> Result<(), Fault> {
     match reference {
         Reference::Group(number) if tables.group(number).is_none() => Err(Fault::BadOutGroup),
         // As Open vSwitch says it: the specification has no fault of its own before 1.5.

@@ -101,6 +101,10 @@ pub(super) fn plan(
         let chosen = Chosen { change, outputs: true };
         return Ok(Plan::Delete(chosen.find(tables, state)));
     }
+    // No packets wait here.
+    if change.buffer.is_some() {
+        return Err(Fault::BufferUnknown);
+    }
     if version != Version::V10 {
         change.check()?;
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::edit::{Edit, check_reference};
+use super::edit::{Edit, check_actions};
 use crate::meter::Meter;
 use crate::table::{Change, Counters, Group, GroupBucket, Reference, of_actions};
 use crate::wire::group::{ALL_BUCKETS, ALL_GROUPS, FIRST, LAST, MAX_GROUP};
@@ -160,15 +160,9 @@ impl Edit<'_> {
         if self.leads_to(&next, group.number) {
             return Err(Fault::GroupLoop);
         }
-        let mut found = Ok(());
         for bucket in buckets_of(group) {
-            of_actions(&bucket.actions, &mut |reference| {
-                if found.is_ok() {
-                    found = check_reference(self.tables, reference);
-                }
-            });
+            check_actions(self.tables, &bucket.actions)?;
         }
-        found?;
         // Who watches itself, be it by others, would be alive because it is.
         let watched = buckets_of(group).filter_map(|bucket| bucket.watch_group).collect();
         if self.watches(&watched, group.number) { Err(Fault::BadWatch) } else { Ok(()) }

@@ -10,7 +10,7 @@ use crate::pipeline::{Learning, Outside};
 use crate::table::{Change, Flow};
 use crate::wire::{Fault, FlowMod, Version};
 
-/// How many changes wait. More are forgotten: the next packet wants them again.
+/// How many changes wait. More are forgotten; flows are wanted again when others of their table come or go.
 const ROOM: usize = 4096;
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Switch {
             std::mem::take(&mut *wishes)
         };
         for (wish, now) in wishes {
-            // What cannot be done is as if the packet had not come.
+            // What cannot be done is wanted again when there may be room.
             let _done = self.fulfil(state, wish, now);
         }
     }
@@ -92,8 +92,9 @@ impl Switch {
 impl Outside for Switch {
     fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning {
         match self.wish(Wish::Learn(Box::new(flow), limit), now) {
+            Some(Ok(())) => Learning::Made,
             Some(Err(_)) => Learning::Full,
-            _ => Learning::Made,
+            None => Learning::Pending,
         }
     }
 

@@ -38,15 +38,15 @@ pub use options::SwitchOptions;
 pub use saved::RestoreError;
 pub use worker::WorkerState;
 
-use edit::{Edit, check_reference};
+use edit::{Edit, check_packet_out};
 use event::Subscribers;
 use state::State;
 
 use crate::key::Key;
 use crate::pipeline::{Memory, Punt};
-use crate::table::{Change, PortCount, PortCounters, Snapshot, SwitchPort, of_actions};
+use crate::table::{Change, PortCount, PortCounters, Snapshot, SwitchPort};
 use crate::wire::{
-    Action, ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, Port, PortConfig,
+    ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, PacketOut, Port, PortConfig,
     PortMod, PortNumber, PortState, TableMod, Version,
 };
 
@@ -199,14 +199,20 @@ impl Switch {
         Ok((result, edit.changes, edit.effects, edit.number))
     }
 
+    /// The state, for who changes something: what workers have put off is done before.
+    fn control(&self) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        self.do_deferred(&mut state);
+        state
+    }
+
     /// A change that is made where the tables are.
     fn change_small<R>(
         &self,
         now: u64,
         make: impl FnOnce(&mut Edit<'_>) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
-        let mut state = lock(&self.state);
-        self.do_deferred(&mut state);
+        let mut state = self.control();
         self.change(&mut state, false, now, make)
     }
 
@@ -216,9 +222,7 @@ impl Switch {
     /// With [`ALL_TABLES`](crate::wire::ALL_TABLES) flows are changed in all tables, and added to the
     /// first. It costs some microseconds for each flow that is changed.
     pub fn flow_mod(&self, change: &FlowMod, version: Version, now: u64) -> Result<(), Fault> {
-        let mut state = lock(&self.state);
-        self.do_deferred(&mut state);
-        self.flow_mod_with(&mut state, change, version, now)
+        self.flow_mod_with(&mut self.control(), change, version, now)
     }
 
     fn flow_mod_with(
@@ -241,14 +245,12 @@ impl Switch {
 
     /// Changes a group, or deletes all, with the flows that send to it.
     pub fn group_mod(&self, change: &GroupMod, version: Version, now: u64) -> Result<(), Fault> {
-        let mut state = lock(&self.state);
-        self.change(&mut state, true, now, |edit| edit.group_mod(change, version))
+        self.change(&mut self.control(), true, now, |edit| edit.group_mod(change, version))
     }
 
     /// Changes a meter, or deletes all, with the flows it decides for.
     pub fn meter_mod(&self, change: &MeterMod, now: u64) -> Result<(), Fault> {
-        let mut state = lock(&self.state);
-        self.change(&mut state, true, now, |edit| edit.meter_mod(change))
+        self.change(&mut self.control(), true, now, |edit| edit.meter_mod(change))
     }
 
     /// Sets a table, or all.
@@ -262,17 +264,15 @@ impl Switch {
     }
 
     /// Does all of these changes, as one version, or none. A fault says which message was wrong, from 0
-    /// on. Messages are changes of flows, groups, meters, ports and tables; others are
-    /// [`Fault::BundleUnsupported`].
+    /// on. Messages are changes of flows, groups, meters, ports and tables, and packets to go out, of which
+    /// only is asked whether they can; others are [`Fault::BundleUnsupported`].
     pub fn bundle(
         &self,
         messages: &[Message],
         version: Version,
         now: u64,
     ) -> Result<(), (usize, Fault)> {
-        let mut state = lock(&self.state);
-        self.do_deferred(&mut state);
-        self.change(&mut state, true, now, |edit| {
+        self.change(&mut self.control(), true, now, |edit| {
             for (nth, message) in messages.iter().enumerate() {
                 let done = match message {
                     Message::FlowMod(change) => {
@@ -283,6 +283,7 @@ impl Switch {
                     Message::MeterMod(change) => edit.meter_mod(change),
                     Message::PortMod(change) => edit.port_mod(change),
                     Message::TableMod(change) => edit.table_mod(change, version),
+                    Message::PacketOut(out) => check_packet_out(edit.tables, out),
                     _ => Err(Fault::BundleUnsupported),
                 };
                 done.map_err(|fault| (nth, fault))?;
@@ -291,16 +292,9 @@ impl Switch {
         })
     }
 
-    /// Whether there is what actions of a packet-out refer to.
-    pub fn check_actions(&self, actions: &[Action]) -> Result<(), Fault> {
-        let tables = self.snapshot();
-        let mut found = Ok(());
-        of_actions(actions, &mut |reference| {
-            if found.is_ok() {
-                found = check_reference(&tables, reference);
-            }
-        });
-        found
+    /// Whether a controller's packet is one, and there is what its actions refer to.
+    pub fn check_packet_out(&self, out: &PacketOut) -> Result<(), Fault> {
+        check_packet_out(&self.snapshot(), out)
     }
 
     /// What is kept between packets, beside the tables.
@@ -375,13 +369,9 @@ impl Switch {
     /// Takes flows away whose time-outs have passed. To be called every 100 ms or so; costs what it
     /// finds, never a look at all flows. Returns when there is something to do next.
     pub fn expire(&self, now: u64) -> Option<u64> {
-        {
-            let mut state = lock(&self.state);
-            self.do_deferred(&mut state);
-            match state.next_due() {
-                Some(time) if time <= now => {}
-                next => return next,
-            }
+        match self.control().next_due() {
+            Some(time) if time <= now => {}
+            next => return next,
         }
         // Whether a flow was used is known when workers have said what they have counted.
         self.flush_counters();

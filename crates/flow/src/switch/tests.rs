@@ -10,9 +10,9 @@ use crate::key::Mask;
 use crate::table::Flow;
 use crate::wire::multipart::{FlowRequest, Reply, Request};
 use crate::wire::{
-    ALL_TABLES, ANY_GROUP, Band, BandEffect, Bucket, CookieFilter, FlowFlags, FlowModCommand,
-    FlowRemovedReason, GroupCommand, GroupType, Instruction, Match, MeterCommand, MeterFlags,
-    TableConfig, TableProperties, TableReason, Vacancy,
+    ALL_TABLES, ANY_GROUP, Action, Band, BandEffect, Bucket, CookieFilter, FlowFlags,
+    FlowModCommand, FlowRemovedReason, GroupCommand, GroupType, Instruction, Match, MeterCommand,
+    MeterFlags, TableConfig, TableProperties, TableReason, Vacancy,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -622,7 +622,7 @@ fn what_workers_learn_is_there_and_never_waited_for() {
     assert_eq!(switch.learn(learnt(1), 2, 5), Learning::Made);
     {
         let _busy = switch.state.lock();
-        assert_eq!(switch.learn(learnt(2), 2, 6), Learning::Made, "soon");
+        assert_eq!(switch.learn(learnt(2), 2, 6), Learning::Pending, "soon");
         switch.host_changed(3, 0x0200_0000_0001);
     }
     assert_eq!(flows_of(&switch.snapshot()).len(), 1);
@@ -674,6 +674,8 @@ fn all_is_answered() {
             assert!(message.encode(version, 1).is_ok(), "{message:?}");
         }
     }
+    let queue = Request::Queue { port: PortNumber::ANY, queue: 7 };
+    assert_eq!(switch.answer(&queue, Version::V13, 0), Err(Fault::QueueUnknown));
     // Features can be said in every version, and be asked for as they are, but for names.
     let request = Request::TableFeatures(Vec::new());
     let Ok(Reply::TableFeatures(mut features)) = switch.answer(&request, Version::V13, 0) else {

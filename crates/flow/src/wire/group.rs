@@ -126,7 +126,7 @@ const WATCH_GROUP: u16 = 2;
 impl GroupMod {
     pub(crate) fn decode(mut reader: Reader<'_>, version: Version) -> Result<GroupMod, Fault> {
         let command = reader.u16()?;
-        let kind = reader.u8()?;
+        let kind = GroupType::from_number(reader.u8()?);
         reader.skip(1)?;
         let group = reader.u32()?;
         let (mut at, mut selection) = (ALL_BUCKETS, None);
@@ -135,17 +135,17 @@ impl GroupMod {
             reader.skip(2)?;
             at = reader.u32()?;
             let buckets =
-                decode_buckets(reader.with_fault(Fault::BadBucket).part(length)?, version)?;
+                decode_buckets(reader.with_fault(Fault::BadBucket).part(length)?, kind, version)?;
             reader.skip(length)?;
             selection = decode_selection(reader)?;
             buckets
         } else {
-            decode_buckets(reader, version)?
+            decode_buckets(reader, kind, version)?
         };
         let command = GroupCommand::from_number(command)
             .filter(|command| is_new(version) || !command.is_of_buckets());
         let command = command.ok_or(Fault::GroupBadCommand)?;
-        let kind = GroupType::from_number(kind).ok_or(Fault::GroupBadType)?;
+        let kind = kind.ok_or(Fault::GroupBadType)?;
         let change = GroupMod { command, kind, group, at, buckets, selection };
         change.check()?;
         Ok(change)
@@ -202,13 +202,13 @@ impl GroupMod {
         out.zeros(1);
         out.u32(self.group);
         if !is_new(version) {
-            return encode_buckets(&self.buckets, version, out);
+            return encode_buckets(&self.buckets, self.kind, version, out);
         }
         let length = out.len();
         out.zeros(4);
         out.u32(self.at);
         let start = out.len();
-        encode_buckets(&self.buckets, version, out)?;
+        encode_buckets(&self.buckets, self.kind, version, out)?;
         out.length(length, start)?;
         encode_selection(self.selection.as_ref(), version, out)
     }
@@ -220,7 +220,16 @@ impl GroupCommand {
     }
 }
 
-pub(crate) fn decode_buckets(reader: Reader<'_>, version: Version) -> Result<Vec<Bucket>, Fault> {
+/// The weight a bucket has where none is said (OpenFlow 1.5), as Open vSwitch has it.
+fn unsaid_weight(kind: Option<GroupType>) -> u16 {
+    u16::from(kind == Some(GroupType::Select))
+}
+
+pub(crate) fn decode_buckets(
+    reader: Reader<'_>,
+    kind: Option<GroupType>,
+    version: Version,
+) -> Result<Vec<Bucket>, Fault> {
     let mut reader = reader.with_fault(Fault::BadBucket);
     let mut buckets = Vec::new();
     while !reader.is_empty() {
@@ -232,7 +241,7 @@ pub(crate) fn decode_buckets(reader: Reader<'_>, version: Version) -> Result<Vec
         let mut body = reader.part(length)?;
         body.skip(2)?;
         buckets.push(if is_new(version) {
-            decode_bucket_15(body, version)?
+            decode_bucket_15(body, kind, version)?
         } else {
             let weight = body.u16()?;
             let (port, group) = (PortNumber(body.u32()?), body.u32()?);
@@ -249,11 +258,15 @@ pub(crate) fn decode_buckets(reader: Reader<'_>, version: Version) -> Result<Vec
     Ok(buckets)
 }
 
-fn decode_bucket_15(mut body: Reader<'_>, version: Version) -> Result<Bucket, Fault> {
+fn decode_bucket_15(
+    mut body: Reader<'_>,
+    kind: Option<GroupType>,
+    version: Version,
+) -> Result<Bucket, Fault> {
     let actions = usize::from(body.u16()?);
     let id = body.u32()?;
     let actions = action::decode_list(body.part(actions)?, version)?;
-    let mut bucket = Bucket { id, ..Bucket::new(actions) };
+    let mut bucket = Bucket { id, weight: unsaid_weight(kind), ..Bucket::new(actions) };
     while let Some((kind, mut value)) = property::next(&mut body)? {
         match kind {
             WEIGHT => bucket.weight = property::u16(&mut value)?,
@@ -271,6 +284,7 @@ fn decode_bucket_15(mut body: Reader<'_>, version: Version) -> Result<Bucket, Fa
 
 pub(crate) fn encode_buckets(
     buckets: &[Bucket],
+    kind: GroupType,
     version: Version,
     out: &mut Writer,
 ) -> Result<(), Unencodable> {
@@ -284,7 +298,7 @@ pub(crate) fn encode_buckets(
             let actions = out.len();
             action::encode_list(&bucket.actions, version, out)?;
             out.length(length, actions)?;
-            if bucket.weight != 0 {
+            if bucket.weight != 0 || kind == GroupType::Select {
                 property::put_u16(out, WEIGHT, bucket.weight)?;
             }
             if bucket.watch_port != PortNumber::ANY {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_flow::control::{Agent, AgentOptions, FailMode, PacketRate};
-use linerate_flow::key::Key;
-use linerate_flow::pipeline::{Continuation, Punt, Suspended};
+use linerate_flow::key::{self, Key};
+use linerate_flow::pipeline::{Continuation, Punt, Rest, Suspended};
 use linerate_flow::switch::Switch;
 use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
 use linerate_flow::wire::{
@@ -334,6 +334,41 @@ fn a_packet_that_is_paused_goes_on() {
     assert_eq!(fault, Fault::ResumeStale);
 }
 
+/// What the controller says of metadata and registers is what the packet goes on with, as with Open
+/// vSwitch: by that it tells flows what it has found out.
+#[test]
+fn a_packet_goes_on_with_what_its_controller_says() {
+    let served = Served::new(|_| {});
+    let mut controller = served.controller(Version::V13);
+    listen(&mut controller);
+    controller.send(&Message::Nicira(NiciraMessage::SetPacketInFormat(PacketInFormat::Nicira2)));
+    controller.barrier();
+    for number in 1..=2 {
+        let matching = Match::new().with(Field::Reg3, 0).with(Field::Reg5, number);
+        let by_register = FlowMod::add(1, 1, matching, to(2));
+        let flow = FlowMod { cookie: Some(number as u64), ..by_register };
+        served.switch().flow_mod(&flow, Version::V13, 0).expect("a flow");
+    }
+    let mut key = Key::default();
+    key.set(Field::Reg3, 7);
+    key.set(Field::Reg5, 1);
+    let rest = vec![Rest::Table(1)];
+    let mut state = Suspended { key, rest, ..Suspended::default() };
+    state.written.words_mut()[key::ENTRY_WORDS..].fill(u64::MAX);
+    let resume = Some(Arc::new(Continuation { number: 78, state }));
+    send(served.switch(), Punt { resume, ..punt(PacketInReason::Action, 1) });
+    let (_, message) = controller.next();
+    let Message::Nicira(NiciraMessage::PacketIn2(mut packet)) = message else {
+        panic!("{message:?}")
+    };
+    packet.fields = Match::new().with(Field::InPort, 3).with(Field::Reg5, 2);
+    controller.send(&Message::Nicira(NiciraMessage::Resume(packet)));
+    controller.barrier();
+    let injected = served.switch().next_injection().expect("a packet for a worker");
+    let cookies: Vec<u64> = injected.decision.flows.iter().map(|flow| flow.cookie).collect();
+    assert_eq!(cookies, [2]);
+}
+
 #[test]
 fn packets_go_out() {
     let served = Served::new(|_| {});
@@ -406,12 +441,33 @@ fn a_bundle_is_done_whole_or_not_at_all() {
         let wrong = bundled(&mut controller, version, &wrong);
         bundled(&mut controller, version, &add(6));
         let commit = controller.send(&control(1, BundleStep::CommitRequest));
-        let mut error = || match controller.next() {
+        let error = |controller: &mut Controller| match controller.next() {
             (xid, Message::Error(error)) => (xid, error.code.fault(version).expect("known")),
             other => panic!("{other:?}"),
         };
-        assert_eq!(error(), (wrong, Fault::FlowModBadTableId));
-        assert_eq!(error(), (commit, Fault::BundleFailed));
+        assert_eq!(error(&mut controller), (wrong, Fault::FlowModBadTableId));
+        assert_eq!(error(&mut controller), (commit, Fault::BundleFailed));
+        assert_eq!(flows(served.switch()), 3);
+
+        // A packet that cannot go out is as wrong as a change that cannot be made.
+        ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
+        bundled(&mut controller, version, &add(8));
+        let to_nobody = PacketOut {
+            buffer: None,
+            in_port: PortNumber::CONTROLLER,
+            fields: Match::new(),
+            actions: vec![Action::Group(77)],
+            data: vec![0; 60],
+        };
+        let wrong = bundled(&mut controller, version, &Message::PacketOut(to_nobody));
+        let waiting = Message::FlowMod(FlowMod { buffer: Some(1), ..flow(9) });
+        let commit = controller.send(&control(1, BundleStep::CommitRequest));
+        assert_eq!(error(&mut controller), (wrong, Fault::BadOutGroup));
+        assert_eq!(error(&mut controller), (commit, Fault::BundleFailed));
+        let wrong = bundled(&mut controller, version, &waiting);
+        let commit = controller.send(&control(1, BundleStep::CommitRequest));
+        assert_eq!(error(&mut controller), (wrong, Fault::BufferUnknown));
+        assert_eq!(error(&mut controller), (commit, Fault::BundleFailed));
         assert_eq!(flows(served.switch()), 3);
 
         // What no bundle can have, and one that is given up.
@@ -424,6 +480,25 @@ fn a_bundle_is_done_whole_or_not_at_all() {
         ask(&mut controller, BundleStep::DiscardRequest, BundleStep::DiscardReply);
         controller.barrier();
         assert_eq!(flows(served.switch()), 3);
+    }
+}
+
+/// A buffer says nothing where flows are deleted.
+#[test]
+fn no_packet_waits_for_a_flow() {
+    for version in Version::ALL {
+        let served = Served::new(|_| {});
+        let mut controller = served.controller(version);
+        controller.send(&add(1));
+        let waiting = FlowMod { buffer: Some(0), ..flow(2) };
+        assert_eq!(controller.fault(&Message::FlowMod(waiting.clone())), Fault::BufferUnknown);
+        assert_eq!(flows(served.switch()), 1);
+        let command = FlowModCommand::Delete;
+        controller.send(&Message::FlowMod(FlowMod { command, ..waiting.clone() }));
+        let delete = FlowMod { command, matching: Match::new(), ..waiting };
+        controller.send(&Message::FlowMod(delete));
+        controller.barrier();
+        assert_eq!(flows(served.switch()), 0);
     }
 }
 

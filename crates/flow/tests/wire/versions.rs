@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use linerate_flow::wire::multipart::{FlowStats, Reply};
-use linerate_flow::wire::{Action, Entry, Field, FlowMod, Instruction, Match, Message, Version};
+use linerate_flow::wire::{
+    Action, Entry, Field, FlowMod, GroupType, Instruction, Match, Message, Version,
+};
 
 use crate::golden;
 
@@ -58,6 +60,23 @@ fn flows_of_two_versions_are_the_same() {
         same += 1;
     }
     assert!(same > 80, "{same}");
+}
+
+/// A bucket that is chosen has a weight of one where none is said, and of none where that is said.
+#[test]
+fn buckets_of_a_choice_have_a_weight() {
+    for (kind, unsaid) in [(GroupType::Select, 1), (GroupType::All, 0)] {
+        // A change of the group: 24 bytes, then the bucket, 8 bytes without actions and properties.
+        let mut bytes = vec![6, 15, 0, 32, 0, 0, 0, 1, 0, 0, kind.number(), 0, 0, 0, 0, 9];
+        bytes.extend([0, 8, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 8, 0, 0, 0, 0, 0, 1]);
+        let (_, _, message) = Message::decode(&bytes).expect("a group");
+        let Message::GroupMod(mut group) = message else { panic!("{message:?}") };
+        assert_eq!(group.buckets[0].weight, unsaid);
+        group.buckets[0].weight = 0;
+        let message = Message::GroupMod(group);
+        let bytes = message.encode(Version::V15, 1).expect("a message");
+        assert_eq!(Message::decode(&bytes).map(|(_, _, message)| message), Ok(message));
+    }
 }
 
 /// What 1.0 has other actions for is the same action here, and written as each version has it.

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::shared::Shared;
 use super::Session;
 use crate::wire::{
-    BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Message, PacketOut,
-    Version,
+    BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Message, Version,
 };
 
 /// How many a controller may have at a time.
@@ -188,28 +187,21 @@ impl Session {
 
     /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
     fn commit(&mut self, kept: &[Vec<u8>], version: Version) -> Result<(), Fault> {
-        let (mut changes, mut from) = (Vec::new(), Vec::new());
-        let mut packets: Vec<(PacketOut, &[u8])> = Vec::new();
-        for bytes in kept {
+        let read = |bytes: &Vec<u8>| {
             let (_, _, message) = Message::decode(bytes)?;
-            match self.place(message, version)? {
-                Message::PacketOut(packet) => packets.push((packet, bytes)),
-                other => {
-                    changes.push(other);
-                    from.push(bytes);
-                }
-            }
-        }
-        let failed = |session: &Session, fault: Fault, bytes: &[u8]| {
-            session.refuse(fault, version, bytes);
-            Fault::BundleFailed
+            self.place(message, version)
         };
-        let done = self.shared.switch.bundle(&changes, version, self.shared.now());
+        let messages = kept.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let done = self.shared.switch.bundle(&messages, version, self.shared.now());
         done.map_err(|(nth, fault)| {
-            failed(self, fault, from.get(nth).map_or(&[][..], |bytes| bytes.as_slice()))
+            self.refuse(fault, version, &kept[nth]);
+            Fault::BundleFailed
         })?;
-        for (packet, bytes) in packets {
-            if let Err(fault) = self.packet_out(&packet) {
+        for (message, bytes) in messages.iter().zip(kept) {
+            // Somebody else may have taken away what it needs.
+            if let Message::PacketOut(packet) = message
+                && let Err(fault) = self.packet_out(packet)
+            {
                 self.refuse(fault, version, bytes);
             }
         }

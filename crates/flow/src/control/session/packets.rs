@@ -5,25 +5,23 @@ use std::time::Duration;
 
 use super::Session;
 use crate::key::{self, Key};
-use crate::pipeline;
+use crate::pipeline::{self, Continuation};
 use crate::switch::Injection;
 use crate::wire::{Fault, Field, PacketIn, PacketOut};
 
 /// The shortest packet: a header of Ethernet.
 const SHORTEST: usize = 14;
 
+/// Metadata and registers.
+const SAID_AS_A_WHOLE: [Field; 5] =
+    [Field::Metadata, Field::Xxreg0, Field::Xxreg1, Field::Xxreg2, Field::Xxreg3];
+
 /// How often it is tried to hand a packet to a worker, with a millisecond between.
 const TRIES: u32 = 20;
 
 impl Session {
     pub(super) fn packet_out(&self, out: &PacketOut) -> Result<(), Fault> {
-        if out.buffer.is_some() {
-            return Err(Fault::BufferUnknown);
-        }
-        if out.data.len() < SHORTEST {
-            return Err(Fault::BadPacket);
-        }
-        self.shared.switch.check_actions(&out.actions)?;
+        self.shared.switch.check_packet_out(out)?;
         let mut key = Key::default();
         key.set(Field::InPort, out.in_port.0.into());
         out.fields.entries().for_each(|entry| key.set_entry(entry));
@@ -50,7 +48,8 @@ impl Session {
         self.shared.count_lost_packet();
     }
 
-    /// A packet that was paused goes on.
+    /// A packet that was paused goes on, with what the controller says of it: what it does not say of
+    /// metadata and registers is zero, as a switch says it.
     pub(super) fn resume(&self, packet: &PacketIn) -> Result<(), Fault> {
         if packet.data.len() < SHORTEST {
             return Err(Fault::BadPacket);
@@ -60,11 +59,14 @@ impl Session {
         packet.fields.entries().for_each(|entry| key.set_entry(entry));
         key::extract(&packet.data, &mut key);
         key.set_continuation(paused.number);
+        let mut from = Continuation { number: paused.number, state: paused.state.clone() };
+        SAID_AS_A_WHOLE.iter().for_each(|&field| from.state.key.set(field, 0));
+        packet.fields.entries().for_each(|entry| from.state.key.set_entry(entry));
         let switch = &*self.shared.switch;
         let snapshot = switch.snapshot();
         let memory = switch.memory();
         let decision =
-            pipeline::decide(&snapshot, memory, switch, &key, Some(&paused), self.shared.now());
+            pipeline::decide(&snapshot, memory, switch, &key, Some(&from), self.shared.now());
         self.inject(Injection { packet: packet.data.clone(), key, decision });
         Ok(())
     }

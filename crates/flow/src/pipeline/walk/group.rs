@@ -71,6 +71,7 @@ impl<'a> Walk<'a> {
             _ => {
                 let ways = alive.into_iter().map(|bucket| {
                     let steps = trimmed(self.steps_of(bucket, place, true));
+                    self.other_steps += steps.len();
                     (bucket.bucket.weight.into(), Arc::clone(&bucket.counters), steps)
                 });
                 let ways = ways.collect();

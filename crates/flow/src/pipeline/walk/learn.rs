@@ -15,8 +15,12 @@ impl Walk<'_> {
     pub(super) fn learn(&mut self, learn: &Learn) {
         let flow = self.flow_of(learn);
         let learning = self.make(flow, learn);
+        if learning != Learning::Made {
+            self.decision.depends.unsettled[usize::from(learn.table / 64)] |=
+                1 << (learn.table % 64);
+        }
         if let Some(result) = &learn.result {
-            self.write_part(result, u128::from(learning == Learning::Made));
+            self.write_part(result, u128::from(learning != Learning::Full));
         }
     }
 

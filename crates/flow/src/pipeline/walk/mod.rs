@@ -120,6 +120,8 @@ pub(super) struct Walk<'a> {
     packet: Packet<'a>,
     frames: Vec<Frame<'a>>,
     steps: Vec<Step>,
+    /// How many steps there are beside those: in copies, and around the copy that is being decided for.
+    other_steps: usize,
     decision: Decision,
     lookups: u32,
     /// The packet goes on by a continuation: nothing more is done in this scope.
@@ -176,6 +178,7 @@ impl<'a> Walk<'a> {
             packet,
             frames: Vec::with_capacity(8),
             steps: Vec::with_capacity(4),
+            other_steps: 0,
             decision,
             lookups: 0,
             suspended: false,
@@ -238,7 +241,8 @@ impl<'a> Walk<'a> {
     /// Does what is on the stack above a mark.
     fn run(&mut self, base: usize) {
         while self.frames.len() > base && !self.failed && !self.suspended {
-            if self.steps.len() > STEPS || self.packet.stack.len() > STACK {
+            let steps = self.steps.len() + self.other_steps;
+            if steps > STEPS || self.packet.stack.len() > STACK {
                 self.fail("it does too much");
                 return;
             }
@@ -286,6 +290,7 @@ impl<'a> Walk<'a> {
     ) -> Vec<Step> {
         let before = self.packet.clone();
         let steps = mem::take(&mut self.steps);
+        self.other_steps += steps.len();
         self.packet.conditional |= conditional;
         self.packet.set = set;
         let base = self.frames.len();
@@ -295,6 +300,7 @@ impl<'a> Walk<'a> {
         self.frames.truncate(base);
         self.suspended = false;
         self.packet = before;
+        self.other_steps -= steps.len();
         mem::replace(&mut self.steps, steps)
     }
 
@@ -333,6 +339,7 @@ impl<'a> Walk<'a> {
         if steps.iter().all(leaves_alone) {
             self.steps.extend(steps);
         } else {
+            self.other_steps += steps.len();
             self.steps.push(Step::Copy(steps));
         }
     }

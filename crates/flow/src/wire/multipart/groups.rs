@@ -81,12 +81,12 @@ impl GroupDesc {
         body.skip(1)?;
         let group = body.u32()?;
         if matches!(version, Version::V13 | Version::V14) {
-            let buckets = decode_buckets(body, version)?;
+            let buckets = decode_buckets(body, Some(kind), version)?;
             return Ok(GroupDesc { group, kind, buckets, selection: None });
         }
         let length = body.u16()?;
         body.skip(6)?;
-        let buckets = decode_buckets(body.part(length.into())?, version)?;
+        let buckets = decode_buckets(body.part(length.into())?, Some(kind), version)?;
         Ok(GroupDesc { group, kind, buckets, selection: decode_selection(body)? })
     }
 
@@ -97,12 +97,12 @@ impl GroupDesc {
         out.zeros(1);
         out.u32(self.group);
         if matches!(version, Version::V13 | Version::V14) {
-            encode_buckets(&self.buckets, version, out)?;
+            encode_buckets(&self.buckets, self.kind, version, out)?;
         } else {
             let at = out.len();
             out.zeros(8);
             let buckets = out.len();
-            encode_buckets(&self.buckets, version, out)?;
+            encode_buckets(&self.buckets, self.kind, version, out)?;
             out.length(at, buckets)?;
             encode_selection(self.selection.as_ref(), version, out)?;
         }
