@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use linerate_memory::{Frame, Slot};
 
+use super::classify::Found;
 use super::tables::clear_connection;
+use super::tally::count;
 use super::{
-    Drop, FastPath, Found, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS, Tables,
-    count,
+    Drop, FastPath, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS, Tables,
 };
 use crate::edit;
 use crate::key::{Key, Mask};
@@ -111,7 +112,7 @@ impl FastPath {
         self.queue = queue;
     }
 
-    /// Nothing is remembered.
+    /// Every packet is decided by itself.
     #[cold]
     pub(super) fn decide_each<T: Tables, O: Outlet>(
         &mut self,

@@ -30,11 +30,9 @@ pub(super) fn read<const W: usize>(
     rows.resize(frame.len(), [0; W]);
     let mut differ = 0;
     let mut places = rows.iter_mut();
-    let mut all = [0; WIDE];
     arena.for_each(frame, |bytes| {
-        extract_words(bytes, needed, &mut all);
         let Some(row) = places.next() else { return };
-        row.copy_from_slice(&all[..W]);
+        extract_words(bytes, needed, row);
         for at in 0..NEAR {
             differ |= (row[at + 1] ^ words[at]) & mask[at];
         }

@@ -518,3 +518,66 @@ fn compare(seed: u64, rules: u64, kinds: u64) {
         }
     }
 }
+
+/// Frames of packets to one output by a rule that looks at their addresses.
+fn storm(path: &mut FastPath, tables: &StandIn, out: &mut Taken, flows: impl Iterator<Item = u64>) {
+    let mut frame = Frame::new(32);
+    let flows: Vec<_> = flows.collect();
+    for flows in flows.chunks(32) {
+        for flow in flows {
+            let mut slot = out.pool.take_one(60).unwrap();
+            let arena = out.pool.arena().clone();
+            let bytes = arena.packet_mut(&mut slot).unwrap();
+            bytes.fill(0);
+            bytes[6..12].copy_from_slice(&flow.to_be_bytes()[2..]);
+            frame.push(slot).unwrap();
+        }
+        path.process(tables, out, 0, &mut frame, 1);
+    }
+}
+
+#[test]
+fn a_storm_is_decided_and_what_comes_behind_it_is_kept() {
+    const ENTRIES: usize = 256;
+    let (mut key, mut mask) = (Key::default(), Mask::default());
+    key.set(Field::InPort, 1);
+    mask.add_all(Field::InPort);
+    mask.add_all(Field::EthSrc);
+    // A rule that matches nothing and has all look at the whole address.
+    let wanting = Rule { key, mask, does: Does::Drop, counters: Arc::default() };
+    let all = Rule {
+        mask: Mask::of(Field::InPort),
+        does: Does::Output(2),
+        counters: Arc::default(),
+        ..wanting.clone()
+    };
+    let counters = Arc::clone(&all.counters);
+    let tables = StandIn::new(vec![wanting, all]);
+    let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
+    let mut out = Taken::new(&arena);
+    let ports: Vec<u32> = (1..=PORTS).collect();
+    let options = Options { entries: ENTRIES, ..Options::default() };
+    let mut path = FastPath::new(&ports, options);
+    let made = |path: &FastPath| path.counts().made;
+
+    storm(&mut path, &tables, &mut out, 1..20_001);
+    let before = (made(&path), path.counts().decided);
+    storm(&mut path, &tables, &mut out, 20_001..40_001);
+    assert_eq!(path.counts().decided - before.1, 20_000, "each is decided, once");
+    let kept = made(&path) - before.0;
+    assert!((200..=625).contains(&kept), "{kept} of 20,000 are kept, which is not one in 64");
+
+    // Some flows that stay: they are kept again, and then all are found.
+    let stay = |times: u64| (0..times).flat_map(|_| 50_001..50_065);
+    storm(&mut path, &tables, &mut out, stay(500));
+    let before = path.counts().decided;
+    storm(&mut path, &tables, &mut out, stay(100));
+    assert_eq!(path.counts().decided, before);
+
+    path.flush(1);
+    assert_eq!(counters.packets(), 40_000 + 600 * 64);
+    let sources = out.sent[1]
+        .iter()
+        .map(|packet| u64::from_be_bytes([&[0, 0], &packet[6..12]].concat().try_into().unwrap()));
+    assert!(sources.eq((1..40_001).chain(stay(600))), "all of them, in order");
+}

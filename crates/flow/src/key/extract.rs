@@ -85,11 +85,20 @@ impl Needed {
         self.0 == 0
     }
 
+    /// Without words behind those of [`TRANSPORT`](Self::TRANSPORT).
+    #[inline(always)]
+    const fn near(self) -> Needed {
+        Needed(self.0 & (LINK | NETWORK | TRANSPORT))
+    }
+
     #[inline(always)]
     const fn has(self, part: u8) -> bool {
         self.0 & part != 0
     }
 }
+
+/// The last word that is read without `WIDE` and `REST`.
+const NEAR_WORDS: usize = 5;
 
 /// Words 1 and 2.
 const LINK: u8 = 1;
@@ -137,13 +146,16 @@ pub fn extract(bytes: &[u8], key: &mut Key) {
 /// Reads those headers of an Ethernet frame that are needed; other words are left as they are.
 #[inline]
 pub fn extract_needed(bytes: &[u8], needed: Needed, key: &mut Key) {
-    let Some(words) = key.words.first_chunk_mut() else { return };
+    let Some(words) = key.words.first_chunk_mut::<HEADER_WORDS>() else { return };
     extract_words(bytes, needed, words);
 }
 
-/// As [`extract_needed`], into the first words of a key.
-#[inline]
-pub fn extract_words(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+/// As [`extract_needed`], into the first words of a key: all of headers, or fewer where no more are needed.
+#[inline(always)]
+pub fn extract_words<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
+    const { assert!(W > NEAR_WORDS) };
+    // Known when this is compiled, so there is no code for words there are not.
+    let needed = if W < HEADER_WORDS { needed.near() } else { needed };
     if needed.is_nothing() {
         return;
     }
@@ -216,7 +228,7 @@ pub(crate) const fn is_tag(kind: u16) -> bool {
 
 /// What a second tag says, which is not one of the fields.
 #[cold]
-fn inner_tag(behind: &[u8], words: &mut [u64; HEADER_WORDS]) {
+fn inner_tag<const W: usize>(behind: &[u8], words: &mut [u64; W]) {
     if let Some(tag) = behind.first_chunk::<4>() {
         words[INNER_TCI.word] |= u64::from(be16(tag, 0) | PRESENT) << INNER_TCI.shift;
     }
@@ -235,7 +247,7 @@ fn snap(behind: &[u8]) -> (u16, &[u8]) {
 }
 
 #[inline(always)]
-fn ipv4(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+fn ipv4<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     let Some(head) = bytes.first_chunk::<20>() else { return };
     let header = usize::from(head[0] & 0xf) * 4;
     let total = usize::from(be16(head, 2));
@@ -265,7 +277,7 @@ pub(crate) const fn fragment_v4(word: u16) -> u64 {
 }
 
 #[inline(always)]
-fn transport(protocol: u8, bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+fn transport<const W: usize>(protocol: u8, bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     words[5] = match protocol {
         UDP => match bytes.first_chunk::<8>() {
             Some(head) => u64::from(be32(head, 0)) << 32,
@@ -319,7 +331,7 @@ pub(crate) const fn is_discovery(kind: u8, code: u8) -> bool {
 
 /// What neighbour discovery says, behind the first eight bytes. Two options of a kind are a mistake
 /// that leaves nothing.
-fn discovery(bytes: &[u8], words: &mut [u64; HEADER_WORDS]) {
+fn discovery<const W: usize>(bytes: &[u8], words: &mut [u64; W]) {
     let Some((target, options)) = bytes.split_first_chunk::<16>() else { return };
     let (mut source, mut destination) = (0, 0);
     for (kind, option) in Options(options) {
@@ -366,7 +378,7 @@ impl<'a> Iterator for Options<'a> {
 }
 
 #[inline]
-fn ipv6(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+fn ipv6<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     let Some((head, behind)) = bytes.split_first_chunk::<40>() else { return };
     // What is behind the packet is padding.
     let length = usize::from(be16(head, 4));
@@ -525,7 +537,7 @@ impl Order {
     }
 }
 
-fn arp(bytes: &[u8], needed: Needed, words: &mut [u64; HEADER_WORDS]) {
+fn arp<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     let Some(head) = bytes.first_chunk::<28>() else { return };
     if !head.starts_with(&ARP_OF_IPV4) {
         return;
