@@ -69,9 +69,10 @@ const HANDLERS: [Handler; 16] = [
     Handler::read(
         "trace",
         "what becomes of a packet: its fields as in a flow's match, or some of them, a space and its bytes in \
-         hexadecimal; nothing is sent, learnt or counted",
+         hexadecimal; nothing is sent, learnt or counted. Behind it the entry of each fast path that has one",
     )
-    .with_parameter(),
+    .with_parameter()
+    .merged(Merge::Lines),
     Handler::read("cache", "the entries of fast paths, those with most packets first")
         .merged(Merge::Lines),
     Handler::count("cache_count", "entries of fast paths"),
@@ -427,8 +428,11 @@ impl Element for FlowSwitch {
             "flows" => {
                 change::flows(&self.switch, parameter, now).map_err(HandlerError::refused)?
             }
-            "trace" => trace::trace(&self.switch, &self.names, parameter, self.fast.entries(), now)
-                .map_err(HandlerError::refused)?,
+            "trace" => {
+                let worker = (cx.worker(), self.is_first);
+                trace::trace(&self.switch, &self.names, parameter, &self.fast, worker, now)
+                    .map_err(HandlerError::refused)?
+            }
             "version" => self.switch.version().to_string(),
             "ports" => {
                 let snapshot = self.switch.snapshot();
@@ -544,6 +548,27 @@ mod tests {
         }
     }
 
+    /// What tables say is said once, and which entry it has of each worker's that has one.
+    #[test]
+    fn a_trace_names_the_entry_of_each_worker() {
+        let mut run = Run::new(
+            "a :: InfiniteSource(LENGTH 60, LIMIT 5) -> s :: FlowSwitch; Idle -> [1] s;
+             b :: InfiniteSource(LENGTH 60, LIMIT 5) -> s; s -> Discard;
+             s [1] -> Discard; StaticThreadSched(a 0, b 1); DriverManager(wait 1s, stop)",
+        )
+        .workers(2);
+        run.write("s.add_flow", "in_port=1,actions=output:2").expect("a flow");
+        let before = run.read_with("s.trace", "in_port=1,arp");
+        assert!(!before.contains("fast path"), "{before}");
+        run.run();
+        let traced = run.read_with("s.trace", "in_port=1,arp");
+        assert_eq!(traced.matches("table 0: ").count(), 1, "{traced}");
+        for worker in [0, 1] {
+            let entry = format!("fast path of worker {worker}: in_port=1, packets:5, ");
+            assert!(traced.contains(&entry), "{traced}");
+        }
+    }
+
     /// Each packet takes effect before the next, whatever the frame.
     #[test]
     fn normal_learns_within_a_frame() {
@@ -572,7 +597,7 @@ mod tests {
         assert_eq!(counts(&mut run), [0, 0, 1]);
         assert_eq!(run.read("s.misses"), "1");
         let cache = run.read("s.cache");
-        assert!(cache.contains("in_port=0x1") && cache.contains("actions:3"), "{cache}");
+        assert!(cache.contains("in_port=1, ") && cache.contains("steps:output 3"), "{cache}");
         run.write("s.del_flows", "").expect("all go");
         assert_eq!(run.read("s.flows"), "");
         run.write("s.cache_clear", "").expect("cleared");

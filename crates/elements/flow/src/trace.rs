@@ -1,6 +1,6 @@
 //! What becomes of a packet that somebody asks about.
 
-use linerate_flow::cache::Shown;
+use linerate_flow::cache::FastPath;
 use linerate_flow::key::{Key, extract::extract};
 use linerate_flow::pipeline;
 use linerate_flow::switch::Switch;
@@ -13,12 +13,14 @@ const LONGEST: usize = 1 << 16;
 use crate::shown;
 
 /// Says it of a packet with these fields, or with these bytes: `in_port=1,tcp,nw_dst=10.0.0.1`, or
-/// `in_port=1 0102...`; and which of these entries of a fast path it would find.
+/// `in_port=1 0102...`. What tables say of it is for one worker to say, and for each which of its entries
+/// the packet would find.
 pub(crate) fn trace(
     switch: &Switch,
     names: &[String],
     packet: &str,
-    mut entries: impl Iterator<Item = Shown>,
+    fast: &FastPath,
+    (worker, is_first): (usize, bool),
     now: u64,
 ) -> Result<String, String> {
     let mut known = Names::new();
@@ -34,12 +36,14 @@ pub(crate) fn trace(
     let said =
         syntax.matching(fields).map_err(|error| format!("{error}\n{}", error.shown(fields)))?;
     let key = key(&said, bytes.as_deref());
-    let (_, told) = pipeline::trace(&switch.snapshot(), switch.memory(), &key, None, now);
-    let entry = match entries.find(|entry| entry.key.agrees(&key, &entry.mask)) {
-        Some(entry) => shown::entry(&entry, now),
-        None => "no entry of this worker yet\n".to_owned(),
-    };
-    Ok(format!("{}\nfast path: {entry}", told.trim_end()))
+    let mut told = String::new();
+    if is_first {
+        told = pipeline::trace(&switch.snapshot(), switch.memory(), &key, None, now).1;
+    }
+    if let Some(entry) = fast.entry_of(&key) {
+        told += &format!("fast path of worker {worker}: {}", shown::entry(&entry, now));
+    }
+    Ok(told)
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {

@@ -134,7 +134,12 @@ impl Run {
 
     /// Reads a handler, `element.handler`.
     pub fn read(&mut self, handler: &str) -> String {
-        let result = self.router().read(handler, "");
+        self.read_with(handler, "")
+    }
+
+    /// Reads a handler, `element.handler`, with a parameter.
+    pub fn read_with(&mut self, handler: &str, parameter: &str) -> String {
+        let result = self.router().read(handler, parameter);
         result.unwrap_or_else(|error| panic!("{handler}: {error}"))
     }
 

@@ -68,6 +68,9 @@ pub(super) fn trace(at: &FlowAt, args: &FlowTrace) -> Result<()> {
         return Err(UsageError("no packet: say its fields, or --pcap FILE".into()).into());
     }
     let text = ask(at, &args.asked, "trace", Some(&parameter))?;
+    // Workers without an entry say nothing.
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     let text = if at.json { format!("{}\n", json!({ "trace": text })) } else { text };
     Ok(output::data(&text)?)
 }
