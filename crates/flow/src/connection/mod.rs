@@ -26,10 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::key::Key;
+use crate::key::extract::{ICMP, ICMPV6, TCP};
 use crate::wire::{Action, Ct, Field, Nat, NatFlags};
 use state::{Fit, Segment, State};
 use table::{Connection, Refused, Table};
-use tuple::{ICMP, ICMPV6, Parsed, TCP, Tuple};
+use tuple::{Parsed, Tuple};
 
 const NEW: u32 = 1;
 const ESTABLISHED: u32 = 1 << 1;

@@ -3,7 +3,8 @@
 //! TCP is followed with the windows of both ends, after Guido van Rooij, "Real Stateful TCP Packet
 //! Filtering in IP Filter" (2001), as in pf and in Open vSwitch. Time-outs are Open vSwitch's.
 
-use super::tuple::{ICMP, ICMPV6, TCP, Tuple};
+use super::tuple::Tuple;
+use crate::key::extract::{ICMP, ICMPV6, TCP};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,8 +1,11 @@
 //! Translation of addresses: which one is taken, and changing packets.
 
-use super::tuple::{ICMP, ICMPV6, Parsed, SCTP, TCP, Tuple, UDP, addresses_at, transport_inside};
+use linerate_packet::checksum::{checksum, update16};
+
+use super::tuple::{Parsed, Tuple, addresses_at, transport_inside};
 use crate::edit;
 use crate::key::Key;
+use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use crate::wire::{Entry, Field, Nat, NatAddresses, NatFlags};
 
 /// How many ends are tried for a connection before it is given up.
@@ -129,24 +132,7 @@ pub(super) fn translate(parsed: &Parsed, to: &Tuple, key: &mut Key, packet: &mut
 
 /// The sum of 16-bit words, with carries added.
 fn sum(bytes: &[u8]) -> u16 {
-    let mut sum = 0u64;
-    for pair in bytes.chunks(2) {
-        sum += u64::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-/// A checksum after what it is over had one sum and has another.
-fn mend(checksum: u16, before: u16, after: u16) -> u16 {
-    // RFC 1624, equation 3.
-    let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    !checksum(bytes)
 }
 
 fn checksum_at(packet: &[u8], at: usize) -> u16 {
@@ -178,7 +164,7 @@ fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]
     }
     if !v6 {
         let header_after = sum(&packet[header]);
-        let mended = mend(checksum_at(packet, about + 10), header_before, header_after);
+        let mended = update16(checksum_at(packet, about + 10), header_before, header_after);
         packet[about + 10..about + 12].copy_from_slice(&mended.to_be_bytes());
     }
     if matches!(protocol, TCP | UDP | SCTP) && transport + 4 <= end {
@@ -187,6 +173,6 @@ fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]
     }
     debug_assert!(matches!(parsed.ip.protocol, ICMP | ICMPV6));
     let after = sum(&packet[start..end]);
-    let mended = mend(checksum_at(packet, start + 2), before, after);
+    let mended = update16(checksum_at(packet, start + 2), before, after);
     packet[start + 2..start + 4].copy_from_slice(&mended.to_be_bytes());
 }

@@ -1,15 +1,7 @@
 //! What packets of one connection have in common.
 
 use crate::edit::Ip;
-
-pub(super) const ICMP: u8 = 1;
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
-pub(super) const ICMPV6: u8 = 58;
-pub(super) const SCTP: u8 = 132;
-
-/// A fragment but the first.
-const LATER_FRAGMENT: u64 = 2;
+use crate::key::extract::{ICMP, ICMPV6, LATER_FRAGMENT, SCTP, TCP, UDP};
 
 /// One end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

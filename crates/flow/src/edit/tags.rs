@@ -3,6 +3,8 @@
 //! Where they go is what Open vSwitch does: a tag goes in front of all others, a label behind those tags
 //! that were added or looked at. A header of backbone bridging goes in front of all, with the addresses it finds there.
 
+use linerate_packet::checksum::update16;
+
 use super::Bytes;
 use super::headers::Link;
 use crate::key::extract::{BACKBONE, MPLS, MPLS_MULTICAST, is_tag};
@@ -118,13 +120,10 @@ pub(super) fn copy_ttl_in(packet: &mut impl Bytes) {
     let (before, after) = (bytes[inner], bytes[label + 3]);
     bytes[inner] = after;
     if v4 {
-        // RFC 1624: the checksum is of words, and this is the upper half of one.
+        // The checksum is of words, and this is the upper half of one.
         let at = inner + 2;
         let checksum = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        let sum =
-            u32::from(!checksum) + (0xffff - (u32::from(before) << 8)) + (u32::from(after) << 8);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        bytes[at..at + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        let mended = update16(checksum, u16::from(before) << 8, u16::from(after) << 8);
+        bytes[at..at + 2].copy_from_slice(&mended.to_be_bytes());
     }
 }

@@ -35,16 +35,50 @@ pub struct Place {
     pub shift: u32,
 }
 
-/// Fields of a packet, and what the switch knows of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
-    words: [u64; WORDS],
+/// What has a place for each field.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name {
+            words: [u64; WORDS],
+        }
+
+        impl $name {
+            /// All words.
+            #[must_use]
+            pub fn words(&self) -> &[u64; WORDS] {
+                &self.words
+            }
+
+            /// All words, to be written.
+            pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
+                &mut self.words
+            }
+
+            /// What it has of a field.
+            #[must_use]
+            pub fn get(&self, field: Field) -> u128 {
+                collect(field, &self.words)
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { words: [0; WORDS] }
+            }
+        }
+    };
 }
 
-/// Bits of keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mask {
-    words: [u64; WORDS],
+words! {
+    /// Fields of a packet, and what the switch knows of it.
+    Key
+}
+
+words! {
+    /// Bits of keys.
+    Mask
 }
 
 impl Field {
@@ -159,36 +193,7 @@ const fn collect(field: Field, words: &[u64; WORDS]) -> u128 {
     }
 }
 
-impl Default for Key {
-    fn default() -> Key {
-        Key { words: [0; WORDS] }
-    }
-}
-
-impl Default for Mask {
-    fn default() -> Mask {
-        Mask { words: [0; WORDS] }
-    }
-}
-
 impl Key {
-    /// All words.
-    #[must_use]
-    pub fn words(&self) -> &[u64; WORDS] {
-        &self.words
-    }
-
-    /// All words, to be written.
-    pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
-        &mut self.words
-    }
-
-    /// The value of a field.
-    #[must_use]
-    pub fn get(&self, field: Field) -> u128 {
-        collect(field, &self.words)
-    }
-
     /// Sets those bits of a field that the mask has.
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let (word, (value_high, value), (mask_high, mask)) =
@@ -252,23 +257,6 @@ impl Mask {
         let mut words = [0; WORDS];
         words[INNER_TCI.word] = 0xffff << INNER_TCI.shift;
         Mask { words }
-    }
-
-    /// All words.
-    #[must_use]
-    pub fn words(&self) -> &[u64; WORDS] {
-        &self.words
-    }
-
-    /// All words, to be written.
-    pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
-        &mut self.words
-    }
-
-    /// The bits of a field it has.
-    #[must_use]
-    pub fn get(&self, field: Field) -> u128 {
-        collect(field, &self.words)
     }
 
     /// Adds bits of a field.

@@ -58,6 +58,7 @@ impl Meter {
             bands,
         }
     }
+
     /// A packet of so many bytes comes to it at a time of the steady clock in nanoseconds. Of the bands
     /// whose rates are exceeded the one of the greatest rate has it.
     pub fn pass(&self, length: usize, now: u64) -> Verdict {

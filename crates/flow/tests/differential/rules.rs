@@ -459,7 +459,14 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
             (Action::SetField(one), Action::SetField(other)) => one.field() == other.field(),
             (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
         };
-        if !(set && actions.iter().any(same)) {
+        // In one set, Open vSwitch writes the label over the second tag of packets that have two.
+        let is_mixed = |other: &Action| {
+            matches!(
+                (other, &action),
+                (Action::PushMpls(_), Action::PopVlan) | (Action::PopVlan, Action::PushMpls(_))
+            )
+        };
+        if !(set && actions.iter().any(|other| same(other) || is_mixed(other))) {
             actions.push(action);
         }
     }

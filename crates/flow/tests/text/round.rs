@@ -10,87 +10,22 @@ use linerate_flow::wire::multipart::{FlowStats, GroupDesc, MeterConfig};
 use linerate_flow::wire::{
     Action, Band, BandEffect, Bucket, Bundle, Controller, CookieFilter, Ct, Entry, Field,
     FlowFlags, FlowMod, FlowModCommand, GroupCommand, GroupMod, GroupType, Instruction, Learn,
-    LearnDestination, LearnFlags, LearnSource, LearnSpec, Match, MeterCommand, MeterFlags,
-    Multipath, Nat, NatAddresses, NatFlags, PacketInReason, PortNumber, Sample, Subfield, Version,
-    Zone,
+    LearnDestination, LearnFlags, LearnSource, LearnSpec, MeterCommand, MeterFlags, Multipath, Nat,
+    NatAddresses, NatFlags, PacketInReason, PortNumber, Sample, Subfield, Version, Zone,
 };
+
+use crate::random::{entry, matching};
 
 fn version() -> impl Strategy<Value = Version> {
     select(&[Version::V13, Version::V14, Version::V15][..])
 }
 
+/// Fields that the word for a protocol says in a text.
+const BOUND: &[Field] = &[Field::EthType, Field::IpProto, Field::PacketType, Field::Icmpv6Type];
+
 fn port() -> impl Strategy<Value = PortNumber> {
     let reserved = [PortNumber::IN_PORT, PortNumber::NORMAL, PortNumber::FLOOD, PortNumber::LOCAL];
     prop_oneof![(1..0xff00_u32).prop_map(PortNumber), select(reserved.to_vec())]
-}
-
-/// What fields of a protocol need.
-fn stack() -> impl Strategy<Value = Match> {
-    let ethernet = |kind: u128| Match::new().with(Field::EthType, kind);
-    let ip = |kind, protocol: u128| ethernet(kind).with(Field::IpProto, protocol);
-    select(vec![
-        Match::new(),
-        ethernet(0x0806),
-        ethernet(0x8847),
-        ethernet(0x88e7),
-        ethernet(0x0800),
-        ip(0x0800, 6),
-        ip(0x86dd, 17),
-        ip(0x0800, 132),
-        ip(0x0800, 1),
-        ip(0x86dd, 58),
-        ip(0x86dd, 58).with(Field::Icmpv6Type, 135),
-        ip(0x86dd, 58).with(Field::Icmpv6Type, 136),
-        ip(0x0800, 47),
-        Match::new().with(Field::VlanVid, 0x1005),
-        Match::new().with_masked(Field::VlanVid, 0x1000, 0x1000),
-        Match::new().with(Field::VlanVid, 0),
-        Match::new().with_masked(Field::CtState, 0x22, 0x32),
-        Match::new().with(Field::InPort, 7),
-    ])
-}
-
-fn entry(field: Field) -> impl Strategy<Value = Entry> {
-    (any::<u128>(), any::<u128>(), any::<bool>()).prop_map(move |(value, mask, masked)| {
-        if masked && field.is_maskable() {
-            Entry::masked(field, value, mask | 1)
-        } else {
-            Entry::exact(field, value)
-        }
-    })
-}
-
-/// A match with up to eight fields more, those whose needs are met and no two of which overlap.
-fn matching() -> impl Strategy<Value = Match> {
-    let entries = prop::collection::vec(select(Field::ALL).prop_flat_map(entry), 0..8);
-    (stack(), entries).prop_map(|(stack, entries)| {
-        entries.into_iter().fold(stack, |matching, entry| {
-            let field = entry.field();
-            let registers = field.registers();
-            let others = |other: &Entry| {
-                other.field() == field || other.field().registers() & registers != 0
-            };
-            // Those that become others, and those whose values are bound to each other.
-            let bound = [
-                Field::InPort16,
-                Field::IpTos,
-                Field::VlanTci,
-                Field::VlanVid,
-                Field::EthType,
-                Field::IpProto,
-                Field::PacketType,
-                Field::Icmpv6Type,
-            ];
-            // A state that is matched as a whole is the bits that are known.
-            let state = field == Field::CtState && entry.is_exact();
-            let fits = matching.meets(field.needs()) && !matching.entries().any(others);
-            if !fits || bound.contains(&field) || state {
-                matching
-            } else {
-                matching.with_entry(entry)
-            }
-        })
-    })
 }
 
 /// Fields whose parts actions may set anywhere.
@@ -312,7 +247,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 fn flow() -> impl Strategy<Value = FlowMod> {
     let extras = prop::collection::vec(0..4_u8, 0..4);
     let numbers = (any::<[u16; 4]>(), any::<[u64; 2]>(), any::<u32>(), 0..200_u8);
-    (matching(), actions(), extras, numbers, select(FlowModCommand::ALL)).prop_map(
+    (matching(BOUND), actions(), extras, numbers, select(FlowModCommand::ALL)).prop_map(
         |(matching, actions, extras, numbers, command)| {
             let ([idle, hard, priority, importance], [one, other], meter, table) = numbers;
             let mut instructions = vec![Instruction::ApplyActions(actions)];

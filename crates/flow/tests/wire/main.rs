@@ -6,6 +6,8 @@ mod exercise;
 mod faults;
 mod golden;
 mod properties;
+#[path = "../random/mod.rs"]
+mod random;
 mod readers;
 mod samples;
 mod versions;

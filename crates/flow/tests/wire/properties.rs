@@ -13,70 +13,11 @@ use linerate_flow::wire::{
 
 use crate::exercise;
 use crate::golden;
+use crate::random::{entry, matching};
 use crate::samples::{self, XID};
 
 fn version() -> impl Strategy<Value = Version> {
     select(&Version::ALL[..])
-}
-
-/// A value of a field, under a mask where it may have one.
-fn entry(field: Field) -> impl Strategy<Value = Entry> {
-    (any::<u128>(), any::<u128>(), any::<bool>()).prop_map(move |(value, mask, masked)| {
-        if masked && field.is_maskable() {
-            Entry::masked(field, value, mask | 1)
-        } else {
-            Entry::exact(field, value)
-        }
-    })
-}
-
-/// What the fields of a protocol need.
-fn stack() -> impl Strategy<Value = Match> {
-    let ethernet = |kind: u128| Match::new().with(Field::EthType, kind);
-    let ip = |kind, protocol: u128| ethernet(kind).with(Field::IpProto, protocol);
-    select(vec![
-        Match::new(),
-        ethernet(0x0806),
-        ethernet(0x8847),
-        ethernet(0x88e7),
-        ip(0x0800, 6),
-        ip(0x86dd, 17),
-        ip(0x0800, 132),
-        ip(0x0800, 1),
-        ip(0x86dd, 58),
-        ip(0x86dd, 58).with(Field::Icmpv6Type, 135),
-        ip(0x86dd, 58).with(Field::Icmpv6Type, 136),
-        Match::new().with(Field::VlanVid, 0x1005),
-        Match::new().with(Field::CtState, 0x22),
-        Match::new().with(Field::InPort, 7),
-    ])
-}
-
-/// A match with up to eight fields more, those whose needs are met.
-fn matching() -> impl Strategy<Value = Match> {
-    let entries = prop::collection::vec(select(Field::ALL).prop_flat_map(entry), 0..8);
-    (stack(), entries).prop_map(|(stack, entries)| {
-        let mut matching = stack;
-        for entry in entries {
-            let field = entry.field();
-            let narrow = matches!(field, Field::InPort16 | Field::IpTos | Field::VlanTci);
-            let registers =
-                matching.entries().fold(0, |all, other| all | other.field().registers());
-            let taken = registers & field.registers() != 0;
-            // What it means depends on more than the field.
-            let odd = matches!(field, Field::VlanVid | Field::CtState);
-            if narrow
-                || taken
-                || odd
-                || matching.get(field).is_some()
-                || !matching.meets(field.needs())
-            {
-                continue;
-            }
-            matching = matching.with_entry(entry);
-        }
-        matching
-    })
 }
 
 fn subfield() -> impl Strategy<Value = Subfield> {
@@ -252,8 +193,9 @@ fn instructions(version: Version) -> BoxedStrategy<Vec<Instruction>> {
 }
 
 fn flow_mod() -> impl Strategy<Value = (Version, FlowMod)> {
-    let flow =
-        version().prop_flat_map(|version| (Just(version), matching(), instructions(version)));
+    let flow = version().prop_flat_map(|version| {
+        (Just(version), matching(&[Field::CtState]), instructions(version))
+    });
     let numbers = any::<(u16, u16, u16, u64, u64)>();
     let more = (0..5u8, 0..100u8, prop::option::of(0..u32::MAX), any::<bool>(), port());
     (flow, numbers, more).prop_map(

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use super::fields::bits_of;
-use super::{Frame, List, Place, Unknown, Walk, say};
+use super::{ENDS, Frame, List, Place, Unknown, Walk, say};
 use crate::pipeline::{Step, trace};
 use crate::wire::field::Needs;
 use crate::wire::{Action, BandEffect, Field, PacketInReason, PortNumber, Subfield};
-
-/// Bits of TCP's flags that say that a connection ends: FIN and RST.
-const ENDS: u128 = 0x05;
 
 /// Whether an action cannot be done while so much of the headers is unknown.
 pub(super) fn waits(action: &Action, unknown: Unknown) -> bool {

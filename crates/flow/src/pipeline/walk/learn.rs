@@ -1,15 +1,12 @@
 //! `learn`: a flow is made of the packet.
 
-use super::{Walk, say};
+use super::{ENDS, Walk, say};
 use crate::pipeline::{Learning, Learnt};
 use crate::table::Flow;
 use crate::wire::{
     Action, Entry, Field, FlowFlags, FlowMod, Instruction, Learn, LearnDestination, LearnFlags,
     LearnSource, Match, PortNumber, Subfield,
 };
-
-/// Bits of TCP's flags that say that a connection ends: FIN and RST.
-const ENDS: u128 = 0x05;
 
 impl Walk<'_> {
     pub(super) fn learn(&mut self, learn: &Learn) {

@@ -35,6 +35,8 @@ const STEPS: usize = 16_384;
 /// The bit that says that a packet of IP is a fragment, and what fragments do not have.
 const FRAGMENT: u128 = 1;
 const PORTS: [Field; 2] = [Field::TcpSrc, Field::TcpDst];
+/// Bits of TCP's flags that say that a connection ends: FIN and RST.
+const ENDS: u128 = 0x05;
 
 /// Whose actions are done.
 #[derive(Debug, Clone, Copy)]
