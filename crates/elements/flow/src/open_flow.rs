@@ -98,6 +98,11 @@ pub(crate) const CLASS: Class = Class {
         Handler::count("dropped", "messages that were dropped as a controller did not read"),
         Handler::count("over_rate", "packets for controllers over `RATE`"),
         Handler::count("lost", "packets of controllers that no worker took in time"),
+        Handler::count(
+            "untold",
+            "packets, ends of flows and changes of ports that no controller was told, as too much happened at \
+             once",
+        ),
     ],
     role: Role::Information,
     cost: "Nothing per packet. Each controller has a thread that sleeps while nothing is said; a change of \
@@ -305,6 +310,7 @@ impl Element for OpenFlow {
             }
             "over_rate" => text = status.unsent_packets.to_string(),
             "lost" => text = status.lost_packets.to_string(),
+            "untold" => text = status.lost_events.to_string(),
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(text)

@@ -96,6 +96,9 @@ pub struct AgentStatus {
     pub lost_packets: u64,
     /// Packets for controllers over their rate.
     pub unsent_packets: u64,
+    /// Packets, ends of flows and changes of ports that no controller was told, as too much happened at
+    /// once.
+    pub lost_events: u64,
     /// Why the state could not be written the last time.
     pub state_problem: Option<String>,
 }
@@ -196,6 +199,7 @@ impl Agent {
             targets: places.map(|(nth, place)| of(nth, place)).collect(),
             lost_packets: self.shared.lost_packets.load(Ordering::Relaxed),
             unsent_packets: self.shared.unsent_packets.load(Ordering::Relaxed),
+            lost_events: self.shared.lost_events.load(Ordering::Relaxed),
             state_problem: self.shared.state_problem().clone(),
         }
     }

@@ -39,6 +39,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
             shared.switch.expire(now);
             shared.switch.memory().tracker.expire(now);
             events.mind_controllers();
+            shared.lost_events.store(subscription.lost(), Ordering::Relaxed);
         }
     }
     // Who comes next decides anew.

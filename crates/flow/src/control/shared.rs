@@ -65,6 +65,8 @@ pub(super) struct Shared {
     pub(super) lost_packets: AtomicU64,
     /// Packets for controllers over their rate.
     pub(super) unsent_packets: AtomicU64,
+    /// What happened that found no room on its way to the thread that tells controllers.
+    pub(super) lost_events: AtomicU64,
     /// Why the state could not be written the last time.
     state_problem: Mutex<Option<String>>,
     /// Whether the switch was told to send packets that match nothing to controllers.
@@ -89,6 +91,7 @@ impl Shared {
             visitors: AtomicUsize::new(0),
             lost_packets: AtomicU64::new(0),
             unsent_packets: AtomicU64::new(0),
+            lost_events: AtomicU64::new(0),
             state_problem: Mutex::default(),
             misses: AtomicBool::new(false),
         })

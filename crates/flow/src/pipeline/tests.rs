@@ -458,6 +458,40 @@ fn what_could_not_be_learnt_is_tried_again() {
     assert_eq!(made.depends.unsettled, [0; 4]);
 }
 
+/// Learnt flows go with the last flow that learns of their kind, where that is said.
+#[test]
+fn learnt_flows_go_with_those_that_have_learnt_them() {
+    let learn = |cookie: u64, flag: &str| {
+        format!("learn(table=1,cookie={cookie},{flag}NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])")
+    };
+    let (goes, stays) = (learn(7, "delete_learned,"), learn(8, ""));
+    let switch = switch(&[
+        &format!("table=0,in_port=1,actions={goes},{stays}"),
+        &format!("table=0,in_port=2,actions=clone({goes})"),
+    ]);
+    decided(&switch, TCP);
+    let cookies = || {
+        let snapshot = switch.snapshot();
+        let mut cookies: Vec<u64> = snapshot.flows(1).map(|flow| flow.cookie).collect();
+        cookies.sort_unstable();
+        cookies
+    };
+    // Both have the same match: the second takes the place of the first.
+    assert_eq!(cookies(), [8]);
+    decided(&switch, &TCP.replace("in_port=1", "in_port=2").replace(":01,", ":09,"));
+    assert_eq!(cookies(), [7, 8]);
+    let change = |text: &str, command| {
+        let flow = syntax().flow(text, command).expect(text);
+        switch.flow_mod(&flow, Version::V10, SECOND).expect(text);
+    };
+    change("table=0,in_port=1", FlowModCommand::Delete);
+    assert_eq!(cookies(), [7, 8], "another learns them, too");
+    change(&format!("table=0,in_port=2,actions={goes}"), FlowModCommand::Add);
+    assert_eq!(cookies(), [7, 8], "still");
+    change("table=0,in_port=2,actions=drop", FlowModCommand::Modify);
+    assert_eq!(cookies(), [8]);
+}
+
 #[test]
 fn matches_of_several_dimensions() {
     let lines = [

@@ -46,8 +46,8 @@ use crate::key::Key;
 use crate::pipeline::{Memory, Punt};
 use crate::table::{Change, PortCount, PortCounters, Snapshot, SwitchPort};
 use crate::wire::{
-    ConfigFlags, Fault, Field, FlowMod, GroupMod, Message, MeterMod, PacketOut, Port, PortConfig,
-    PortMod, PortNumber, PortState, TableMod, Version,
+    ConfigFlags, CookieFilter, Fault, Field, FlowMod, FlowModCommand, GroupMod, Match, Message,
+    MeterMod, PacketOut, Port, PortConfig, PortMod, PortNumber, PortState, TableMod, Version,
 };
 
 /// Changes of more flows than this are made in a copy of the tables.
@@ -175,7 +175,22 @@ impl Switch {
         };
         let tables = self.snapshot();
         state.settle(effects, &tables, self.options.flows, &self.subscribers, now);
+        drop(tables);
+        while let Some((table, cookie)) = state.orphans.pop() {
+            self.forget_learnt(state, table, cookie, now);
+        }
         Ok(result)
+    }
+
+    /// Takes learnt flows away, when the flows that have learnt them are gone.
+    fn forget_learnt(&self, state: &mut State, table: u8, cookie: u64, now: u64) {
+        let delete = FlowMod {
+            command: FlowModCommand::Delete,
+            filter: CookieFilter { value: cookie, mask: u64::MAX },
+            ..FlowMod::add(table, 0, Match::new(), Vec::new())
+        };
+        // Where there is no such table there are no flows.
+        let _gone = self.flow_mod_with(state, &delete, Version::V13, now);
     }
 
     #[allow(clippy::type_complexity)]

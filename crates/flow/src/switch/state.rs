@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::edit::Effect;
 use super::event::{Event, Subscribers};
-use crate::table::{Flow, Snapshot};
+use crate::table::{Flow, Snapshot, learnt_with};
 use crate::wire::{
     Elapsed, FlowFlags, FlowRemoved, FlowRemovedReason, TableConfig, TableDesc, TableReason,
     TableStatus,
@@ -38,6 +38,10 @@ pub(super) struct State {
     evictable_at: HashMap<u64, (u16, u64)>,
     /// Flows by cookie, once somebody has asked for it.
     cookies: Option<HashMap<u64, HashMap<u64, Arc<Flow>>>>,
+    /// How many flows take those with them that they have learnt, by the table and the cookie of these.
+    learners: HashMap<(u8, u64), usize>,
+    /// Those of which the last is gone: who has changed something takes the learnt flows away.
+    pub(super) orphans: Vec<(u8, u64)>,
     /// Tables of which it is told that they fill, and whether they are full.
     vacancy: HashMap<u8, bool>,
 }
@@ -122,6 +126,9 @@ impl State {
         if let Some(cookies) = &mut self.cookies {
             cookies.entry(flow.cookie).or_default().insert(flow.number, Arc::clone(flow));
         }
+        learnt_with(flow, &mut |table, cookie| {
+            *self.learners.entry((table, cookie)).or_default() += 1;
+        });
     }
 
     fn leave(&mut self, flow: &Flow) {
@@ -141,6 +148,15 @@ impl State {
                 cookies.remove(&flow.cookie);
             }
         }
+        learnt_with(flow, &mut |table, cookie| {
+            if let Some(count) = self.learners.get_mut(&(table, cookie)) {
+                *count -= 1;
+                if *count == 0 {
+                    self.learners.remove(&(table, cookie));
+                    self.orphans.push((table, cookie));
+                }
+            }
+        });
     }
 
     /// Brings all up to date with what a change has come to, and tells it.
@@ -175,6 +191,7 @@ impl State {
                 Effect::Table(table) => self.set_table(table, tables, limit),
             }
         }
+        self.orphans.retain(|learnt| !self.learners.contains_key(learnt));
         if !self.vacancy.is_empty() {
             let touched = (0..=255).filter(|table| touched[usize::from(*table)]);
             touched.for_each(|table| self.tell_vacancy(table, tables, limit, subscribers));

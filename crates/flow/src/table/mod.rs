@@ -25,6 +25,6 @@ pub use group::{Group, GroupBucket};
 pub use lookup::Table;
 pub use port::{PortCount, PortCounters, SwitchPort};
 pub(crate) use references::{
-    Reference, of_actions, of_instructions, sends_to_group, sends_to_port,
+    Reference, learnt_with, of_actions, of_instructions, sends_to_group, sends_to_port,
 };
 pub use snapshot::{Miss, Snapshot};

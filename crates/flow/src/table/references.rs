@@ -2,7 +2,7 @@
 
 use super::Flow;
 use super::flow::actions;
-use crate::wire::{Action, Instruction, PortNumber};
+use crate::wire::{Action, Instruction, LearnFlags, PortNumber};
 
 /// Something a flow refers to, which has to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,20 @@ pub(crate) fn of_actions(actions: &[Action], each: &mut dyn FnMut(Reference)) {
             _ => {}
         }
     }
+}
+
+/// The table and the cookie of flows that are learnt by a flow and go with it.
+pub(crate) fn learnt_with(flow: &Flow, each: &mut dyn FnMut(u8, u64)) {
+    fn of(action: &Action, each: &mut dyn FnMut(u8, u64)) {
+        match action {
+            Action::Learn(learn) if learn.flags.contains(LearnFlags::DELETE_LEARNED) => {
+                each(learn.table, learn.cookie);
+            }
+            Action::Clone(actions) => actions.iter().for_each(|action| of(action, each)),
+            _ => {}
+        }
+    }
+    flow.actions().for_each(|action| of(action, each));
 }
 
 /// Whether a flow sends to a port, as far as its actions name it.

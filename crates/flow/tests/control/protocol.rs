@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_flow::control::{Agent, AgentOptions, FailMode, PacketRate};
 use linerate_flow::key::{self, Key};
 use linerate_flow::pipeline::{Continuation, Punt, Rest, Suspended};
-use linerate_flow::switch::Switch;
+use linerate_flow::switch::{Switch, SwitchOptions};
 use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
 use linerate_flow::wire::{
     Action, AsyncConfig, AsyncKind, Bucket, BundleAdd, BundleControl, BundleFlags, BundleStep,
@@ -157,6 +157,7 @@ fn a_slave_only_reads_and_a_new_master_makes_one() {
             config: Default::default(),
             properties: Default::default(),
         }),
+        control(1, BundleStep::OpenRequest),
     ] {
         assert_eq!(two.fault(&refused), Fault::IsSlave);
     }
@@ -532,6 +533,21 @@ fn ends_of_flows_are_told() {
     };
     assert_eq!(removed.reason, FlowRemovedReason::Delete);
     assert!(matches!(new.next().1, Message::FlowRemoved(_)));
+}
+
+#[test]
+fn what_nobody_could_be_told_is_counted() {
+    let switch = Switch::new(SwitchOptions { events: 1, ..SwitchOptions::default() });
+    let agent = Agent::start(Arc::clone(&switch), AgentOptions::default()).expect("an agent");
+    assert_eq!(agent.status().lost_events, 0);
+    for destination in 0..5000 {
+        let flow = FlowMod { flags: FlowFlags::SEND_FLOW_REMOVED, ..flow(destination) };
+        switch.flow_mod(&flow, Version::V13, 0).expect("a flow");
+    }
+    let all = FlowMod::add(0, 0, Match::new(), Vec::new());
+    let delete = FlowMod { command: FlowModCommand::Delete, ..all };
+    switch.flow_mod(&delete, Version::V13, 0).expect("deleted");
+    assert!(wait_until(|| agent.status().lost_events > 0, PATIENCE));
 }
 
 #[test]

@@ -104,6 +104,8 @@ impl Session {
     ) -> Result<Option<Message>, Fault> {
         let (bundle, flags) = (control.bundle, control.flags);
         let step = match control.step {
+            // As Open vSwitch has it, a slave is told so before it has said all.
+            BundleStep::OpenRequest if self.is_slave() => return Err(Fault::IsSlave),
             BundleStep::OpenRequest => {
                 if self.bundles.open.contains_key(&bundle) {
                     return Err(Fault::BundleExists);
