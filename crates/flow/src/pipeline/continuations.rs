@@ -27,6 +27,8 @@ struct Inside {
     /// Numbers of those, for when numbers begin again.
     numbers: HashSet<u32>,
     last: u32,
+    /// How many more find no room before it is looked which are dead.
+    patience: usize,
 }
 
 impl Default for Continuations {
@@ -52,7 +54,7 @@ impl Continuations {
             return (one, true);
         }
         if inside.numbers.len() >= self.room {
-            inside.forget_the_dead();
+            inside.make_room(self.room);
         }
         let number = inside.next();
         let one = Arc::new(Continuation { number, state });
@@ -73,6 +75,18 @@ impl Inside {
             if !self.numbers.contains(&self.last) {
                 return self.last;
             }
+        }
+    }
+
+    /// Looks at all, but not for each that finds no room while nearly all are alive.
+    fn make_room(&mut self, room: usize) {
+        if self.patience > 0 {
+            self.patience -= 1;
+            return;
+        }
+        self.forget_the_dead();
+        if room - self.numbers.len() < room / 8 {
+            self.patience = room / 8;
         }
     }
 
@@ -105,5 +119,17 @@ mod tests {
         for queue in 3..20 {
             assert!(all.intern(state(queue)).1, "the dead make room");
         }
+    }
+
+    #[test]
+    fn who_finds_no_room_seldom_looks_at_all() {
+        let all = Continuations::with_room(80);
+        let intern = |queue| all.intern(Suspended { queue, ..Suspended::default() });
+        let mut alive: Vec<_> = (0..80).map(|queue| intern(queue).0).collect();
+        assert!(!intern(100).1, "all are alive");
+        alive.truncate(40);
+        let fits: Vec<bool> = (101..113).map(|queue| intern(queue).1).collect();
+        assert_eq!(fits.iter().filter(|fits| !**fits).count(), 10);
+        assert!(fits[10] && fits[11]);
     }
 }

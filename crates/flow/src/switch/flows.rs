@@ -63,8 +63,8 @@ impl Chosen<'_> {
         match state {
             // By the cookie alone, when that is all that is said.
             Some(state) if change.filter.mask == u64::MAX && mask.is_empty() && !strict => {
-                let flows = state.with_cookie(change.filter.value, tables).into_iter();
-                found.extend(flows.filter(|flow| of_table(flow.table) && self.has(flow)));
+                let flows = state.with_cookie(change.table, change.filter.value, tables);
+                found.extend(flows.into_iter().filter(|flow| self.has(flow)));
                 return found;
             }
             _ => {}

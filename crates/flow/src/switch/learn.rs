@@ -68,9 +68,7 @@ impl Switch {
                 let known = tables.flow_strict(flow.table, flow.priority, &key, &mask).is_some();
                 if limit != 0 && !known {
                     let cookie = flow.cookie.unwrap_or(0);
-                    let others = state.with_cookie(cookie, &tables);
-                    let there = others.iter().filter(|other| other.table == flow.table).count();
-                    if there >= limit as usize {
+                    if state.count_with_cookie(flow.table, cookie, &tables) >= limit as usize {
                         return Err(Fault::TableFull);
                     }
                 }

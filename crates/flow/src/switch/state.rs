@@ -10,14 +10,17 @@ use super::edit::Effect;
 use super::event::{Event, Subscribers};
 use crate::table::{Flow, Snapshot, learnt_with};
 use crate::wire::{
-    Elapsed, FlowFlags, FlowRemoved, FlowRemovedReason, TableConfig, TableDesc, TableReason,
-    TableStatus,
+    ALL_TABLES, Elapsed, FlowFlags, FlowRemoved, FlowRemovedReason, TableConfig, TableDesc,
+    TableReason, TableStatus,
 };
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Orders flows, each with a number of its own.
 type Order<K> = BTreeMap<(K, u64), Arc<Flow>>;
+
+/// Flows by table and cookie, each by its number.
+type Cookies = HashMap<(u8, u64), HashMap<u64, Arc<Flow>>>;
 
 /// What only the control side knows.
 #[derive(Debug, Default)]
@@ -36,8 +39,8 @@ pub(super) struct State {
     evictable: HashMap<u8, Order<(u16, u64)>>,
     /// The place of each flow in that.
     evictable_at: HashMap<u64, (u16, u64)>,
-    /// Flows by cookie, once somebody has asked for it.
-    cookies: Option<HashMap<u64, HashMap<u64, Arc<Flow>>>>,
+    /// Flows by table and cookie, once somebody has asked for it.
+    cookies: Option<Cookies>,
     /// How many flows take those with them that they have learnt, by the table and the cookie of these.
     learners: HashMap<(u8, u64), usize>,
     /// Those of which the last is gone: who has changed something takes the learnt flows away.
@@ -101,16 +104,33 @@ impl State {
         self.evictable.get(&table).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Flows with a cookie.
-    pub(super) fn with_cookie(&mut self, cookie: u64, tables: &Snapshot) -> Vec<Arc<Flow>> {
-        let cookies = self.cookies.get_or_insert_with(|| {
-            let mut cookies: HashMap<u64, HashMap<u64, Arc<Flow>>> = HashMap::new();
+    fn cookies(&mut self, tables: &Snapshot) -> &Cookies {
+        self.cookies.get_or_insert_with(|| {
+            let mut cookies = Cookies::new();
             for flow in (0..tables.tables()).flat_map(|table| tables.flows(table)) {
-                cookies.entry(flow.cookie).or_default().insert(flow.number, Arc::clone(flow));
+                let flows = cookies.entry((flow.table, flow.cookie)).or_default();
+                flows.insert(flow.number, Arc::clone(flow));
             }
             cookies
-        });
-        cookies.get(&cookie).into_iter().flat_map(|flows| flows.values().cloned()).collect()
+        })
+    }
+
+    /// Flows of a table, or of all, with a cookie.
+    pub(super) fn with_cookie(
+        &mut self,
+        table: u8,
+        cookie: u64,
+        tables: &Snapshot,
+    ) -> Vec<Arc<Flow>> {
+        let wanted = if table == ALL_TABLES { 0..tables.tables() } else { table..table + 1 };
+        let cookies = self.cookies(tables);
+        let flows = wanted.filter_map(|table| cookies.get(&(table, cookie)));
+        flows.flat_map(|flows| flows.values().cloned()).collect()
+    }
+
+    /// How many flows of a table have a cookie.
+    pub(super) fn count_with_cookie(&mut self, table: u8, cookie: u64, tables: &Snapshot) -> usize {
+        self.cookies(tables).get(&(table, cookie)).map_or(0, HashMap::len)
     }
 
     fn arrive(&mut self, flow: &Arc<Flow>) {
@@ -124,7 +144,8 @@ impl State {
             order.insert((at, flow.number), Arc::clone(flow));
         }
         if let Some(cookies) = &mut self.cookies {
-            cookies.entry(flow.cookie).or_default().insert(flow.number, Arc::clone(flow));
+            let flows = cookies.entry((flow.table, flow.cookie)).or_default();
+            flows.insert(flow.number, Arc::clone(flow));
         }
         learnt_with(flow, &mut |table, cookie| {
             *self.learners.entry((table, cookie)).or_default() += 1;
@@ -141,11 +162,11 @@ impl State {
             order.remove(&(at, flow.number));
         }
         if let Some(cookies) = &mut self.cookies
-            && let Some(flows) = cookies.get_mut(&flow.cookie)
+            && let Some(flows) = cookies.get_mut(&(flow.table, flow.cookie))
         {
             flows.remove(&flow.number);
             if flows.is_empty() {
-                cookies.remove(&flow.cookie);
+                cookies.remove(&(flow.table, flow.cookie));
             }
         }
         learnt_with(flow, &mut |table, cookie| {
