@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/flow/tests/exercise/mod.rs"]
+#[path = "../../crates/openflow/tests/exercise/mod.rs"]
 mod exercise;
 
 fuzz_target!(|data: &[u8]| {

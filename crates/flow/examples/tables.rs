@@ -67,7 +67,7 @@ fn route(number: u32) -> FlowMod {
 }
 
 fn key(of: &FlowMod) -> Key {
-    let (mut key, _): (Key, Mask) = (&of.matching).into();
+    let (mut key, _) = linerate_flow::key::of_match(&of.matching);
     key.set(Field::EthSrc, 0x0200_0000_0001);
     key.set(Field::IpTtl, 64);
     key

@@ -16,5 +16,5 @@ pub mod normal;
 pub mod pipeline;
 pub mod switch;
 pub mod table;
-pub mod text;
-pub mod wire;
+
+pub use linerate_openflow::{text, wire};

@@ -232,7 +232,7 @@ fn describe(punted: &Punted) -> PacketIn {
     let (punt, key) = (&punted.punt, &punted.key);
     let mut fields = Match::new().with(Field::InPort, key.get(Field::InPort));
     for field in SAID {
-        let own = field.place().word >= crate::key::ENTRY_WORDS;
+        let own = crate::key::place_of(field).word >= crate::key::ENTRY_WORDS;
         let value = if own { punt.state.get(field) } else { key.get(field) };
         if value != 0 {
             fields = fields.with(field, value);

@@ -61,7 +61,7 @@ impl Key {
     /// The same without those of headers, which go with the packet: what packet-ins say beside it.
     #[must_use]
     pub fn fields_beside_headers(&self) -> Match {
-        let beside = |field: &Field| self.has(*field) && !field.is_of_headers();
+        let beside = |field: &Field| self.has(*field) && !is_of_headers(*field);
         Field::ALL.iter().filter(|field| beside(field)).map(|&field| self.entry(field)).collect()
     }
 
@@ -79,19 +79,17 @@ impl Key {
             Field::IpFrag | Field::Ipv6Extensions => {
                 self.meets(field.needs()) && self.get(field) != 0
             }
-            _ if field.is_of_headers() => self.meets(field.needs()),
+            _ if is_of_headers(field) => self.meets(field.needs()),
             _ => self.meets(field.needs()) && self.get(field) != 0,
         }
     }
 }
 
-impl Field {
-    /// Whether it is of a packet's headers, not of what the switch knows of it beside.
-    #[must_use]
-    pub const fn is_of_headers(self) -> bool {
-        let word = self.place().word;
-        word >= HEADERS.start && word < HEADERS.end
-    }
+/// Whether a field is of a packet's headers, not of what the switch knows of it beside.
+#[must_use]
+pub const fn is_of_headers(field: Field) -> bool {
+    let word = super::place_of(field).word;
+    word >= HEADERS.start && word < HEADERS.end
 }
 
 /// `eth_dst=02:00:00:00:00:01,eth_type=0x0800,ipv4_src=10.0.0.1`: the fields a packet has.

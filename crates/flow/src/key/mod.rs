@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::wire::{Entry, Field, Match};
 
 pub use extract::{Needed, extract, extract_needed};
-pub use fields::Value;
+pub use fields::{Value, is_of_headers};
 
 /// Words of a key.
 pub const WORDS: usize = 43;
@@ -81,73 +81,71 @@ words! {
     Mask
 }
 
-impl Field {
-    /// Where it is in a key.
-    #[must_use]
-    pub const fn place(self) -> Place {
-        let (word, shift) = match self {
-            Field::InPort | Field::InPort16 => (0, 32),
-            Field::EthDst => (1, 16),
-            Field::EthType => (1, 0),
-            Field::EthSrc => (2, 16),
-            Field::VlanTci | Field::VlanVid => (2, 0),
-            Field::VlanPcp => (2, 13),
-            Field::IpProto => (3, 56),
-            Field::IpTos | Field::IpEcn => (3, 48),
-            Field::IpDscp => (3, 50),
-            Field::IpTtl => (3, 40),
-            Field::IpFrag => (3, 32),
-            Field::Ipv6Extensions => (3, 0),
-            Field::Ipv4Src | Field::ArpSpa => (4, 32),
-            Field::Ipv4Dst | Field::ArpTpa => (4, 0),
-            Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => (5, 48),
-            Field::Icmpv4Type | Field::Icmpv6Type => (5, 48),
-            Field::TcpDst | Field::UdpDst | Field::SctpDst => (5, 32),
-            Field::Icmpv4Code | Field::Icmpv6Code => (5, 32),
-            Field::TcpFlags => (5, 16),
-            Field::ArpOp => (5, 0),
-            Field::Ipv6Src => (7, 0),
-            Field::Ipv6Dst => (9, 0),
-            Field::Ipv6Label => (10, 32),
-            Field::MplsLabel => (10, 12),
-            Field::MplsTc => (10, 9),
-            Field::MplsBos => (10, 8),
-            Field::MplsTtl => (10, 0),
-            Field::NdTarget => (12, 0),
-            Field::NdSll | Field::ArpSha => (13, 16),
-            Field::NdTll | Field::ArpTha => (14, 16),
-            Field::PbbIsid => (15, 8),
-            Field::PbbUca => (15, 0),
-            Field::TunnelId => (16, 0),
-            Field::TunnelIpv4Src => (17, 32),
-            Field::TunnelIpv4Dst => (17, 0),
-            Field::TunnelIpv6Src => (19, 0),
-            Field::TunnelIpv6Dst => (21, 0),
-            Field::PacketMark => (22, 32),
-            Field::TunnelGbpId => (22, 16),
-            Field::TunnelGbpFlags => (22, 8),
-            Field::TunnelFlags => (22, 0),
-            Field::CtState => (23, 32),
-            Field::CtZone => (23, 16),
-            Field::CtProto => (23, 0),
-            Field::CtTpSrc => (24, 48),
-            Field::CtTpDst => (24, 32),
-            Field::CtMark => (24, 0),
-            Field::CtLabel => (26, 0),
-            Field::CtIpv4Src => (27, 32),
-            Field::CtIpv4Dst => (27, 0),
-            Field::CtIpv6Src => (29, 0),
-            Field::CtIpv6Dst => (31, 0),
-            Field::PacketType => (32, 32),
-            Field::InPhyPort => (32, 0),
-            // The pipeline's own.
-            Field::Metadata => (33, 0),
-            Field::ConjunctionId => (34, 32),
-            Field::ActionSetOutput => (34, 0),
-            _ => return register(self),
-        };
-        Place { word, shift }
-    }
+/// Where it is in a key.
+#[must_use]
+pub const fn place_of(field: Field) -> Place {
+    let (word, shift) = match field {
+        Field::InPort | Field::InPort16 => (0, 32),
+        Field::EthDst => (1, 16),
+        Field::EthType => (1, 0),
+        Field::EthSrc => (2, 16),
+        Field::VlanTci | Field::VlanVid => (2, 0),
+        Field::VlanPcp => (2, 13),
+        Field::IpProto => (3, 56),
+        Field::IpTos | Field::IpEcn => (3, 48),
+        Field::IpDscp => (3, 50),
+        Field::IpTtl => (3, 40),
+        Field::IpFrag => (3, 32),
+        Field::Ipv6Extensions => (3, 0),
+        Field::Ipv4Src | Field::ArpSpa => (4, 32),
+        Field::Ipv4Dst | Field::ArpTpa => (4, 0),
+        Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => (5, 48),
+        Field::Icmpv4Type | Field::Icmpv6Type => (5, 48),
+        Field::TcpDst | Field::UdpDst | Field::SctpDst => (5, 32),
+        Field::Icmpv4Code | Field::Icmpv6Code => (5, 32),
+        Field::TcpFlags => (5, 16),
+        Field::ArpOp => (5, 0),
+        Field::Ipv6Src => (7, 0),
+        Field::Ipv6Dst => (9, 0),
+        Field::Ipv6Label => (10, 32),
+        Field::MplsLabel => (10, 12),
+        Field::MplsTc => (10, 9),
+        Field::MplsBos => (10, 8),
+        Field::MplsTtl => (10, 0),
+        Field::NdTarget => (12, 0),
+        Field::NdSll | Field::ArpSha => (13, 16),
+        Field::NdTll | Field::ArpTha => (14, 16),
+        Field::PbbIsid => (15, 8),
+        Field::PbbUca => (15, 0),
+        Field::TunnelId => (16, 0),
+        Field::TunnelIpv4Src => (17, 32),
+        Field::TunnelIpv4Dst => (17, 0),
+        Field::TunnelIpv6Src => (19, 0),
+        Field::TunnelIpv6Dst => (21, 0),
+        Field::PacketMark => (22, 32),
+        Field::TunnelGbpId => (22, 16),
+        Field::TunnelGbpFlags => (22, 8),
+        Field::TunnelFlags => (22, 0),
+        Field::CtState => (23, 32),
+        Field::CtZone => (23, 16),
+        Field::CtProto => (23, 0),
+        Field::CtTpSrc => (24, 48),
+        Field::CtTpDst => (24, 32),
+        Field::CtMark => (24, 0),
+        Field::CtLabel => (26, 0),
+        Field::CtIpv4Src => (27, 32),
+        Field::CtIpv4Dst => (27, 0),
+        Field::CtIpv6Src => (29, 0),
+        Field::CtIpv6Dst => (31, 0),
+        Field::PacketType => (32, 32),
+        Field::InPhyPort => (32, 0),
+        // The pipeline's own.
+        Field::Metadata => (33, 0),
+        Field::ConjunctionId => (34, 32),
+        Field::ActionSetOutput => (34, 0),
+        _ => return register(field),
+    };
+    Place { word, shift }
 }
 
 /// The place of the continuation a packet goes on with, 0 for one that comes in: no field.
@@ -180,12 +178,12 @@ pub(crate) const fn spread(field: Field, bits: u128) -> (u64, u64) {
     if field.bits() > 64 {
         ((bits >> 64) as u64, bits as u64)
     } else {
-        (0, (bits as u64) << field.place().shift)
+        (0, (bits as u64) << place_of(field).shift)
     }
 }
 
 const fn collect(field: Field, words: &[u64; WORDS]) -> u128 {
-    let place = field.place();
+    let place = place_of(field);
     if field.bits() > 64 {
         (words[place.word - 1] as u128) << 64 | words[place.word] as u128
     } else {
@@ -197,7 +195,7 @@ impl Key {
     /// Sets those bits of a field that the mask has.
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let (word, (value_high, value), (mask_high, mask)) =
-            (field.place().word, spread(field, value), spread(field, mask));
+            (place_of(field).word, spread(field, value), spread(field, mask));
         self.words[word] = self.words[word] & !mask | value & mask;
         if mask_high != 0 {
             let word = word - 1;
@@ -261,7 +259,7 @@ impl Mask {
 
     /// Adds bits of a field.
     pub fn add(&mut self, field: Field, bits: u128) {
-        let word = field.place().word;
+        let word = place_of(field).word;
         let (high, low) = spread(field, bits);
         self.words[word] |= low;
         if high != 0 {
@@ -292,16 +290,15 @@ impl Mask {
     }
 }
 
-impl From<&Match> for (Key, Mask) {
-    /// What a match wants, as words.
-    fn from(matching: &Match) -> (Key, Mask) {
-        let (mut key, mut mask) = (Key::default(), Mask::default());
-        for entry in matching.entries() {
-            key.set_entry(entry);
-            mask.add(entry.field(), entry.mask());
-        }
-        (key, mask)
+/// What a match wants, as words.
+#[must_use]
+pub fn of_match(matching: &Match) -> (Key, Mask) {
+    let (mut key, mut mask) = (Key::default(), Mask::default());
+    for entry in matching.entries() {
+        key.set_entry(entry);
+        mask.add(entry.field(), entry.mask());
     }
+    (key, mask)
 }
 
 #[cfg(test)]

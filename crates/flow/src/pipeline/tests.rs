@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::key::{ENTRY_WORDS, Mask};
+use crate::key::ENTRY_WORDS;
 use crate::switch::{Switch, SwitchOptions};
 use crate::text::Syntax;
 use crate::wire::{
@@ -65,7 +65,7 @@ fn add(switch: &Switch, lines: &[&str]) {
 
 fn key(text: &str) -> Key {
     let matching = syntax().matching(text).expect(text);
-    let (key, _): (Key, Mask) = (&matching).into();
+    let (key, _) = crate::key::of_match(&matching);
     key
 }
 

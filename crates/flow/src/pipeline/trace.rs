@@ -125,11 +125,11 @@ fn fields_of(key: &Key, mask: &Mask) -> Match {
     let discovery = v6 && protocol == 58 && matches!(key.get(Field::Icmpv6Type), 135 | 136);
     for &field in Field::ALL {
         let bits = mask.get(field);
-        let own = field.place().word >= ENTRY_WORDS && key.get(field) == 0;
+        let own = crate::key::place_of(field).word >= ENTRY_WORDS && key.get(field) == 0;
         if bits == 0 || own || field.registers().count_ones() > 1 {
             continue;
         }
-        let word = field.place().word;
+        let word = crate::key::place_of(field).word;
         let has = match field {
             Field::InPort16 | Field::IpTos | Field::VlanTci | Field::ActionSetOutput => false,
             Field::IpDscp | Field::IpEcn | Field::IpProto | Field::IpTtl | Field::IpFrag => {

@@ -55,7 +55,7 @@ impl Chosen<'_> {
     /// The flows with this match, and priority where the command is strict.
     pub(super) fn find(&self, tables: &Snapshot, state: Option<&mut State>) -> Vec<Arc<Flow>> {
         let change = self.change;
-        let (key, mask) = (&change.matching).into();
+        let (key, mask) = crate::key::of_match(&change.matching);
         let strict =
             matches!(change.command, FlowModCommand::ModifyStrict | FlowModCommand::DeleteStrict);
         let of_table = |table: u8| change.table == ALL_TABLES || change.table == table;

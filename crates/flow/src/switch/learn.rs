@@ -64,7 +64,7 @@ impl Switch {
         match wish {
             Wish::Learn(flow, limit) => {
                 let tables = self.snapshot();
-                let (key, mask) = (&flow.matching).into();
+                let (key, mask) = crate::key::of_match(&flow.matching);
                 let known = tables.flow_strict(flow.table, flow.priority, &key, &mask).is_some();
                 if limit != 0 && !known {
                     let cookie = flow.cookie.unwrap_or(0);

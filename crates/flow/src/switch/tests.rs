@@ -6,7 +6,6 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::Mask;
 use crate::table::Flow;
 use crate::wire::multipart::{FlowRequest, Reply, Request};
 use crate::wire::{
@@ -54,12 +53,12 @@ struct Model {
 }
 
 fn covers(wide: &Match, narrow: &Match) -> bool {
-    let (wide, narrow): ((Key, Mask), (Key, Mask)) = (wide.into(), narrow.into());
+    let (wide, narrow) = (crate::key::of_match(wide), crate::key::of_match(narrow));
     narrow.1.covers(&wide.1) && wide.0.agrees(&narrow.0, &wide.1)
 }
 
 fn overlap(one: &Match, other: &Match) -> bool {
-    let (one, other): ((Key, Mask), (Key, Mask)) = (one.into(), other.into());
+    let (one, other) = (crate::key::of_match(one), crate::key::of_match(other));
     let mut words =
         one.0.words().iter().zip(other.0.words()).zip(one.1.words()).zip(other.1.words());
     words.all(|(((one, other), of_one), of_other)| (one ^ other) & of_one & of_other == 0)

@@ -50,7 +50,7 @@ impl Flow {
     /// The flow that a change adds, at a time of the steady clock in nanoseconds.
     #[must_use]
     pub fn new(number: u64, change: &FlowMod, now: u64) -> Flow {
-        let (key, mask) = (&change.matching).into();
+        let (key, mask) = crate::key::of_match(&change.matching);
         Flow {
             number,
             table: change.table,

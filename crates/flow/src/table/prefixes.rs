@@ -20,7 +20,7 @@ const FIELDS: [Field; PARTS] =
 
 /// The word a part is in, or the last of its two.
 pub(super) const fn word(part: usize) -> usize {
-    FIELDS[part].place().word
+    crate::key::place_of(FIELDS[part]).word
 }
 
 /// The part of a key, its first bit the highest.

@@ -189,7 +189,7 @@ proptest! {
     ) {
         let mut model = Model::default();
         changes.iter().for_each(|change| model.add(change));
-        let (key, mask) = (&matching).into();
+        let (key, mask) = crate::key::of_match(&matching);
         let mut covered = Vec::new();
         model.table.covered(&key, &mask, &mut |flow| covered.push(flow.number));
         covered.sort_unstable();

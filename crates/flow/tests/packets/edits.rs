@@ -76,7 +76,7 @@ fn settable(key: &Key) -> Vec<Field> {
             }
             _ => key.meets(field.needs()),
         };
-        has && field.is_settable() && field.is_of_headers()
+        has && field.is_settable() && linerate_flow::key::is_of_headers(*field)
     };
     Field::ALL.iter().copied().filter(settable).collect()
 }

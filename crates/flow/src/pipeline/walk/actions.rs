@@ -15,7 +15,7 @@ pub(super) fn waits(action: &Action, unknown: Unknown) -> bool {
     }
     let field = |field: Field| match field {
         Field::EthDst | Field::EthSrc => unknown == Unknown::Headers,
-        _ => super::fields::HEADERS.contains(&field.place().word),
+        _ => super::fields::HEADERS.contains(&crate::key::place_of(field).word),
     };
     let part = |part: &Subfield| field(part.field());
     match action {

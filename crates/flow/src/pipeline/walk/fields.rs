@@ -24,7 +24,7 @@ pub(super) fn bits_of(part: &Subfield) -> u128 {
 impl Walk<'_> {
     /// Bits of a field were looked at.
     pub(super) fn look(&mut self, field: Field, bits: u128) {
-        let word = field.place().word;
+        let word = crate::key::place_of(field).word;
         let (high, low) = spread(field, bits);
         self.look_in(word, low);
         if high != 0 {
@@ -111,7 +111,7 @@ impl Walk<'_> {
     pub(super) fn write_there(&mut self, field: Field, value: u128, mask: u128) {
         // Whether there is a tag is not a field's to say.
         let mask = mask & if field == Field::VlanVid { 0xfff } else { field.all_bits() };
-        let word = field.place().word;
+        let word = crate::key::place_of(field).word;
         if field == Field::InPort16 {
             // Reserved ports have other numbers in 32 bits.
             let short = self.packet.key.get(Field::InPort) & !mask | value & mask;

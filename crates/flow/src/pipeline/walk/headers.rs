@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
         self.commit();
         let (key, written) = (&mut self.packet.key, &mut self.packet.written);
         let tag = Mask::of(Field::VlanTci);
-        let word = Field::VlanTci.place().word;
+        let word = crate::key::place_of(Field::VlanTci).word;
         let bits = tag.words()[word];
         self.packet.tags.push((key.words()[word] & bits, written.words()[word] & bits));
         key.set(Field::VlanTci, VLAN_PRESENT | u128::from(tci));
@@ -47,7 +47,7 @@ impl<'a> Walk<'a> {
         }
         self.commit();
         self.steps.push(Step::PopVlan);
-        let word = Field::VlanTci.place().word;
+        let word = crate::key::place_of(Field::VlanTci).word;
         let bits = Mask::of(Field::VlanTci).words()[word];
         if let Some((tag, written)) = self.packet.tags.pop() {
             let words = self.packet.key.words_mut();

@@ -23,7 +23,7 @@ impl Walk<'_> {
 
     /// Has the flow made, if it is not there.
     fn make(&mut self, flow: FlowMod, learn: &Learn) -> Learning {
-        let (key, mask) = (&flow.matching).into();
+        let (key, mask) = crate::key::of_match(&flow.matching);
         let there = self.snapshot.flow_strict(flow.table, flow.priority, &key, &mask);
         self.decision.depends.learnt.push(Learnt {
             table: flow.table,

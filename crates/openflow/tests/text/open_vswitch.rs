@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::{FlowModCommand, Message, Version};
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::{FlowModCommand, Message, Version};
 
 /// Texts with all words there are; the versions that have them: all, those since 1.1, the newest.
 const EVERYWHERE: &str = include_str!("flows.txt");

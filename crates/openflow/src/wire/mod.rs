@@ -5,7 +5,7 @@
 //! same in it; where they mean different things it has both, and each says which version it is of.
 //!
 //! ```
-//! use linerate_flow::wire::{Action, Field, FlowMod, Instruction, Match, Message, PortNumber, Version};
+//! use linerate_openflow::wire::{Action, Field, FlowMod, Instruction, Match, Message, PortNumber, Version};
 //!
 //! let tcp = Match::new().with(Field::EthType, 0x0800).with(Field::IpProto, 6);
 //! let to_2 = Action::Output { port: PortNumber(2), max_len: 0 };
@@ -14,7 +14,7 @@
 //! let bytes = Message::FlowMod(flow.clone()).encode(Version::V13, 1)?;
 //! let (version, xid, message) = Message::decode(&bytes).expect("as it was written");
 //! assert_eq!((version, xid, message), (Version::V13, 1, Message::FlowMod(flow)));
-//! # Ok::<(), linerate_flow::wire::Unencodable>(())
+//! # Ok::<(), linerate_openflow::wire::Unencodable>(())
 //! ```
 //!
 //! # What reading promises

@@ -1,6 +1,6 @@
 //! Malformed messages, and the error each is: its type and code as the specification numbers them.
 
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, Code, Entry, Fault, Field, FlowMod, Instruction, Match, Message, NICIRA, ONF, Version,
 };
 

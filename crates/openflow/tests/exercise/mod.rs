@@ -1,7 +1,9 @@
 //! Whatever bytes come: nothing panics, what is read is written so that it is read as the same, what is
 //! not has numbers in every version.
 
-use linerate_flow::wire::{ErrorMessage, HEADER, Header, Message, Stream, Unencodable, Version};
+use linerate_openflow::wire::{
+    ErrorMessage, HEADER, Header, Message, Stream, Unencodable, Version,
+};
 
 /// Takes the bytes as one message.
 pub(crate) fn message(bytes: &[u8]) {

@@ -1,8 +1,8 @@
 //! Flows, groups and meters as texts, in the syntax of Open vSwitch's `ovs-ofctl`, both ways.
 //!
 //! ```
-//! use linerate_flow::text::Syntax;
-//! use linerate_flow::wire::{Field, FlowModCommand, Version};
+//! use linerate_openflow::text::Syntax;
+//! use linerate_openflow::wire::{Field, FlowModCommand, Version};
 //!
 //! let syntax = Syntax::new(Version::V13);
 //! let text = "table=1,priority=100,tcp,nw_dst=10.0.0.0/8,tp_dst=80,actions=set_queue:3,output:2";

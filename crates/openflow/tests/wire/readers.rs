@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use linerate_flow::wire::{Message, Version};
+use linerate_openflow::wire::{Message, Version};
 
 use crate::samples::{self, Given, XID};
 

@@ -20,9 +20,9 @@ pub const ALL_GROUPS: u32 = 0xffff_fffc;
 /// All buckets, in requests.
 pub const ALL_BUCKETS: u32 = 0xffff_ffff;
 /// The first bucket of a group.
-pub(crate) const FIRST: u32 = 0xffff_fffd;
+pub const FIRST: u32 = 0xffff_fffd;
 /// The last bucket of a group.
-pub(crate) const LAST: u32 = 0xffff_fffe;
+pub const LAST: u32 = 0xffff_fffe;
 /// No group is watched.
 const NO_GROUP: u32 = 0xffff_ffff;
 

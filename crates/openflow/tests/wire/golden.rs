@@ -1,7 +1,7 @@
 //! Messages that Open vSwitch's client and switch, and a controller, sent to each other: read, and
 //! written again.
 
-use linerate_flow::wire::{ErrorMessage, Fault, Header, Message, Version};
+use linerate_openflow::wire::{ErrorMessage, Fault, Header, Message, Version};
 
 const MESSAGES: [&str; 2] =
     [include_str!("../golden/open_vswitch.txt"), include_str!("../golden/faucet.txt")];

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::multipart::{FlowStats, GroupDesc, MeterConfig};
-use linerate_flow::wire::{
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::multipart::{FlowStats, GroupDesc, MeterConfig};
+use linerate_openflow::wire::{
     Action, Band, BandEffect, Bucket, Bundle, Controller, CookieFilter, Ct, Entry, Field,
     FlowFlags, FlowMod, FlowModCommand, GroupCommand, GroupMod, GroupType, Instruction, Learn,
     LearnDestination, LearnFlags, LearnSource, LearnSpec, MeterCommand, MeterFlags, Multipath, Nat,

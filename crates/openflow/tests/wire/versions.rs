@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linerate_flow::wire::multipart::{FlowStats, Reply};
-use linerate_flow::wire::{
+use linerate_openflow::wire::multipart::{FlowStats, Reply};
+use linerate_openflow::wire::{
     Action, Entry, Field, FlowMod, GroupType, Instruction, Match, Message, Version,
 };
 

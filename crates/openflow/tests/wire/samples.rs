@@ -1,11 +1,11 @@
 //! A message of each kind and form, no two numbers in it alike where that can be.
 
-use linerate_flow::wire::multipart::{
+use linerate_openflow::wire::multipart::{
     AggregateStats, Description, EthernetErrors, FeaturesCommand, FlowRequest, FlowStats,
     GroupDesc, GroupFeatures, GroupStats, KindId, MeterConfig, MeterFeatures, MeterStats,
     PortStats, QueueStats, Reply, Request, TableFeatures, TableProperty, TableStats,
 };
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, AsyncConfig, AsyncKind, Band, BandEffect, Bucket, Bundle, BundleAdd, BundleControl,
     BundleFlags, BundleStep, Capabilities, Config, ConfigFlags, Controller, CookieFilter, Ct,
     Elapsed, Entry, ErrorMessage, Ethernet, Fault, Features, Field, FieldId, FlowFlags, FlowFormat,

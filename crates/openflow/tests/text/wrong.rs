@@ -1,7 +1,7 @@
 //! What is wrong in a text is named, with its place and, where there is one, a suggestion.
 
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::{FlowModCommand, GroupCommand, MeterCommand, Version};
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::{FlowModCommand, GroupCommand, MeterCommand, Version};
 
 /// A text, the part of it that is wrong, and something of what is said.
 const FLOWS: &[(&str, &str, &str)] = &[

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use linerate_flow::wire::multipart::{FlowStats, Reply};
-use linerate_flow::wire::{
+use linerate_openflow::wire::multipart::{FlowStats, Reply};
+use linerate_openflow::wire::{
     Action, Bucket, CookieFilter, Ct, Elapsed, Entry, Field, FlowFlags, FlowMod, FlowModCommand,
     GroupCommand, GroupMod, GroupType, Instruction, Learn, LearnDestination, LearnFlags,
     LearnSource, LearnSpec, Match, Message, MultipartReply, PortNumber, Subfield, Version, Zone,
@@ -301,7 +301,7 @@ proptest! {
     #[test]
     fn groups_are_read_as_written(
         version in version(),
-        group in 0..=linerate_flow::wire::group::MAX_GROUP,
+        group in 0..=linerate_openflow::wire::group::MAX_GROUP,
         buckets in prop::collection::vec((any::<u16>(), actions()), 0..4),
     ) {
         let buckets = (0..).zip(buckets).map(|(id, (weight, actions))| {

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use linerate_flow::wire::multipart::{
+use linerate_openflow::wire::multipart::{
     AggregateStats, Description, FeaturesCommand, FlowStats, GroupDesc, GroupFeatures, KindId,
     MeterConfig, MeterFeatures, Reply, Request, TableFeatures, TableProperty, TableStats,
 };
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, BundleControl, BundleStep, Capabilities, Config, ConfigFlags, ErrorMessage, Ethernet,
     Fault, Features, Field, FieldId, FlowMod, GroupMod, Hello, Instruction, Message, MeterMod,
     MultipartReply, Port, PortConfig, PortNumber, PortState, Stream, Version,
@@ -135,7 +135,7 @@ fn answer_statistics(request: &Request, version: Version, kept: &Kept) -> Reply 
         Request::MeterFeatures => Reply::MeterFeatures(MeterFeatures {
             greatest: 9,
             band_types: 6,
-            capabilities: linerate_flow::wire::MeterFlags::KNOWN,
+            capabilities: linerate_openflow::wire::MeterFlags::KNOWN,
             bands: 8,
             colors: 8,
             features: 0,
