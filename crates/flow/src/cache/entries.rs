@@ -276,6 +276,7 @@ impl Entries {
                 self.kinds[at] = Kind::new(mask);
                 at
             }
+            _ if self.kinds.len() > usize::from(u16::MAX) => return None,
             _ => {
                 self.kinds.push(Kind::new(mask));
                 self.kinds.len() - 1

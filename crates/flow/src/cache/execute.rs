@@ -17,8 +17,10 @@ use crate::pipeline::{Continuation, Decision, Select, Step};
 use crate::table::PortCount;
 use crate::wire::{Entry, Field};
 
-/// How often a packet may be looked up again.
-const AGAIN: u32 = 64;
+/// How often a packet may be looked up again on one way, and on all ways its copies take: two copies that
+/// are looked up again by the same flow are four the next time.
+const DEPTH: u32 = 64;
+const LOOKUPS: u32 = 4096;
 
 /// What is known of a packet on its way, beside its bytes.
 struct Way {
@@ -28,6 +30,12 @@ struct Way {
     key: Option<Key>,
     /// How often it was looked up again.
     again: u32,
+}
+
+impl Way {
+    fn new(place: usize) -> Way {
+        Way { place, key: None, again: 0 }
+    }
 }
 
 impl FastPath {
@@ -94,7 +102,8 @@ impl FastPath {
                         continue;
                     };
                     let epoch = self.epoch;
-                    let mut way = Way { place, key: None, again: 0 };
+                    let mut way = Way::new(place);
+                    self.lookups = 0;
                     self.steps(tables, out, slot, &decision.steps, &mut way, now);
                     if self.epoch != epoch {
                         self.take_back(at + 1, slots.as_slice());
@@ -131,7 +140,8 @@ impl FastPath {
                 let packet = out.pool().arena().packet(&slot);
                 self.observe_decided(place, &decision, packet, now);
             }
-            let mut way = Way { place, key: None, again: 0 };
+            let mut way = Way::new(place);
+            self.lookups = 0;
             self.steps(tables, out, slot, &decision.steps, &mut way, now);
             self.refresh(tables);
         });
@@ -163,7 +173,8 @@ impl FastPath {
         let number = key.get(Field::InPort) as u32;
         let place = self.ports.iter().position(|port| port.number == number);
         let place = place.unwrap_or(self.ports.len());
-        let mut way = Way { place, key: Some(*key), again: 0 };
+        let mut way = Way { key: Some(*key), ..Way::new(place) };
+        self.lookups = 0;
         self.steps(tables, out, slot, &decision.steps, &mut way, now);
     }
 
@@ -307,7 +318,8 @@ impl FastPath {
         now: u64,
     ) {
         way.again += 1;
-        if way.again > AGAIN {
+        self.lookups += 1;
+        if way.again > DEPTH || self.lookups > LOOKUPS {
             return finish(out, slot, is_sent, Drop::Loop);
         }
         let mut key = self.key_now(out, &slot, way);

@@ -172,6 +172,8 @@ pub struct FastPath {
     alone: VecDeque<Arc<Decision>>,
     queue: Vec<Slot>,
     observed: Option<Box<Observed>>,
+    /// How often a packet and its copies were looked up again.
+    lookups: u32,
     /// The next packet had an entry that may not hold any more.
     excused: bool,
 }
@@ -217,6 +219,7 @@ impl FastPath {
             alone: VecDeque::new(),
             queue: Vec::new(),
             observed: None,
+            lookups: 0,
             excused: false,
         }
     }

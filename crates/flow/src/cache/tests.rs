@@ -581,3 +581,45 @@ fn a_storm_is_decided_and_what_comes_behind_it_is_kept() {
         .map(|packet| u64::from_be_bytes([&[0, 0], &packet[6..12]].concat().try_into().unwrap()));
     assert!(sources.eq((1..40_001).chain(stay(600))), "all of them, in order");
 }
+
+/// Copies that go on double each time.
+#[derive(Debug, Default)]
+struct Doubling(AtomicU64);
+
+impl Tables for Doubling {
+    fn refresh(&self, _: &mut Arc<Snapshot>) -> bool {
+        false
+    }
+
+    fn decide(&self, _: &Snapshot, _: &Key, _: Option<&Continuation>, _: u64) -> Decision {
+        self.0.fetch_add(1, Relaxed);
+        let copy = Step::Copy(vec![Step::Continue(continuation())]);
+        let steps = vec![copy, Step::Continue(continuation())];
+        Decision { steps, ..Decision::default() }
+    }
+
+    fn concerns(&self, _: &Snapshot, _: u64, _: &Decision, _: &Key) -> bool {
+        false
+    }
+
+    fn track(&self, _: &Ct, _: u16, _: &mut Key, _: &mut [u8], _: u64) {}
+
+    fn punt(&self, _: &Arc<Punt>, _: &Key, _: &[u8]) -> bool {
+        false
+    }
+}
+
+#[test]
+fn copies_that_are_looked_up_again_come_to_an_end() {
+    let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
+    let mut out = Taken::new(&arena);
+    let mut path = FastPath::new(&[1], Options::default());
+    let tables = Doubling::default();
+    let mut frame = Frame::new(1);
+    frame.push(out.pool.take_one(60).unwrap()).unwrap();
+    path.process(&tables, &mut out, 0, &mut frame, 1);
+    assert!(tables.0.load(Relaxed) <= 5000);
+    assert!(out.dropped[Drop::Loop as usize] > 0);
+    std::mem::drop(out);
+    assert_eq!(arena.accounting().held, 0);
+}

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use linerate_flow::wire::{Entry, Field, Match};
+use linerate_openflow::wire::{Entry, Field, Match};
 
 /// A value of a field, under a mask where it may have one.
 pub(crate) fn entry(field: Field) -> impl Strategy<Value = Entry> {
