@@ -1,8 +1,9 @@
 //! Where commands listen for control connections, as people type it.
 
 use std::{
-    env, fmt,
+    env, fmt, fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::{fs::FileTypeExt as _, net::UnixStream},
     str::FromStr,
 };
 
@@ -26,6 +27,19 @@ impl ControlAddress {
     /// Whether those on other machines can connect.
     pub(crate) fn is_reached_by_others(&self) -> bool {
         matches!(self, ControlAddress::Tcp { address, .. } if !address.is_loopback())
+    }
+
+    /// Takes a UNIX socket away that a process has left which was killed: nobody answers there.
+    pub(crate) fn take_stale_away(&self) {
+        let ControlAddress::Unix(name) = self else { return };
+        let is_socket = |found: fs::Metadata| found.file_type().is_socket();
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if fs::symlink_metadata(name).is_ok_and(is_socket)
+            && UnixStream::connect(name).is_err_and(is_refused)
+        {
+            // Whoever listens there next says why it cannot.
+            let _ = fs::remove_file(name);
+        }
     }
 
     /// The arguments of a `ControlSocket` there; `token` says where the clients' token is.
@@ -103,6 +117,19 @@ impl Controlled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_at_is_taken_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let [used, left, file] = ["used", "left", "file"].map(|name| folder.path().join(name));
+        let _listener = std::os::unix::net::UnixListener::bind(&used).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
+        fs::write(&file, "text").unwrap();
+        for (path, stays) in [(&used, true), (&left, false), (&file, true)] {
+            ControlAddress::Unix(path.to_str().unwrap().into()).take_stale_away();
+            assert_eq!(path.exists(), stays, "{}", path.display());
+        }
+    }
 
     fn parsed(text: &str) -> Result<ControlAddress, String> {
         text.parse()

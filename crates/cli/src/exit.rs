@@ -73,7 +73,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Why another process of ours has not done something, as it has told.
+/// Why something was not done, as another process of ours or a configuration that nobody has seen has told.
 #[cfg(feature = "commands")]
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -86,7 +86,11 @@ impl Told {
     /// With the code that a process ends with for that reason.
     pub(crate) fn new(code: &serde_json::Value, text: &str) -> Told {
         let known = CODES.into_iter().find(|known| code.as_u64() == Some(*known as u64));
-        Told { code: known.unwrap_or(Code::Failure), text: text.into() }
+        Told::of(known.unwrap_or(Code::Failure), text)
+    }
+
+    pub(crate) fn of(code: Code, text: &str) -> Told {
+        Told { code, text: text.into() }
     }
 }
 
@@ -164,7 +168,7 @@ impl ConfigurationError {
     /// What is wrong, for who has not seen the configuration.
     #[cfg(feature = "commands")]
     pub(crate) fn brief(&self) -> &str {
-        &self.brief
+        if self.in_text { &self.brief } else { &self.text }
     }
 
     /// From what kept the elements from being made.

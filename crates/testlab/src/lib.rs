@@ -26,6 +26,7 @@
 //! of our own: a test of a packet framework should not depend on that framework's idea of netlink.
 #![forbid(unsafe_code)]
 
+pub mod authority;
 pub mod cluster;
 pub mod controllers;
 mod counters;

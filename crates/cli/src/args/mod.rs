@@ -47,8 +47,8 @@ pub(crate) use lab::{
 pub(crate) use pcap::Pcap;
 pub(crate) use plan::Plan;
 pub(crate) use switch::{
-    OpenFlowTarget, Switch, SwitchAdd, SwitchAt, SwitchCommand, SwitchFailMode, SwitchList,
-    SwitchRemove, SwitchServe, SwitchShow,
+    Collector, OpenFlowTarget, Switch, SwitchAdd, SwitchAt, SwitchCommand, SwitchExport,
+    SwitchFailMode, SwitchList, SwitchRemove, SwitchServe, SwitchShow,
 };
 pub(crate) use traffic::{Flows, Stream};
 

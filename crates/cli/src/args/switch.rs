@@ -1,6 +1,10 @@
 //! Arguments of `linerate switch`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, Subcommand, ValueEnum};
 use linerate_flow::control::Target;
@@ -28,6 +32,8 @@ Examples:
   linerate switch remove c
   linerate switch --openflow tcp:192.0.2.9 --tables 8 --port a=xdp:eth1 --port b=memif:/run/b.sock
       a switch that does what a controller says: its flows are shown by `linerate flow`
+  linerate switch --openflow local --ipfix 192.0.2.7 --sflow 192.0.2.7 --port a=xdp:eth1 --port b=xdp:eth2
+      one that tells collectors of its packets
 
 Each port has a socket of its own, and each program memory of its own, which it shares with the
 switch alone: packets are copied in and out, and all that comes is checked. One that plays foul, or
@@ -105,6 +111,9 @@ pub(crate) struct SwitchServe {
     pub(crate) open_flow: SwitchOpenFlow,
 
     #[command(flatten)]
+    pub(crate) export: SwitchExport,
+
+    #[command(flatten)]
     pub(crate) running: GraphRunning,
 
     #[command(flatten)]
@@ -145,12 +154,12 @@ pub(crate) struct SwitchOpenFlow {
           requires = "targets")]
     pub(crate) fail_mode: SwitchFailMode,
 
-    /// Flows, a line each, that are there from the start
+    /// Flows, a line each, that are there from the start, unless there is a --state to go on from
     #[arg(long, value_name = "FILE", requires = "targets")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// A file in which flows, groups and meters are kept: they are there again when the switch is started
-    /// with it once more
+    /// A file in which flows, groups, meters, and how tables and ports are set, are kept, a second after each
+    /// change and at the end: they are there again when the switch is started with it once more
     #[arg(long, value_name = "FILE", requires = "targets")]
     pub(crate) state: Option<PathBuf>,
 
@@ -169,6 +178,58 @@ pub(crate) struct SwitchOpenFlow {
     /// The certificates of those who vouch for controllers
     #[arg(long, value_name = "FILE", requires = "private_key")]
     pub(crate) ca_cert: Option<PathBuf>,
+}
+
+/// Whom a switch under controllers tells of its packets.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Export (with --openflow)")]
+pub(crate) struct SwitchExport {
+    /// Tell a collector of each connection, by IPFIX over UDP [default PORT: 4739]; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]", requires = "targets", value_parser = parse_ipfix)]
+    pub(crate) ipfix: Vec<Collector>,
+
+    /// Tell a collector of what `sample(collector_set_id=NUMBER,...)` actions of flows pick; may be repeated
+    #[arg(long, value_name = "NUMBER=HOST[:PORT]", requires = "targets", value_parser = parse_ipfix_set)]
+    pub(crate) ipfix_set: Vec<(u32, Collector)>,
+
+    /// A connection without packets for so long is over, and told of
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    pub(crate) ipfix_idle: Duration,
+
+    /// One that goes on is told of so often
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    pub(crate) ipfix_active: Duration,
+
+    /// Of so many packets one is counted by --ipfix
+    #[arg(long, value_name = "PACKETS", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ipfix_sampling: u32,
+
+    /// Tell a collector of single packets, by sFlow, and of the counters of ports [default PORT: 6343];
+    /// may be repeated
+    #[arg(long, value_name = "HOST[:PORT]", requires = "targets", value_parser = parse_sflow)]
+    pub(crate) sflow: Vec<Collector>,
+
+    /// Of so many packets one is a sample, by chance
+    #[arg(long, value_name = "PACKETS", default_value_t = 400,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sflow_rate: u32,
+
+    /// Counters of ports are told so often; 0s never
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub(crate) sflow_polling: Duration,
+
+    /// The address that samples say they are of [default: that which they are sent from]
+    #[arg(long, value_name = "ADDRESS", requires = "sflow")]
+    pub(crate) sflow_agent: Option<IpAddr>,
+}
+
+/// Where a collector listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Collector {
+    /// A name or an address, without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// A place of controllers.
@@ -193,6 +254,42 @@ fn parse_openflow(text: &str) -> Result<OpenFlowTarget, String> {
         return Ok(OpenFlowTarget::Local);
     }
     text.parse().map(OpenFlowTarget::At).map_err(|error| format!("{error}; or it is local"))
+}
+
+fn parse_ipfix(text: &str) -> Result<Collector, String> {
+    parse_collector(text, 4739)
+}
+
+fn parse_sflow(text: &str) -> Result<Collector, String> {
+    parse_collector(text, 6343)
+}
+
+fn parse_ipfix_set(text: &str) -> Result<(u32, Collector), String> {
+    let (number, place) =
+        text.split_once('=').ok_or("write a set's number, = and the collector")?;
+    match number.parse() {
+        Ok(number) if number > 0 => Ok((number, parse_ipfix(place)?)),
+        _ => Err("numbers of sets are 1 and more".into()),
+    }
+}
+
+/// HOST, HOST:PORT, an address of IPv6 alone, or in brackets with a port.
+fn parse_collector(text: &str, port: u16) -> Result<Collector, String> {
+    let is_ip6 = text.parse::<Ipv6Addr>().is_ok();
+    let (host, port) = match text.rsplit_once(':').filter(|_| !is_ip6 && !text.ends_with(']')) {
+        Some((host, port)) => {
+            (host, port.parse().map_err(|_| format!("{port} is no port of UDP"))?)
+        }
+        None => (text, port),
+    };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = bare.unwrap_or(host);
+    if host.is_empty() || port == 0 || (host.contains(':') && host.parse::<Ipv6Addr>().is_err()) {
+        return Err(
+            "write a name or an address, and a port behind a colon, as in [::1]:4739".into()
+        );
+    }
+    Ok(Collector { host: host.to_owned(), port })
 }
 
 fn parse_datapath(text: &str) -> Result<MacAddr, String> {

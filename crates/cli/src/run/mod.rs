@@ -130,6 +130,7 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
     let control = args.controlled.control.clone();
+    control.iter().for_each(ControlAddress::take_stale_away);
     let token = args.controlled.token()?;
     let loader = Arc::new(PlanLoader { source, globals, library, texts, socket, control, token });
     let (plan, sources) = loader.plan()?;

@@ -1,6 +1,5 @@
 //! Controllers of others, and clients of others, with our switch between hosts.
 
-use std::fmt::Write;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -31,24 +30,17 @@ impl Net {
         Net { hosts, middle, scratch: Scratch::new() }
     }
 
-    /// Starts our switch: its datapath is number 1, its ports are 1 to 3.
+    /// Starts our switch as its user would: its datapath is number 1, its ports are 1 to 3.
     #[track_caller]
     fn switch(&self, channels: &[&str]) -> Running {
-        let mut text =
-            "s :: FlowSwitch(TABLES 16, DATAPATH 00:00:00:00:00:01, NAMES p1 p2 p3);\n".to_owned();
-        writeln!(text, "control :: OpenFlow(s, {});", channels.join(", ")).expect("a string");
-        for port in 1..=3 {
-            let at = port - 1;
-            writeln!(
-                text,
-                "FromDevice(p{port}, PROMISC true) -> [{at}] s [{at}] -> Queue -> ToDevice(p{port});"
-            )
-            .expect("a string");
-        }
-        let file = self.scratch.file("switch.click");
-        fs::write(&file, text).expect("a file");
-        let words = [LINERATE, "run", &file];
-        self.spawn(self.middle.command(words), "switch.log")
+        let control = self.scratch.file("control");
+        let mut command = self.middle.command([LINERATE, "switch", "--control", &control]);
+        command.args(["--no-huge", "--tables", "16", "--datapath-id", "1"]);
+        command.args(channels.iter().flat_map(|channel| ["--openflow", channel]));
+        command.args(
+            (1..=3).flat_map(|port| ["--port".to_owned(), format!("p{port}=packet:p{port}")]),
+        );
+        self.spawn(command, "switch.log")
     }
 
     /// Starts a program whose words go into a file.

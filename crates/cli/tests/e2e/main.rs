@@ -17,6 +17,7 @@ mod cost;
 mod ethernet;
 mod faults;
 mod firewall;
+mod flow_switch;
 mod forward;
 mod generate;
 mod guests;

@@ -210,6 +210,12 @@ impl Program {
         self.end().summary()
     }
 
+    /// Ends it as nobody can prepare for.
+    pub(crate) fn kill(mut self) {
+        self.running.signal(rustix::process::Signal::KILL);
+        let _killed = self.running.wait(PATIENCE);
+    }
+
     /// Waits for it to end by itself.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {

@@ -23,12 +23,12 @@ use serde_json::Value;
 use crate::support::{PATIENCE, Program, Scratch, linerate, number};
 
 /// Frames on their way at a time in each direction: fewer than wait in front of a port.
-const WINDOW: usize = 100;
+pub(crate) const WINDOW: usize = 100;
 /// The type of the frames that are counted (IEEE Std 802, local experiments).
 const TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// A switch, and what is asked of it.
-struct Switch {
+pub(crate) struct Switch {
     scratch: Scratch,
     program: Program,
     namespace: Namespace,
@@ -38,14 +38,14 @@ struct Switch {
 impl Switch {
     /// One with these ports and options, in which `%` is its folder.
     #[track_caller]
-    fn start(line: &str) -> Switch {
+    pub(crate) fn start(line: &str) -> Switch {
         let lab = Lab::new();
         let namespace = lab.namespace("switch");
         Switch::start_in(lab, namespace, line)
     }
 
     #[track_caller]
-    fn start_in(lab: Lab, namespace: Namespace, line: &str) -> Switch {
+    pub(crate) fn start_in(lab: Lab, namespace: Namespace, line: &str) -> Switch {
         let scratch = Scratch::new();
         let folder = scratch.file("");
         let folder = folder.trim_end_matches('/');
@@ -54,13 +54,13 @@ impl Switch {
         Switch { scratch, program, namespace, _lab: lab }
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.scratch.file(name)
     }
 
     /// `linerate switch add`, or another; `%` is its folder.
     #[track_caller]
-    fn ask(&self, words: &str) -> String {
+    pub(crate) fn ask(&self, words: &str) -> String {
         let control = self.file("control");
         let folder = self.file("");
         let words = words.replace('%', folder.trim_end_matches('/'));
@@ -76,7 +76,7 @@ impl Switch {
     }
 
     #[track_caller]
-    fn figure(&self, port: &str, key: &str) -> u64 {
+    pub(crate) fn figure(&self, port: &str, key: &str) -> u64 {
         let ports = self.ports();
         let port = ports.iter().find(|other| other["name"] == port);
         number(port.unwrap_or_else(|| panic!("no such port in {ports:?}")), key)
@@ -93,7 +93,7 @@ impl Switch {
 
     /// Ends it: all packets are back, and nothing but what the test made is left.
     #[track_caller]
-    fn stop(self) -> Value {
+    pub(crate) fn stop(self) -> Value {
         let summary = self.program.stop();
         assert_eq!(summary["buffers_held"], 0, "{summary}");
         let left: Vec<_> = std::fs::read_dir(self.scratch.path()).unwrap().collect();
@@ -103,7 +103,7 @@ impl Switch {
 }
 
 /// A program at a port of the switch.
-struct Host {
+pub(crate) struct Host {
     number: u8,
     link: Link,
 }
@@ -115,7 +115,7 @@ enum Link {
 
 impl Host {
     /// One that connects to a port in shared memory.
-    fn memif(number: u8, socket: &str) -> Host {
+    pub(crate) fn memif(number: u8, socket: &str) -> Host {
         let options = ArenaOptions { size: 8 << 20, huge: false, ..Default::default() };
         let arena = options.create().unwrap();
         let context = Context::new(arena.clone()).toward(Direction::Both);
@@ -213,7 +213,7 @@ impl Host {
 }
 
 /// Waits until something comes from one to the other.
-fn meet(one: &mut Host, other: &mut Host) {
+pub(crate) fn meet(one: &mut Host, other: &mut Host) {
     let (mut came, until) = (VecDeque::new(), Instant::now() + PATIENCE);
     while came.is_empty() {
         one.send(other.number, u64::MAX);
@@ -224,14 +224,14 @@ fn meet(one: &mut Host, other: &mut Host) {
 }
 
 /// Two hosts that send each other numbered frames.
-struct Pair {
+pub(crate) struct Pair {
     hosts: [Host; 2],
     sent: [u64; 2],
-    came: [u64; 2],
+    pub(crate) came: [u64; 2],
 }
 
 impl Pair {
-    fn new(mut hosts: [Host; 2]) -> Pair {
+    pub(crate) fn new(mut hosts: [Host; 2]) -> Pair {
         // Both are known from then on.
         let [a, b] = &mut hosts;
         meet(a, b);
@@ -281,7 +281,7 @@ impl Pair {
 
     /// Goes on until each got so many more.
     #[track_caller]
-    fn exchange(&mut self, frames: u64) {
+    pub(crate) fn exchange(&mut self, frames: u64) {
         let goal = self.came.map(|came| came + frames);
         let until = Instant::now() + PATIENCE;
         while self.came[0] < goal[0] || self.came[1] < goal[1] {
@@ -388,7 +388,7 @@ fn packets_wait_apart_where_a_port_has_gone() {
 }
 
 /// Raised when a test ends, however.
-struct Raise<'a>(&'a AtomicBool);
+pub(crate) struct Raise<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Raise<'_> {
     fn drop(&mut self) {

@@ -1,6 +1,7 @@
 //! `FlowExport`: collectors are told of a flow switch's packets.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,12 @@ const ARGS: [Arg; 11] = [
     Arg::keyword("IDLE", "time", "15s", "a flow without packets for so long is over"),
     Arg::keyword("ACTIVE", "time", "60s", "a flow that goes on is told of so often"),
     Arg::keyword("SFLOW", "addresses", "none", "collectors of samples, as `ADDRESS[:PORT]`"),
-    Arg::keyword("AGENT", "address", "127.0.0.1", "the address that samples say they are of"),
+    Arg::keyword(
+        "AGENT",
+        "address",
+        "that which the first of SFLOW is told from",
+        "the address that samples say they are of",
+    ),
     Arg::keyword("RATE", "packets", "400", "of so many packets one is a sample, by chance"),
     Arg::keyword("POLLING", "time", "30s", "counters of ports are told so often; 0 never"),
 ];
@@ -103,16 +109,16 @@ impl FlowExport {
         let defaults = SflowOptions::default();
         let rate = make.or("RATE", defaults.rate);
         let polling = make.or("POLLING", defaults.polling);
-        let Text(agent) = make.or("AGENT", Text(defaults.agent.to_string()));
-        let agent = agent.parse::<IpAddr>();
-        if agent.is_err() {
+        let agent = make.get("AGENT").map(|Text(agent)| agent.parse::<IpAddr>());
+        if matches!(agent, Some(Err(_))) {
             make.error("AGENT: need an address");
         }
         if !collectors.is_empty() {
             if rate == 0 {
                 make.error("RATE: out of range, 1 or more");
             }
-            let agent = agent.unwrap_or(defaults.agent);
+            let own = || own_address(collectors[0]).unwrap_or(defaults.agent);
+            let agent = agent.and_then(Result::ok).unwrap_or_else(own);
             options.sflow = Some(SflowOptions { collectors, agent, rate, polling, ..defaults });
         }
         if options.ipfix.is_none() && options.sflow.is_none() {
@@ -169,6 +175,17 @@ fn address(word: &str, port: u16) -> Option<SocketAddr> {
     let bare = word.trim_start_matches('[').trim_end_matches(']');
     let alone = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
     word.parse().or(alone).ok()
+}
+
+/// The address that the kernel has datagrams to a collector come from.
+fn own_address(collector: SocketAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = match collector {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(collector)?;
+    Ok(socket.local_addr()?.ip())
 }
 
 /// A port, as counter samples have it.

@@ -55,7 +55,8 @@ const FILE: Arg = Arg::keyword(
     "FILE",
     "filename",
     "none",
-    "flows that are there from the start, a line each, in the syntax of ovs-ofctl",
+    "flows that are there from the start, a line each, in the syntax of ovs-ofctl; not where a `STATE` of \
+     `OpenFlow` says what there is",
 );
 
 const HANDLERS: [Handler; 16] = [
@@ -134,8 +135,8 @@ struct FlowSwitch {
     /// Whether [`Element::idle`] was asked for.
     asked: bool,
     expired: u64,
-    /// Which exporter it has.
-    exports: u64,
+    /// Which switch and exporter of its home it has.
+    changes: u64,
     /// When a flow expires next.
     next: Option<u64>,
     /// Where somebody controls the switch.
@@ -180,6 +181,9 @@ impl FlowSwitch {
         if is_first {
             let name = make.plan().elements[make.element()].name.clone();
             switches::put(make.world, &name, &home);
+            if make.predecessor().is_some() {
+                home.await_predecessor();
+            }
         }
         let switch = home.switch();
         let options = Options { entries: entries as usize, ..Options::default() };
@@ -198,7 +202,7 @@ impl FlowSwitch {
             file: file.filter(|_| is_first).map(|Filename(file)| file),
             asked: false,
             expired: 0,
-            exports: 0,
+            changes: 0,
             next: None,
             bell: None,
         })
@@ -212,16 +216,21 @@ impl FlowSwitch {
                 self.switch.remove_port(number, now);
             }
         }
+        let before = self.switch.snapshot();
         for (number, name) in self.ports.iter().zip(&self.names) {
+            let name: String = name.chars().take(15).collect();
+            // A link is not up because the configuration is another.
+            let same = before.port(PortNumber(*number)).filter(|port| port.port.name == name);
+            let state = same.map_or(PortState::LIVE, |port| port.port.state);
             let MacAddr(mut address) = self.address;
             let low = u16::from_be_bytes([address[4], address[5]]).wrapping_add(*number as u16);
             address[4..].copy_from_slice(&low.to_be_bytes());
             let port = Port {
                 number: PortNumber(*number),
                 address,
-                name: name.chars().take(15).collect(),
+                name,
                 config: PortConfig::default(),
-                state: PortState::LIVE,
+                state,
                 ethernet: None,
                 others: Vec::new(),
             };
@@ -241,12 +250,25 @@ impl FlowSwitch {
         }
     }
 
-    /// Who has a packet for this worker wakes it.
-    fn leave_bell(&self) {
-        if let Some(bell) = &self.bell {
-            let bell = Arc::clone(bell);
-            self.switch.call_on_injection(Arc::new(move || bell.ring()));
+    /// Has the switch and the exporter that its home has now.
+    #[inline]
+    fn settle(&mut self) {
+        if self.home.changes() != self.changes {
+            self.move_in();
         }
+    }
+
+    #[cold]
+    fn move_in(&mut self) {
+        self.changes = self.home.changes();
+        let switch = self.home.switch();
+        if !Arc::ptr_eq(&switch, &self.switch) {
+            self.worker = switch.worker();
+            self.fast = FastPath::new(&self.ports, self.options);
+            self.switch = switch;
+            self.asked = false;
+        }
+        self.fast.set_exporter(self.home.exporter());
     }
 
     /// When there is something to do next.
@@ -268,6 +290,7 @@ impl FlowSwitch {
     /// What others want of this worker.
     #[inline]
     fn attend(&mut self, cx: &mut Context, now: u64) {
+        self.settle();
         if self.worker.is_due() {
             self.fast.refresh(&*self.switch);
             self.fast.flush(now);
@@ -275,10 +298,6 @@ impl FlowSwitch {
         }
         if self.home.is_controlled() {
             self.send_injected(cx, now);
-        }
-        if self.home.exports() != self.exports {
-            self.exports = self.home.exports();
-            self.fast.set_exporter(self.home.exporter());
         }
     }
 
@@ -352,7 +371,7 @@ impl Element for FlowSwitch {
         let Some(bell) = &self.bell else { return Next::Sleep };
         bell.clear();
         let now = cx.steady();
-        self.send_injected(cx, now);
+        self.attend(cx, now);
         self.arm(cx, now);
         Next::Wait
     }
@@ -372,13 +391,14 @@ impl Element for FlowSwitch {
         if self.is_first {
             self.add_ports(now);
             if self.home.is_controlled() {
-                self.bell = Some(Arc::new(Bell::new().map_err(|error| error.to_string())?));
-                self.leave_bell();
+                let bell = Arc::new(Bell::new().map_err(|error| error.to_string())?);
+                self.home.set_bell(&bell);
+                self.bell = Some(bell);
                 cx.schedule();
                 cx.set_timer(TICK, now + CALM_TIME);
             }
         }
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.home.is_restored()) {
             let text = fs::read_to_string(file).map_err(|error| error.to_string());
             text.and_then(|text| change::add_flows(&self.switch, &text, now))
                 .map_err(|error| format!("{}: {error}", file.display()))?;
@@ -391,28 +411,26 @@ impl Element for FlowSwitch {
         let now = cx.steady();
         old.fast.flush(now);
         old.worker.set_working(false);
-        if old.switch.options().tables != self.switch.options().tables {
-            return;
-        }
-        self.switch = Arc::clone(&old.switch);
-        self.worker = self.switch.worker();
-        self.home.adopt(Arc::clone(&old.switch));
-        self.fast = FastPath::new(&self.ports, self.options);
-        self.exports = 0;
-        if self.is_first {
+        let switch = old.home.switch();
+        if switch.options().tables == self.switch.options().tables {
+            // A replica on a worker that had none before takes nothing over: it sees that its home has changed.
+            self.home.adopt(&switch);
+            self.settle();
             self.add_ports(now);
-            self.leave_bell();
         }
+        self.home.settle();
     }
 
     fn close(&mut self, cx: &mut Context) {
         self.fast.flush(cx.steady());
         self.fast.set_exporter(None);
         self.worker.set_working(false);
+        self.home.settle();
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let now = cx.steady();
+        self.settle();
         self.fast.flush(now);
         let counts = self.fast.counts();
         Ok(match handler {
@@ -456,6 +474,7 @@ impl Element for FlowSwitch {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let now = cx.steady();
+        self.settle();
         if handler == "cache_clear" {
             self.fast.clear(now);
             return Ok(String::new());
@@ -485,7 +504,11 @@ impl Element for FlowSwitch {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use linerate_elements_testing::Run;
+
+    use crate::testing::Stops;
 
     /// Ethernet of two hosts of a digit each, with IPv4 and UDP between 10.0.0.x hosts, and 8 bytes.
     fn udp(from: u8, to: u8, port: u16) -> String {
@@ -602,6 +625,58 @@ mod tests {
         assert_eq!(run.read("s.flows"), "");
         run.write("s.cache_clear", "").expect("cleared");
         assert_eq!(run.read("s.cache_count"), "0");
+    }
+
+    /// Each source is on a worker of its own; what is done with packets changes all the time, and each
+    /// goes one way.
+    #[test]
+    fn several_workers_forward_by_the_same_tables() {
+        const PACKETS: u64 = 200_000;
+        let data = [udp(1, 2, 50), udp(2, 1, 51)];
+        let mut text = "s :: FlowSwitch(TABLES 2); Idle -> [2] s;".to_owned();
+        for (port, data) in data.iter().enumerate() {
+            text += &format!(
+                "i{port} :: InfiniteSource(DATA \\<{data}>, LIMIT {PACKETS}, BURST 7) -> [{port}] s;"
+            );
+        }
+        for port in 0..3 {
+            text += &format!("s [{port}] -> c{port} :: Counter -> Discard;");
+        }
+        let mut run = Run::new(&format!("{text} StaticThreadSched(i0 0, i1 1);")).workers(2);
+        let flows = "in_port=1,actions=output:3\nin_port=2,actions=goto_table:1\n\
+                     table=1,udp,actions=output:3";
+        run.write("s.add_flow", flows).expect("flows");
+        let control = run.control();
+        let changer = thread::spawn(move || {
+            let _stops = Stops(control.clone());
+            let read = |handler: &str| control.read(handler, "").expect("a handler");
+            let count = |handler: &str| read(handler).parse::<u64>().expect("a count");
+            let (mut changes, mut left) = (0, true);
+            while left {
+                left =
+                    (0..3).map(|port| count(&format!("c{port}.count"))).sum::<u64>() < 2 * PACKETS;
+                let (one, two) = [("output:2", "in_port"), ("output:3", "output:3")][changes % 2];
+                let flows = format!("table=0,in_port=1,actions={one}\ntable=1,actions={two}");
+                control.write("s.mod_flows", &flows).expect("a change");
+                changes += 1;
+            }
+        });
+        run.run();
+        changer.join().expect("packets were forwarded");
+        let mut count = |handler: &str| run.read(handler).parse::<u64>().expect("a count");
+        assert_eq!(count("s.hits") + count("s.misses"), 2 * PACKETS);
+        let [first, second, third] = ["c0", "c1", "c2"].map(|name| count(&format!("{name}.count")));
+        // Port 1's go to 2 or 3, those of port 2 back or to 3.
+        assert_eq!(first, 0);
+        assert_eq!(second + third, 2 * PACKETS);
+        let flows = run.read("s.flows");
+        let counted = format!("n_packets={PACKETS}, ");
+        assert_eq!(flows.matches(&counted).count(), 3, "{flows}");
+        let ports = run.read("s.ports");
+        let bytes = PACKETS * data[0].len() as u64 / 2;
+        assert!(ports.starts_with(&format!("1 1 {PACKETS} {bytes} 0 0\n")), "{ports}");
+        assert!(ports.contains(&format!("\n2 2 {PACKETS} {bytes} {second} ")), "{ports}");
+        assert!(ports.contains(&format!("\n3 3 0 0 {third} ")), "{ports}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod open_flow;
 mod out;
 mod shown;
 pub mod switches;
+#[cfg(test)]
+mod testing;
 mod trace;
 
 const FAMILY: &str = "flow";

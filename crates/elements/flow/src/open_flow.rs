@@ -19,6 +19,8 @@ use crate::{FAMILY, flow_switch, switches};
 /// The timer by which an agent is started that could not be at first, and how often it is tried, in nanoseconds.
 const LOOK: u32 = 0;
 const LOOK_TIME: u64 = 1_000_000_000;
+/// How soon it is tried while its switch changes over, in nanoseconds.
+const WAIT_TIME: u64 = 1_000_000;
 
 const ARGS: [Arg; 12] = [
     Arg::required("SWITCH", "element", "the `FlowSwitch` that is controlled"),
@@ -80,7 +82,7 @@ pub(crate) const CLASS: Class = Class {
         `punix:`, whose socket only its owner may open.\n\n\
         With `STATE` the switch has after a restart what it had before: flows, groups, meters, and how tables and \
         ports are set; counters and ages begin anew. The file is written a second after a change, and when \
-        the program ends.\n\n\
+        the program ends. Where it is there, a `FILE` of the switch is not read.\n\n\
         When the configuration is replaced by one in which it is the same, connections stay.",
     ports: "0/0",
     args: &ARGS,
@@ -210,6 +212,9 @@ impl OpenFlow {
         let replaces = make.predecessor().is_some();
         let settings = Settings::new(make)?;
         switches::control(make.world, &settings.switch);
+        if settings.options.state.as_ref().is_some_and(|file| file.exists()) {
+            switches::restore(make.world, &settings.switch);
+        }
         Some(OpenFlow { settings, agent: None, replaces, said: String::new() })
     }
 
@@ -224,13 +229,6 @@ impl OpenFlow {
         let agent = Agent::start(home.switch(), options);
         self.agent = Some(agent.map_err(|error| cx.world().failed(error))?);
         Ok(())
-    }
-
-    /// Whether it serves the switch that its element has now.
-    fn is_at_home(&self, cx: &Context) -> bool {
-        let home = switches::find(cx.world(), &self.settings.switch);
-        let agent = self.agent.as_ref().map(Agent::switch);
-        home.zip(agent).is_some_and(|(home, switch)| Arc::ptr_eq(&home.switch(), switch))
     }
 }
 
@@ -253,7 +251,14 @@ impl Element for OpenFlow {
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        if self.is_at_home(cx) {
+        let home = switches::find(cx.world(), &self.settings.switch);
+        if home.as_ref().is_some_and(|home| home.is_awaited()) {
+            // The switch is on a worker that has not changed over yet.
+            cx.set_timer(LOOK, cx.steady() + WAIT_TIME);
+            return;
+        }
+        let agent = self.agent.as_ref().map(Agent::switch);
+        if home.zip(agent).is_some_and(|(home, switch)| Arc::ptr_eq(&home.switch(), switch)) {
             return;
         }
         self.agent = None;
@@ -267,8 +272,13 @@ impl Element for OpenFlow {
         }
     }
 
-    fn close(&mut self, _: &mut Context) {
-        self.agent = None;
+    fn close(&mut self, cx: &mut Context) {
+        let Some(mut agent) = self.agent.take() else { return };
+        agent.stop();
+        if let Some(problem) = agent.status().state_problem {
+            let text = format!("{} :: OpenFlow: the state is not kept: {problem}\n", cx.name());
+            cx.console().report(&text);
+        }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {

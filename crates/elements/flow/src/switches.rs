@@ -12,14 +12,20 @@ use linerate_flow::export::Exporter;
 use linerate_flow::switch::Switch;
 use linerate_graph::World;
 
+use crate::bell::Bell;
+
 /// The switch of an element, shared by its replicas and those who control it.
 #[derive(Debug)]
 pub struct Home {
     switch: Mutex<Arc<Switch>>,
     is_controlled: AtomicBool,
+    is_restored: AtomicBool,
+    /// Whether that of the configuration before is still to come.
+    is_awaited: AtomicBool,
+    bell: Mutex<Option<Arc<Bell>>>,
     exporter: Mutex<Option<Arc<Exporter>>>,
-    /// How often that has become another.
-    exports: AtomicU64,
+    /// How often the switch or the exporter has become another.
+    changes: AtomicU64,
 }
 
 impl Home {
@@ -27,8 +33,11 @@ impl Home {
         Home {
             switch: Mutex::new(switch),
             is_controlled: AtomicBool::new(false),
+            is_restored: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
+            bell: Mutex::default(),
             exporter: Mutex::default(),
-            exports: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
         }
     }
 
@@ -36,12 +45,12 @@ impl Home {
     /// packets.
     pub fn export(&self, exporter: Option<Arc<Exporter>>) {
         *self.exporter.lock().unwrap_or_else(PoisonError::into_inner) = exporter;
-        self.exports.fetch_add(1, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// How often that was said.
-    pub(crate) fn exports(&self) -> u64 {
-        self.exports.load(Ordering::Acquire)
+    /// How often the switch or who tells of packets has become another.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Who tells of packets.
@@ -55,9 +64,43 @@ impl Home {
         Arc::clone(&self.switch.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// It is that of another element from now on.
-    pub(crate) fn adopt(&self, switch: Arc<Switch>) {
-        *self.switch.lock().unwrap_or_else(PoisonError::into_inner) = switch;
+    /// That of the configuration before will come.
+    pub(crate) fn await_predecessor(&self) {
+        self.is_awaited.store(true, Ordering::Release);
+    }
+
+    /// Whether it is not yet the one it is going to be.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Acquire)
+    }
+
+    /// It is that of the configuration before from now on.
+    pub(crate) fn adopt(&self, switch: &Arc<Switch>) {
+        let mut own = self.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&own, switch) {
+            *own = Arc::clone(switch);
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        drop(own);
+        self.leave_bell();
+    }
+
+    /// It is the one it is going to be.
+    pub(crate) fn settle(&self) {
+        self.is_awaited.store(false, Ordering::Release);
+    }
+
+    /// Who has a packet for the switch wakes a worker by this.
+    pub(crate) fn set_bell(&self, bell: &Arc<Bell>) {
+        *self.bell.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(bell));
+        self.leave_bell();
+    }
+
+    fn leave_bell(&self) {
+        let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(bell) = bell {
+            self.switch().call_on_injection(Arc::new(move || bell.ring()));
+        }
     }
 
     /// Somebody controls it who may send packets, so a worker has to look for these: to be said while the
@@ -70,6 +113,11 @@ impl Home {
     pub(crate) fn is_controlled(&self) -> bool {
         self.is_controlled.load(Ordering::Acquire)
     }
+
+    /// Whether it is to have what it had before the program was started.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.is_restored.load(Ordering::Acquire)
+    }
 }
 
 /// The switches of a graph, by the names of their elements.
@@ -81,6 +129,8 @@ struct All {
     homes: HashMap<String, Arc<Home>>,
     /// Those that are controlled, made or not yet.
     controlled: HashSet<String>,
+    /// Those that are to have what they had before.
+    restored: HashSet<String>,
 }
 
 /// The switch of the element of this name.
@@ -101,11 +151,23 @@ pub fn control(world: &World, element: &str) {
     all.controlled.insert(element.to_owned());
 }
 
+/// Somebody will restore what the switch of this name had before the program was started: to be said while
+/// the graph is made, also before the switch is.
+pub(crate) fn restore(world: &World, element: &str) {
+    let all = world.common::<Switches>();
+    let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(home) = all.homes.get(element) {
+        home.is_restored.store(true, Ordering::Release);
+    }
+    all.restored.insert(element.to_owned());
+}
+
 pub(crate) fn put(world: &World, element: &str, home: &Arc<Home>) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     if all.controlled.contains(element) {
         home.control();
     }
+    home.is_restored.store(all.restored.contains(element), Ordering::Release);
     all.homes.insert(element.to_owned(), Arc::clone(home));
 }

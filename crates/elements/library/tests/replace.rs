@@ -12,6 +12,7 @@ use std::{
 };
 
 use common::{load_text, numbered_library};
+use linerate_elements_testing::Scratch;
 use linerate_graph::{BuildError, Control, Options, Router};
 use linerate_memory::{Arena, ArenaOptions};
 
@@ -297,6 +298,33 @@ fn hosts_of_a_switch_stay_at_the_port_of_their_name() {
             assert_eq!(tables[2], all(&[2, 3]), "{class} {more}");
             router.close();
         }
+    }
+}
+
+/// Its flows are said once: who comes in its place has them, or packets would be dropped.
+#[test]
+fn a_flow_switch_keeps_its_flows_and_loses_nothing() {
+    let scratch = Scratch::new("replaced-flows");
+    let flows = scratch.path("flows");
+    let written =
+        "in_port=1,actions=set_field:7->reg0,goto_table:1\ntable=1,reg0=7,actions=output:2\n";
+    std::fs::write(&flows, written).unwrap();
+    for (workers, prefix) in [(1, ""), (2, "Pin(u 1); ")] {
+        let texts = [
+            format!(
+                "f :: FlowSwitch(TABLES 2, FILE {flows}); source :: Numbered -> f -> Discard;
+                 Idle -> [1] f [1] -> q :: Queue(500) -> u :: Unqueue -> sink :: Check"
+            ),
+            "f :: FlowSwitch(TABLES 2); source :: Numbered -> Null -> f -> Discard;
+             Idle -> [1] f [1] -> q :: Queue(300) -> u :: Unqueue -> c :: Counter -> sink :: Check"
+                .to_owned(),
+            "f :: FlowSwitch(TABLES 2, CACHE 10); source :: Numbered -> f -> Discard;
+             Idle -> [1] f [1] -> Counter -> q :: Queue(500) -> u :: Unqueue -> sink :: Check;
+             Idle -> [2] f [2] -> Discard"
+                .to_owned(),
+        ];
+        let texts = texts.map(|text| format!("{prefix}{text}"));
+        assert!(replace_under_load(workers, texts.to_vec(), 300) > 300);
     }
 }
 

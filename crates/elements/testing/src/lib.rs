@@ -154,9 +154,9 @@ impl Run {
     }
 }
 
-impl Drop for Run {
-    /// No buffer may be lost.
-    fn drop(&mut self) {
+impl Run {
+    /// Ends it: what elements say then is in the output. No buffer may be lost.
+    pub fn close(&mut self) {
         if let Some(mut router) = self.router.take() {
             router.close();
             drop(router);
@@ -164,6 +164,12 @@ impl Drop for Run {
                 assert_eq!(self.arena.accounting().held, 0, "buffers leaked by {}", self.text);
             }
         }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

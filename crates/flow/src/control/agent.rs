@@ -27,6 +27,7 @@ pub enum AgentError {
         /// Which.
         target: Target,
         /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// The state cannot be read.
@@ -35,6 +36,16 @@ pub enum AgentError {
         /// The file.
         path: std::path::PathBuf,
         /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The state cannot be written.
+    #[error("cannot keep the state in {}: {error}", path.display())]
+    Keep {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// TLS cannot be had.
@@ -133,8 +144,13 @@ impl Agent {
         if let Some(path) = shared.options.state.clone() {
             state::restore(&shared.switch, &path, shared.now())
                 .map_err(|error| AgentError::State { path: path.clone(), error })?;
+            // Where it cannot be kept, that is said before anybody relies on it.
+            let kept = shared.switch.version();
+            let saved = shared.switch.save_to(&path);
+            saved.map_err(|error| AgentError::Keep { path: path.clone(), error })?;
             let (inside, waker) = (Arc::clone(&shared), shared.stop.waker()?);
-            agent.spawn("of-state".to_owned(), move || state::keep(&inside, &path, &waker))?;
+            agent
+                .spawn("of-state".to_owned(), move || state::keep(&inside, &path, kept, &waker))?;
         }
         events::forget_standalone(&shared);
         let subscription = shared.switch.subscribe();
@@ -204,6 +220,15 @@ impl Agent {
         }
     }
 
+    /// Ends all connections, and writes the state a last time: how that went is in the status then.
+    pub fn stop(&mut self) {
+        self.shared.stop.set();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _panicked = thread.join();
+        }
+    }
+
     /// A conversation that somebody else carries, as if a controller had connected to a listener.
     ///
     /// Nothing of it comes from or goes to a socket: for tests, and for fuzzing.
@@ -215,11 +240,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.shared.stop.set();
-        for thread in self.threads.drain(..) {
-            // One that panicked has said so.
-            let _panicked = thread.join();
-        }
+        self.stop();
     }
 }
 

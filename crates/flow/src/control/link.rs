@@ -95,7 +95,7 @@ impl Link {
             if let Err(error) = tls.process_new_packets() {
                 // The other side is to know why.
                 let _gone = tls.write_tls(&mut self.socket);
-                return Err(io::Error::new(ErrorKind::InvalidData, error));
+                return Err(refused(error));
             }
             if ended {
                 return Ok(0);
@@ -146,6 +146,29 @@ impl AsFd for Link {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
         }
+    }
+}
+
+/// Why TLS ended, in words for who has not read its RFC.
+fn refused(error: rustls::Error) -> io::Error {
+    use rustls::AlertDescription::{
+        BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
+        CertificateUnknown, UnknownCA, UnsupportedCertificate,
+    };
+    match error {
+        rustls::Error::AlertReceived(
+            alert @ (BadCertificate
+            | CertificateExpired
+            | CertificateRequired
+            | CertificateRevoked
+            | CertificateUnknown
+            | UnknownCA
+            | UnsupportedCertificate),
+        ) => {
+            let text = format!("the other side refuses our certificate: {alert:?}");
+            io::Error::new(ErrorKind::PermissionDenied, text)
+        }
+        error => io::Error::new(ErrorKind::InvalidData, error),
     }
 }
 

@@ -35,20 +35,19 @@ pub(super) fn restore(switch: &Switch, path: &Path, now: u64) -> io::Result<()> 
     switch.restore(text, now).map_err(|error| invalid(&error))
 }
 
-/// Writes the state whenever it has changed, until the agent stops.
-pub(super) fn keep(shared: &Arc<Shared>, path: &Path, waker: &Waker) {
-    let mut kept = None;
+/// Writes the state whenever it is another than the version that was kept, until the agent stops.
+pub(super) fn keep(shared: &Arc<Shared>, path: &Path, mut kept: u64, waker: &Waker) {
     loop {
         let stops = shared.stop.is_set();
         let version = shared.switch.version();
         let mut pause = PAUSE;
-        if kept != Some(version) {
+        if kept != version {
             let began = Instant::now();
             let saved = shared.switch.save_to(path);
             let problem = saved.as_ref().err().map(|error| format!("{}: {error}", path.display()));
             *shared.state_problem() = problem;
             if saved.is_ok() {
-                kept = Some(version);
+                kept = version;
             }
             pause = pause.max(PARTS * began.elapsed());
         }

@@ -121,31 +121,49 @@ impl Drop for Exporter {
 
 /// Sockets to collectors.
 struct Collectors {
-    sockets: Vec<UdpSocket>,
+    all: Vec<Collector>,
     counts: Arc<Counts>,
+}
+
+struct Collector {
+    socket: UdpSocket,
+    address: SocketAddr,
+    /// Whether there was a way to it: a network may come up later than the switch.
+    is_connected: bool,
+}
+
+impl Collector {
+    fn new(address: SocketAddr) -> io::Result<Collector> {
+        let own: SocketAddr = if address.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let socket = UdpSocket::bind(own)?;
+        // A datagram there is no room for is lost like one on the way.
+        socket.set_nonblocking(true)?;
+        let is_connected = socket.connect(address).is_ok();
+        Ok(Collector { socket, address, is_connected })
+    }
+
+    fn send(&mut self, datagram: &[u8]) -> io::Result<usize> {
+        if !self.is_connected {
+            self.socket.connect(self.address)?;
+            self.is_connected = true;
+        }
+        self.socket.send(datagram)
+    }
 }
 
 impl Collectors {
     fn new(addresses: &[SocketAddr], counts: &Arc<Counts>) -> io::Result<Collectors> {
-        let socket = |address: &SocketAddr| {
-            let own: SocketAddr = if address.is_ipv4() {
-                (Ipv4Addr::UNSPECIFIED, 0).into()
-            } else {
-                (Ipv6Addr::UNSPECIFIED, 0).into()
-            };
-            let socket = UdpSocket::bind(own)?;
-            socket.connect(address)?;
-            // A datagram there is no room for is lost like one on the way.
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        };
-        let sockets = addresses.iter().map(socket).collect::<io::Result<_>>()?;
-        Ok(Collectors { sockets, counts: Arc::clone(counts) })
+        let all = addresses.iter().map(|address| Collector::new(*address));
+        Ok(Collectors { all: all.collect::<io::Result<_>>()?, counts: Arc::clone(counts) })
     }
 
-    fn send(&self, datagram: &[u8]) {
-        for socket in &self.sockets {
-            if socket.send(datagram).is_err() {
+    fn send(&mut self, datagram: &[u8]) {
+        for collector in &mut self.all {
+            if collector.send(datagram).is_err() {
                 self.counts.errors.fetch_add(1, Relaxed);
             }
         }
@@ -246,7 +264,7 @@ impl Work {
         let (clock, now) = (clock(self.clock_offset), Instant::now());
         for record in records {
             let stream = record.stream;
-            let Some(collectors) = sets.get(&stream.set) else {
+            let Some(collectors) = sets.get_mut(&stream.set) else {
                 self.counts.lose_records(1);
                 continue;
             };
@@ -291,7 +309,7 @@ impl Work {
         if let Some(FlowWork { sets, writers, .. }) = &mut self.flows {
             let clock = clock(self.clock_offset);
             for ((set, _), (writer, _)) in writers {
-                if let Some(collectors) = sets.get(set) {
+                if let Some(collectors) = sets.get_mut(set) {
                     writer.finish(&clock, &mut |message| collectors.send(message));
                 }
             }

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub use event::{Event, Punted, Subscription};
 pub use injection::{Injection, Ring};
 pub use options::SwitchOptions;
-pub use saved::RestoreError;
+pub use saved::{RestoreError, SaveError};
 pub use worker::WorkerState;
 
 use edit::{Edit, check_packet_out};

@@ -20,7 +20,7 @@
 //!
 //! Counters, ages, and what is learnt of hosts and connections are not kept: what is restored begins anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -49,6 +49,16 @@ pub struct RestoreError {
     pub what: String,
 }
 
+/// What no text and no message can say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no version of OpenFlow can say this {kind}: {message}")]
+pub struct SaveError {
+    /// What it is: a flow, a group or a meter.
+    pub kind: &'static str,
+    /// The message that would add it.
+    pub message: String,
+}
+
 /// A line that was read.
 #[derive(Debug)]
 enum Line {
@@ -59,9 +69,8 @@ enum Line {
 }
 
 impl Switch {
-    /// Its state as a text.
-    #[must_use]
-    pub fn save(&self) -> String {
+    /// Its state as a text: all of it, or the first thing that cannot be said.
+    pub fn save(&self) -> Result<String, SaveError> {
         let tables = self.snapshot();
         let mut text = format!("{HEAD}\n");
         if tables.drops_fragments() {
@@ -83,7 +92,7 @@ impl Switch {
                 let said = syntax.print_meter(&config);
                 (syntax.meter(&said, MeterCommand::Add).ok()? == change).then_some(said)
             };
-            put(&mut text, "meter", said, &Message::MeterMod(change.clone()));
+            put(&mut text, "meter", said, &Message::MeterMod(change.clone()))?;
         }
         for group in in_order(&tables) {
             let change = group_mod(group);
@@ -91,7 +100,7 @@ impl Switch {
                 let said = syntax.print_group_mod(&change);
                 (syntax.group(&said, GroupCommand::Add).ok()? == change).then_some(said)
             };
-            put(&mut text, "group", said, &Message::GroupMod(change.clone()));
+            put(&mut text, "group", said, &Message::GroupMod(change.clone()))?;
         }
         for number in 0..tables.tables() {
             let mut flows: Vec<_> = tables.flows(number).collect();
@@ -102,22 +111,27 @@ impl Switch {
                     let said = syntax.print_flow(&change);
                     (syntax.flow(&said, FlowModCommand::Add).ok()? == change).then_some(said)
                 };
-                put(&mut text, "flow", said, &Message::FlowMod(change.clone()));
+                put(&mut text, "flow", said, &Message::FlowMod(change.clone()))?;
             }
         }
-        for port in tables.ports().filter(|port| port.port.config != PortConfig::default()) {
-            let _ = writeln!(text, "port {:#x} {}", port.port.config.0, port.port.name);
+        let there = tables.ports().map(|port| (port.port.name.clone(), port.port.config.0));
+        let there = there.filter(|(_, config)| *config != PortConfig::default().0);
+        // Those that have not come yet are to be set so when they do.
+        let others = lock(&self.state).port_configs.clone();
+        for (name, config) in there.chain(BTreeMap::from_iter(others)) {
+            let _ = writeln!(text, "port {config:#x} {name}");
         }
-        text
+        Ok(text)
     }
 
     /// Writes its state to a file, which has the old content or the new, whatever happens in between.
     pub fn save_to(&self, path: &Path) -> io::Result<()> {
+        let text =
+            self.save().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
-        let file = io::Write::write_all;
         let mut new = std::fs::File::create(&beside)?;
-        file(&mut new, self.save().as_bytes())?;
+        io::Write::write_all(&mut new, text.as_bytes())?;
         new.sync_all()?;
         std::fs::rename(&beside, path)
     }
@@ -143,10 +157,12 @@ impl Switch {
             }
             Ok(())
         })?;
+        let tables = self.snapshot();
+        let is_there = |name: &str| tables.ports().any(|port| port.port.name == name);
         state.port_configs = lines
             .into_iter()
             .filter_map(|(_, line)| match line {
-                Line::Port(name, config) => Some((name, config)),
+                Line::Port(name, config) if !is_there(&name) => Some((name, config)),
                 _ => None,
             })
             .collect();
@@ -275,14 +291,14 @@ fn in_order(tables: &Snapshot) -> Vec<&Group> {
 /// Puts a line in the newest version whose text means the same, else as a message.
 fn put(
     text: &mut String,
-    kind: &str,
+    kind: &'static str,
     said: impl Fn(&Syntax<'_>) -> Option<String>,
     message: &Message,
-) {
+) -> Result<(), SaveError> {
     for version in Version::ALL.into_iter().rev() {
         if let Some(said) = said(&Syntax::new(version)) {
             let _ = writeln!(text, "{kind} {version} {said}");
-            return;
+            return Ok(());
         }
     }
     let same = |version: &Version| {
@@ -290,18 +306,15 @@ fn put(
         let (_, _, read) = Message::decode(&bytes).ok()?;
         (read == *message).then_some((*version, bytes))
     };
-    match Version::ALL.iter().rev().find_map(same) {
-        Some((version, bytes)) => {
-            let _ = write!(text, "message {version} ");
-            bytes.iter().for_each(|byte| {
-                let _ = write!(text, "{byte:02x}");
-            });
-            text.push('\n');
-        }
-        None => {
-            let _ = writeln!(text, "# a {kind} that cannot be said: {message:?}");
-        }
-    }
+    let found = Version::ALL.iter().rev().find_map(same);
+    let (version, bytes) =
+        found.ok_or_else(|| SaveError { kind, message: format!("{message:?}") })?;
+    let _ = write!(text, "message {version} ");
+    bytes.iter().for_each(|byte| {
+        let _ = write!(text, "{byte:02x}");
+    });
+    text.push('\n');
+    Ok(())
 }
 
 /// How a table is set, where that is not as it is at first.
@@ -484,14 +497,14 @@ mod tests {
     #[test]
     fn what_is_saved_is_restored_as_it_was() {
         let switch = filled();
-        let text = switch.save();
+        let text = switch.save().expect("it can be said");
         let other = Switch::new(SwitchOptions { tables: 4, ..SwitchOptions::default() });
         let junk = FlowMod::add(3, 9, Match::new(), Vec::new());
         other.flow_mod(&junk, Version::V13, 0).expect("added");
         let before = other.version();
         assert_eq!(other.restore(&text, 5), Ok(()), "{text}");
         assert_eq!(other.version(), before + 1);
-        assert_eq!(other.save(), text);
+        assert_eq!(other.save().as_ref(), Ok(&text));
         for (table, flows) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
             assert_eq!(other.snapshot().flows(table).count(), flows);
         }
@@ -511,7 +524,7 @@ mod tests {
     #[test]
     fn what_is_wrong_changes_nothing_and_says_where() {
         let switch = filled();
-        let text = switch.save();
+        let text = switch.save().expect("it can be said");
         for (line, wrong) in [
             "flow 1.5 priority=1,tpc actions=drop",
             "flow 1.5 table=77 actions=drop",
@@ -529,14 +542,16 @@ mod tests {
         {
             let error = switch.restore(&format!("{HEAD}\n\n{wrong}\n"), 0).expect_err(wrong);
             assert_eq!(error.line, 3, "{line}: {error}");
-            assert_eq!(switch.save(), text);
+            assert_eq!(switch.save().as_ref(), Ok(&text));
         }
     }
 
     #[test]
     fn ports_are_set_as_they_were_when_they_come() {
         let switch = filled();
-        switch.restore("port 0x20 eth1\nport 0x1 eth2\n", 0).expect("restored");
+        let ports = "port 0x20 eth1\nport 0x1 eth2\n";
+        switch.restore(ports, 0).expect("restored");
+        assert_eq!(switch.save(), Ok(format!("{HEAD}\n{ports}")));
         let config = |number| {
             let tables = switch.snapshot();
             tables.port(PortNumber(number)).expect("a port").port.config.0
@@ -548,6 +563,22 @@ mod tests {
         let path = dir.path().join("state");
         switch.save_to(&path).expect("saved");
         let text = std::fs::read_to_string(&path).expect("read");
-        assert_eq!(text, format!("{HEAD}\nport 0x20 eth1\nport 0x1 eth2\n"));
+        assert_eq!(text, format!("{HEAD}\n{ports}"));
+    }
+
+    /// A file of which something is missing would be taken for all there was.
+    #[test]
+    fn what_cannot_be_said_is_an_error_that_names_it() {
+        let mut text = String::new();
+        // Longer than a message can be.
+        let actions = vec![Action::PopVlan; 10_000];
+        let flow = FlowMod::add(7, 1, Match::new(), vec![Instruction::ApplyActions(actions)]);
+        let error = put(&mut text, "flow", |_| None, &Message::FlowMod(flow));
+        let error = error.expect_err("it cannot be said").to_string();
+        assert!(
+            error.contains("can say this flow: FlowMod(") && error.contains("table: 7"),
+            "{error}"
+        );
+        assert_eq!(text, "");
     }
 }

@@ -5,89 +5,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use linerate_flow::control::{Agent, AgentOptions, Credentials, Target};
+use linerate_testlab::authority::{Authority, EC, RSA, Vouched};
 use linerate_testlab::{require, wait_until};
 
 use crate::controller::{PATIENCE, switch};
 
-/// An authority, and whom it vouches for.
-struct Authority {
-    folder: PathBuf,
+fn credentials(vouched: Vouched) -> Credentials {
+    let Vouched { key, certificate, authority: authorities } = vouched;
+    Credentials { key, certificate, authorities }
 }
-
-fn openssl(words: &[&str]) {
-    let mut command = Command::new(require("openssl"));
-    let output = command.args(words).stdin(Stdio::null()).output().expect("openssl runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "openssl {words:?}: {errors}");
-}
-
-impl Authority {
-    fn new(folder: &Path, name: &str) -> Authority {
-        let authority = Authority { folder: folder.join(name) };
-        std::fs::create_dir(&authority.folder).expect("a folder");
-        let (key, certificate) = (authority.file("ca.key"), authority.file("ca.pem"));
-        let subject = format!("/CN={name}");
-        openssl(&[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            &subject,
-            "-keyout",
-            &key,
-            "-out",
-            &certificate,
-        ]);
-        authority
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.folder.join(name).to_string_lossy().into_owned()
-    }
-
-    /// A key and a certificate. RSA is what Open vSwitch's own tool makes.
-    fn vouch(&self, name: &str, kind: &[&str], days: &str) -> Credentials {
-        let (key, request) = (self.file(&format!("{name}.key")), self.file("request"));
-        let certificate = self.file(&format!("{name}.pem"));
-        let subject = format!("/CN={name}");
-        let make = ["req", "-newkey"].iter().chain(kind);
-        let rest = ["-nodes", "-subj", &subject, "-keyout", &key, "-out", &request];
-        openssl(&make.chain(&rest).copied().collect::<Vec<_>>());
-        let extensions = self.file("extensions");
-        std::fs::write(&extensions, "basicConstraints=CA:false\n").expect("a file");
-        openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            &self.file("ca.pem"),
-            "-CAkey",
-            &self.file("ca.key"),
-            "-CAcreateserial",
-            "-days",
-            days,
-            "-extfile",
-            &extensions,
-            "-out",
-            &certificate,
-        ]);
-        Credentials {
-            key: key.into(),
-            certificate: certificate.into(),
-            authorities: self.file("ca.pem").into(),
-        }
-    }
-}
-
-const RSA: &[&str] = &["rsa:2048"];
-const EC: &[&str] = &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
 
 /// Open vSwitch's client asks whether the switch is there.
 fn probe(port: u16, credentials: &Credentials, options: &[&str]) -> bool {
@@ -121,11 +47,11 @@ fn certificates_are_looked_at_on_both_sides() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let ours = Authority::new(folder.path(), "ours");
     let theirs = Authority::new(folder.path(), "theirs");
-    let controller = ours.vouch("controller", RSA, "2");
-    let stranger = theirs.vouch("stranger", EC, "2");
-    let past = ours.vouch("past", EC, "-1");
+    let controller = credentials(ours.vouch("controller", RSA, "2"));
+    let stranger = credentials(theirs.vouch("stranger", EC, "2"));
+    let past = credentials(ours.vouch("past", EC, "-1"));
 
-    let (agent, port) = serve(&ours.vouch("switch", EC, "2"));
+    let (agent, port) = serve(&credentials(ours.vouch("switch", EC, "2")));
     assert!(probe(port, &controller, &[]));
     assert!(probe(port, &controller, &["--ssl-protocols=TLSv1.2"]));
     let error = || agent.status().targets.remove(0).last_error.unwrap_or_default();
@@ -156,8 +82,8 @@ fn the_switch_connects_to_whom_it_may() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let ours = Authority::new(folder.path(), "ours");
     let theirs = Authority::new(folder.path(), "theirs");
-    let controller = ours.vouch("controller", EC, "2");
-    let impostor = theirs.vouch("controller", EC, "2");
+    let controller = credentials(ours.vouch("controller", EC, "2"));
+    let impostor = credentials(theirs.vouch("controller", EC, "2"));
 
     // A switch that listens stands for a controller here: hello is the same for both.
     let (right, right_port) = serve(&controller);
@@ -166,7 +92,7 @@ fn the_switch_connects_to_whom_it_may() {
     let target = |port: u16| format!("ssl:127.0.0.1:{port}").parse().expect("a target");
     let options = AgentOptions {
         targets: vec![target(right_port), target(wrong_port)],
-        credentials: Some(ours.vouch("switch", RSA, "2")),
+        credentials: Some(credentials(ours.vouch("switch", RSA, "2"))),
         backoff: (Duration::from_millis(10), Duration::from_millis(50)),
         ..AgentOptions::default()
     };

@@ -24,7 +24,7 @@ use crate::{
     args::SwitchServe,
     configuration::Source,
     control_address::ControlAddress,
-    exit::{Code, ConfigurationError, UsageError, code_of},
+    exit::{Code, ConfigurationError, Told, UsageError, code_of},
     options::Operation,
     remote,
     run::{self, Stage, Subject},
@@ -94,10 +94,10 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         readiness: args.readiness,
         allow_reconfigure: false,
     };
-    run::run(subject, &operation).map_err(|error| match code(&error) {
-        // How a port is written, by who has not seen the configuration.
-        Code::Usage => UsageError(brief(&error)).into(),
-        _ => error,
+    // Nobody has seen the configuration.
+    run::run(subject, &operation).map_err(|error| match error.is::<ConfigurationError>() {
+        true => Told::of(code(&error), &brief(&error)).into(),
+        false => error,
     })
 }
 

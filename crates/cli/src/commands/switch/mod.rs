@@ -4,6 +4,7 @@
 mod ask;
 mod client;
 mod configuration;
+mod export;
 mod keep;
 mod open_flow;
 mod port;

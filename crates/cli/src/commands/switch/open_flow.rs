@@ -10,6 +10,7 @@ use linerate_packet::MacAddr;
 
 use super::{
     configuration::{BURST, Settings, ends, places},
+    export::Export,
     port::Port,
 };
 use crate::{
@@ -36,6 +37,7 @@ pub(super) struct OpenFlow {
     packet_rate: Option<u32>,
     /// Key, certificate and authorities.
     files: Option<[String; 3]>,
+    export: Option<Export>,
 }
 
 impl OpenFlow {
@@ -91,6 +93,7 @@ impl OpenFlow {
             state: given.state.as_ref().map(name),
             packet_rate: given.packet_rate,
             files,
+            export: Export::of(&args.export)?,
         }))
     }
 
@@ -99,8 +102,8 @@ impl OpenFlow {
         self.flows = None;
     }
 
-    /// The configuration's text. The element `flows` is the switch, `controllers` its channel, `switch` is
-    /// who is asked for other ports; those of port `a` are `a_in` and `a_out`.
+    /// The configuration's text. The element `flows` is the switch, `controllers` its channel, `export` who
+    /// tells collectors, `switch` is who is asked for other ports; those of port `a` are `a_in` and `a_out`.
     pub(super) fn text(&self, settings: &Settings, ports: &[Port]) -> String {
         let mut text = "switch :: SwitchPorts;\n".to_owned();
         let count = ports.iter().map(|port| port.number + 1).max().unwrap_or(1);
@@ -141,6 +144,9 @@ impl OpenFlow {
             }
         }
         text += ");\n";
+        if let Some(export) = &self.export {
+            text += &export.text();
+        }
         for number in 0..count {
             let Some(port) = at(number) else {
                 let _ = writeln!(text, "Idle -> [{number}] flows; flows [{number}] -> Discard;");
@@ -163,10 +169,13 @@ impl OpenFlow {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use linerate_graph::lang::Globals;
 
     use super::*;
     use crate::{
+        args::{Collector, SwitchExport},
         commands::switch::{ask::CLASS, port::Behind},
         configuration::Parsed,
     };
@@ -181,6 +190,22 @@ mod tests {
             state: None,
             packet_rate: Some(1000),
             files: None,
+            export: Export::of(&export()).unwrap(),
+        }
+    }
+
+    fn export() -> SwitchExport {
+        let place = |host: &str| Collector { host: host.into(), port: 4739 };
+        SwitchExport {
+            ipfix: vec![place("127.0.0.1"), place("::1")],
+            ipfix_set: vec![(7, place("127.0.0.1"))],
+            ipfix_idle: Duration::from_millis(1500),
+            ipfix_active: Duration::from_secs(60),
+            ipfix_sampling: 2,
+            sflow: vec![place("localhost")],
+            sflow_rate: 10,
+            sflow_polling: Duration::ZERO,
+            sflow_agent: Some("192.0.2.1".parse().unwrap()),
         }
     }
 

@@ -1,104 +1,14 @@
 //! A controller and a switch in a graph that runs.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use linerate_elements_testing::{Run, Scratch, library};
+use linerate_elements_testing::{Run, Scratch};
 use linerate_flow::wire::{
-    Action, Config, ConfigFlags, Field, FlowMod, Hello, Instruction, Match, Message, PacketIn,
-    PacketOut, PortNumber, Stream, Version,
+    Field, FlowMod, Match, Message, PacketIn, PortConfig, PortMod, PortNumber,
 };
 
-use linerate_graph::{Control, lang::Globals, load};
-
-const VERSION: Version = Version::V13;
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE);
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// The run ends with who controls it, also where that panics.
-struct Stops(Control);
-
-impl Drop for Stops {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-struct Controller {
-    link: UnixStream,
-    stream: Stream,
-}
-
-impl Controller {
-    /// Comes when the switch is there, and asks for packets.
-    fn at(path: &str) -> Controller {
-        let mut link = None;
-        wait_until(|| {
-            link = UnixStream::connect(path).ok();
-            link.is_some()
-        });
-        let link = link.expect("waited for");
-        link.set_read_timeout(Some(PATIENCE)).expect("a time");
-        let mut controller = Controller { link, stream: Stream::new() };
-        controller.send(&Message::Hello(Hello::of(&[VERSION])));
-        assert!(matches!(controller.next(), Message::Hello(_)));
-        let config = Config { flags: ConfigFlags::default(), miss_send_len: 0xffff };
-        controller.send(&Message::SetConfig(config));
-        controller.barrier();
-        controller
-    }
-
-    fn send(&mut self, message: &Message) {
-        let bytes = message.encode(VERSION, 1).expect("the version has it");
-        self.link.write_all(&bytes).expect("the switch reads");
-    }
-
-    fn next(&mut self) -> Message {
-        let mut buffer = [0; 4096];
-        loop {
-            if let Some(bytes) = self.stream.next_message().expect("lengths are right") {
-                return Message::decode(bytes).expect("a message").2;
-            }
-            let count = self.link.read(&mut buffer).expect("the switch answers");
-            assert!(count > 0, "the switch is gone");
-            self.stream.push(&buffer[..count]);
-        }
-    }
-
-    fn barrier(&mut self) {
-        self.send(&Message::BarrierRequest);
-        assert_eq!(self.next(), Message::BarrierReply);
-    }
-
-    fn packet_out(&mut self, port: PortNumber, data: Vec<u8>) {
-        self.send(&Message::PacketOut(PacketOut {
-            buffer: None,
-            in_port: PortNumber::CONTROLLER,
-            fields: Match::new(),
-            actions: vec![Action::Output { port, max_len: 0xffff }],
-            data,
-        }));
-    }
-}
-
-fn output(port: PortNumber) -> Vec<Instruction> {
-    vec![Instruction::ApplyActions(vec![Action::Output { port, max_len: 0xffff }])]
-}
-
-fn packet(first: u8) -> Vec<u8> {
-    let mut packet = vec![first, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x06];
-    packet.resize(60, 0);
-    packet
-}
+use crate::testing::{Controller, Stops, output, packet, replace, wait_until};
 
 #[test]
 fn packets_go_to_a_controller_and_come_from_it() {
@@ -156,19 +66,14 @@ fn connections_stay_where_the_channel_stays() {
         let path = path.clone();
         thread::spawn(move || {
             let _stops = Stops(control.clone());
-            let replace = |text: &str| {
-                let mut loader = |_: &str, _: &str| Err(None);
-                let loaded = load("config", text, &library(), &Globals::default(), &mut loader);
-                control.replace(loaded.plan.expect("a plan")).expect("it can be replaced");
-            };
             let mut controller = Controller::at(&path);
             let flow = FlowMod::add(0, 1, Match::new(), output(PortNumber(2)));
             controller.send(&Message::FlowMod(flow));
             controller.barrier();
-            replace(&same);
+            replace(&control, &same);
             controller.barrier();
             // Another switch is another one's: who spoke with the old one comes again.
-            replace(&other);
+            replace(&control, &other);
             let places = || control.read("o.places", "").expect("a handler");
             wait_until(|| places() == format!("punix:{path} 0 0 -\n"));
             let mut controller = Controller::at(&path);
@@ -197,4 +102,103 @@ fn what_is_wrong_is_said() {
     assert!(errors("s, pssl:0").contains("needs KEY, CERTIFICATE and AUTHORITIES"));
     assert!(errors("s, ptcp:0, KEY k").contains("are given together"));
     assert!(errors("s, ptcp:0, BURST 3").contains("BURST: without RATE"));
+}
+
+/// A switch with a state, and one flow that is there from the start.
+fn with_state(scratch: &Scratch, first: &str) -> String {
+    let [path, state] = ["switch", "state"].map(|name| scratch.path(name));
+    format!(
+        "{first} s :: FlowSwitch(TABLES 2, NAMES one two, FILE {}); Idle -> s -> Discard;
+         o :: OpenFlow(s, punix:{path}, STATE {state}); Idle -> [1] s [1] -> Discard;",
+        scratch.path("flows")
+    )
+}
+
+#[test]
+fn what_a_controller_has_set_is_there_after_a_restart() {
+    for first in ["", "Idle -> Discard;"] {
+        let scratch = Scratch::new("openflow-state");
+        fs::write(scratch.path("flows"), "priority=5,actions=drop\n").expect("a file");
+        let text = with_state(&scratch, first);
+        let mut run = Run::new(&text).real_time();
+        let control = run.control();
+        let path = scratch.path("switch");
+        let controller = thread::spawn(move || {
+            let _stops = Stops(control);
+            let mut controller = Controller::at(&path);
+            let flow =
+                FlowMod::add(0, 7, Match::new().with(Field::InPort, 1), output(PortNumber(2)));
+            controller.send(&Message::FlowMod(FlowMod { cookie: Some(3), ..flow }));
+            controller.send(&Message::PortMod(PortMod {
+                number: PortNumber(2),
+                address: [2, 0, 0, 0, 0, 3],
+                config: PortConfig::NO_FORWARD,
+                mask: PortConfig::NO_FORWARD,
+                advertise: None,
+            }));
+            controller.send(&Message::BarrierRequest);
+            // How the port is now may be said before.
+            while controller.next() != Message::BarrierReply {}
+        });
+        run.run();
+        controller.join().expect("a controller");
+        let flows = run.read("s.flows");
+        assert!(flows.contains("cookie=0x3") && flows.contains("priority=5"), "{flows}");
+        drop(run);
+        let kept = fs::read_to_string(scratch.path("state")).expect("a state");
+        assert!(kept.contains("priority=5") && kept.contains(" two\n"), "{kept}");
+
+        // What is kept counts, not what was there from the start: once as it was, once as it is without.
+        for without in [false, true] {
+            if without {
+                let less = kept.lines().filter(|line| !line.contains("priority=5"));
+                let less: String = less.map(|line| format!("{line}\n")).collect();
+                fs::write(scratch.path("state"), less).expect("a file");
+            }
+            let mut run = Run::new(&text).real_time();
+            let flows = run.read("s.flows");
+            assert!(flows.contains("cookie=0x3"), "{flows}");
+            assert_eq!(flows.contains("priority=5"), !without, "{flows}");
+            drop(run);
+            let again = fs::read_to_string(scratch.path("state")).expect("a state");
+            assert_eq!(again.contains("priority=5"), !without, "{again}");
+            assert!(again.contains(" two\n"), "how ports are set stays: {again}");
+        }
+    }
+}
+
+#[test]
+fn a_state_that_cannot_be_kept_or_read_is_no_start() {
+    let scratch = Scratch::new("openflow-no-state");
+    let text = |state: &str| {
+        format!(
+            "s :: FlowSwitch; OpenFlow(s, punix:{}, STATE {}); Idle -> s -> Discard;",
+            scratch.path("switch"),
+            scratch.path(state)
+        )
+    };
+    let errors = Run::errors(&text("nowhere/state"));
+    assert!(errors.contains("cannot keep the state in") && errors.contains("nowhere"), "{errors}");
+    fs::write(scratch.path("wrong"), "flow 1.3 actions=drop\nflow 1.3 actions=dorp\n")
+        .expect("a file");
+    let errors = Run::errors(&text("wrong"));
+    assert!(errors.contains("cannot read the state in") && errors.contains("line 2"), "{errors}");
+}
+
+/// The file's folder is gone before the run ends: whoever reads what it says then knows.
+#[test]
+fn a_state_that_could_not_be_kept_is_said_at_the_end() {
+    let scratch = Scratch::new("openflow-lost-state");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("a folder");
+    let text = format!(
+        "s :: FlowSwitch; OpenFlow(s, punix:{}, STATE {folder}/state); Idle -> s -> Discard;",
+        scratch.path("switch")
+    );
+    let mut run = Run::new(&text);
+    run.write("s.add_flow", "actions=drop").expect("a flow");
+    fs::rename(&folder, scratch.path("elsewhere")).expect("it was there");
+    run.close();
+    let output = run.output();
+    assert!(output.contains("the state is not kept") && output.contains(&folder), "{output}");
 }
