@@ -138,6 +138,11 @@ impl<W: Workers> Life<W> {
     pub(crate) fn patience(&self) -> Duration {
         if self.ready { ALERT } else { SOON }
     }
+
+    /// Whether nothing is waited for that comes without waking who looks.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.ready && self.asked.is_none() && !Service::is_managed()
+    }
 }
 
 #[cfg(test)]

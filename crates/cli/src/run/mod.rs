@@ -254,7 +254,10 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
             service.ready(&if replaced { status } else { format!("{status}; {REFUSED}") });
         }
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
-        let wait = life.patience().min(left).min(next.saturating_duration_since(now));
+        // The end comes by the channel; files that change, and signals to read one again, do not.
+        let alert =
+            if life.is_at_rest() && watch.is_none() { Duration::MAX } else { life.patience() };
+        let wait = alert.min(left).min(next.saturating_duration_since(now));
         if end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
             break;
         }

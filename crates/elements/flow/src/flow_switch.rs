@@ -508,7 +508,7 @@ mod tests {
 
     use linerate_elements_testing::Run;
 
-    use crate::testing::Stops;
+    use crate::testing::{Stops, replace, wait_until};
 
     /// Ethernet of two hosts of a digit each, with IPv4 and UDP between 10.0.0.x hosts, and 8 bytes.
     fn udp(from: u8, to: u8, port: u16) -> String {
@@ -677,6 +677,45 @@ mod tests {
         assert!(ports.starts_with(&format!("1 1 {PACKETS} {bytes} 0 0\n")), "{ports}");
         assert!(ports.contains(&format!("\n2 2 {PACKETS} {bytes} {second} ")), "{ports}");
         assert!(ports.contains(&format!("\n3 3 0 0 {third} ")), "{ports}");
+    }
+
+    /// Another worker comes and goes: its replica has nobody before it, and hands on what it has.
+    #[test]
+    fn replicas_that_come_and_go_have_the_same_tables() {
+        let text = |third: &str, more: &str| {
+            format!(
+                "s :: FlowSwitch(TABLES 2); i0 :: InfiniteSource(DATA \\<{0}>, BURST 7) -> s;
+                 i1 :: InfiniteSource(DATA \\<{0}>, BURST 7) -> [1] s; i2 :: {third} -> [2] s;
+                 s -> c0 :: Counter -> Discard; s [1] -> c1 :: Counter -> Discard; s [2] -> Discard;
+                 StaticThreadSched(i0 0, i1 1{more});",
+                udp(1, 2, 50)
+            )
+        };
+        let texts = [text("Idle", ""), text("InfiniteSource(LIMIT 0)", ", i2 2")];
+        let mut run = Run::new(&texts[0]).workers(3);
+        let flows =
+            "in_port=1,actions=output:2\nin_port=2,actions=goto_table:1\ntable=1,actions=output:1";
+        run.write("s.add_flow", flows).expect("flows");
+        let control = run.control();
+        let changer = thread::spawn(move || {
+            let _stops = Stops(control.clone());
+            let read = |handler: &str| control.read(handler, "").expect("a handler");
+            for round in 1..20 {
+                replace(&control, &texts[round % 2]);
+                let counts = || ["c0.count", "c1.count"].map(read);
+                let before = counts();
+                // Both go on.
+                wait_until(|| counts().iter().zip(&before).all(|(now, before)| now != before));
+                assert_eq!(read("s.flows").lines().count(), 3, "round {round}");
+                let drops = read("s.drops");
+                assert!(
+                    drops.lines().all(|line| line.starts_with("0\t")),
+                    "round {round}: {drops}"
+                );
+            }
+        });
+        run.run();
+        changer.join().expect("all goes on");
     }
 
     #[test]

@@ -301,7 +301,8 @@ fn hosts_of_a_switch_stay_at_the_port_of_their_name() {
     }
 }
 
-/// Its flows are said once: who comes in its place has them, or packets would be dropped.
+/// Its flows are said once: who comes in its place has them, or packets would be dropped. The queue has room
+/// for all packets there are.
 #[test]
 fn a_flow_switch_keeps_its_flows_and_loses_nothing() {
     let scratch = Scratch::new("replaced-flows");
@@ -313,13 +314,13 @@ fn a_flow_switch_keeps_its_flows_and_loses_nothing() {
         let texts = [
             format!(
                 "f :: FlowSwitch(TABLES 2, FILE {flows}); source :: Numbered -> f -> Discard;
-                 Idle -> [1] f [1] -> q :: Queue(500) -> u :: Unqueue -> sink :: Check"
+                 Idle -> [1] f [1] -> q :: Queue(20000) -> u :: Unqueue -> sink :: Check"
             ),
             "f :: FlowSwitch(TABLES 2); source :: Numbered -> Null -> f -> Discard;
-             Idle -> [1] f [1] -> q :: Queue(300) -> u :: Unqueue -> c :: Counter -> sink :: Check"
+             Idle -> [1] f [1] -> q :: Queue(30000) -> u :: Unqueue -> c :: Counter -> sink :: Check"
                 .to_owned(),
             "f :: FlowSwitch(TABLES 2, CACHE 10); source :: Numbered -> f -> Discard;
-             Idle -> [1] f [1] -> Counter -> q :: Queue(500) -> u :: Unqueue -> sink :: Check;
+             Idle -> [1] f [1] -> Counter -> q :: Queue(20000) -> u :: Unqueue -> sink :: Check;
              Idle -> [2] f [2] -> Discard"
                 .to_owned(),
         ];
