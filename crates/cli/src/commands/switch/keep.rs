@@ -95,9 +95,11 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         allow_reconfigure: false,
     };
     // Nobody has seen the configuration.
-    run::run(subject, &operation).map_err(|error| match error.is::<ConfigurationError>() {
-        true => Told::of(code(&error), &brief(&error)).into(),
-        false => error,
+    run::run(subject, &operation).map_err(|error| {
+        if !error.is::<ConfigurationError>() {
+            return error;
+        }
+        Told::of(code(&error), &brief(&error)).into()
     })
 }
 
