@@ -485,6 +485,10 @@ fn ports_come_and_go_between_flows_and_nothing_is_lost() {
             assert!(count(from, "received") >= came, "{ports:?}");
         }
         drop(pair);
+        // Where one has gone nobody sees one, and the others keep their numbers.
+        switch.ask("remove a");
+        let left = flow("ports --json");
+        assert!(left.lines().count() == 1 && left.contains("\"port\":\"2\""), "{left}");
         switch.stop();
     }
 }

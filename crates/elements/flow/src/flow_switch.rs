@@ -49,8 +49,12 @@ const DATAPATH: Arg = Arg::keyword(
     "02:00:00:00:00:01",
     "the address in its number, by which controllers know it",
 );
-const NAMES: Arg =
-    Arg::keyword("NAMES", "names", "numbers", "what the ports are called, in their order");
+const NAMES: Arg = Arg::keyword(
+    "NAMES",
+    "names",
+    "numbers",
+    "what the ports are called, in their order; where a name begins with - there is no port",
+);
 const FILE: Arg = Arg::keyword(
     "FILE",
     "filename",
@@ -211,13 +215,14 @@ impl FlowSwitch {
     /// Says which ports there are.
     fn add_ports(&self, now: u64) {
         let gone: Vec<_> = self.switch.snapshot().ports().map(|port| port.number()).collect();
+        let named = self.ports.iter().zip(&self.names).filter(|(_, name)| !name.starts_with('-'));
         for number in gone {
-            if !self.ports.contains(&number.0) {
+            if named.clone().all(|(port, _)| *port != number.0) {
                 self.switch.remove_port(number, now);
             }
         }
         let before = self.switch.snapshot();
-        for (number, name) in self.ports.iter().zip(&self.names) {
+        for (number, name) in named {
             let name: String = name.chars().take(15).collect();
             // A link is not up because the configuration is another.
             let same = before.port(PortNumber(*number)).filter(|port| port.port.name == name);
@@ -677,6 +682,16 @@ mod tests {
         assert!(ports.starts_with(&format!("1 1 {PACKETS} {bytes} 0 0\n")), "{ports}");
         assert!(ports.contains(&format!("\n2 2 {PACKETS} {bytes} {second} ")), "{ports}");
         assert!(ports.contains(&format!("\n3 3 0 0 {third} ")), "{ports}");
+    }
+
+    #[test]
+    fn where_a_name_says_so_there_is_no_port() {
+        let mut run = switch("actions=all", [&udp(1, 2, 1), "", ""], "NAMES one -1 three");
+        run.run();
+        assert_eq!(counts(&mut run), [0, 0, 1]);
+        let ports = run.read("s.ports");
+        assert!(ports.starts_with("1 one 1 ") && ports.contains("\n3 three "), "{ports}");
+        assert_eq!(ports.lines().count(), 2, "{ports}");
     }
 
     /// Another worker comes and goes: its replica has nobody before it, and hands on what it has.
