@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::filter;
 use super::ours::Ours;
 use super::routers::{self, Finite};
+use super::tables;
 use super::undo::{Undo, unique_name};
 
 /// Where the counts are recorded.
@@ -201,6 +202,10 @@ fn paths(ours: &Ours, counts: &mut BTreeMap<String, f64>) -> Result<()> {
     for case in PATHS {
         let finite = |rounds| routers::finite(&folder, case, rounds);
         counts.insert(format!("{case}, path"), path(ours, &folder, finite)?);
+    }
+    for case in tables::counted() {
+        let finite = |rounds| tables::finite(&folder, case, rounds);
+        counts.insert(format!("flow tables: {case}"), path(ours, &folder, finite)?);
     }
     let finite = |rounds| filter::finite(&folder, RULES, rounds);
     counts.insert(format!("filter {RULES}, path"), path(ours, &folder, finite)?);

@@ -22,6 +22,7 @@ use super::ours::Ours;
 use super::peers::open_vswitch::DpdkPort;
 use super::peers::{Memory, OpenVswitch, Peer, ensure, open_vswitch};
 use super::priority::Priority;
+use super::routers::Finite;
 use super::row::{Row, row};
 use super::undo::{Undo, unique_name};
 use super::yardstick::Yardstick;
@@ -153,6 +154,28 @@ fn capture(kind: Traffic, is_peer: bool) -> Capture {
         (Traffic::New, false) => flows(NEW).for_each(add),
     }
     capture
+}
+
+/// Cases whose instructions are counted: all but those in which every packet is new.
+pub(super) fn counted() -> impl Iterator<Item = &'static str> {
+    CASES.into_iter().filter(|(.., kind)| *kind != Rules::Copied).map(|(name, ..)| name)
+}
+
+/// A case that comes to an end, and the same without the switch.
+pub(super) fn finite(folder: &Path, case: &str, rounds: u32) -> Result<[Finite; 2]> {
+    let found = CASES.into_iter().find(|(name, ..)| *name == case);
+    let (_, _, traffic, kind) = found.context("there is no such case")?;
+    let capture = capture(traffic, false).write(folder, &format!("{traffic:?}"))?;
+    let file = folder.join(format!("rules-{kind:?}"));
+    fs::write(&file, rules(kind))?;
+    let source = format!("FromPort(pcap:{}?loop={rounds}, STOP true)", capture.display());
+    let text = format!(
+        "{source} -> s :: FlowSwitch(TABLES 1, FILE {}); Idle -> [1] s; s [0] -> Discard;
+         s [1] -> end :: Discard;",
+        file.display()
+    );
+    let without = format!("{source} -> end :: Discard;");
+    Ok([text, without].map(|text| Finite { text, at: "end" }))
 }
 
 /// What is asked for.
