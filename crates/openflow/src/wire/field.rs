@@ -139,6 +139,7 @@ macro_rules! fields {
             /// Every field.
             pub const ALL: &'static [Field] = &[$(Field::$name),*];
 
+            #[inline]
             const fn info(self) -> &'static Info {
                 const INFO: &[Info] = &[$(Info {
                     name: $text,
@@ -270,36 +271,42 @@ impl Field {
 
     /// How many bits it has.
     #[must_use]
+    #[inline]
     pub const fn bits(self) -> u32 {
         self.info().bits as u32
     }
 
     /// How many bytes its value takes on the wire.
     #[must_use]
+    #[inline]
     pub const fn bytes(self) -> usize {
         self.info().bytes as usize
     }
 
     /// A mask of all its bits.
     #[must_use]
+    #[inline]
     pub const fn all_bits(self) -> u128 {
         u128::MAX >> (128 - self.bits())
     }
 
     /// Whether part of it can be matched.
     #[must_use]
+    #[inline]
     pub const fn is_maskable(self) -> bool {
         matches!(self.info().masks, Masks::Masked)
     }
 
     /// Whether actions can set it.
     #[must_use]
+    #[inline]
     pub const fn is_settable(self) -> bool {
         matches!(self.info().writes, Writes::Settable)
     }
 
     /// What must be matched before it can be.
     #[must_use]
+    #[inline]
     pub const fn needs(self) -> Needs {
         self.info().needs
     }
@@ -313,6 +320,7 @@ impl Field {
 
     /// The registers of 32 bits it consists of, a bit for each; 0 for what is no register.
     #[must_use]
+    #[inline]
     pub const fn registers(self) -> u16 {
         let number = self as usize;
         if number >= Field::Reg0 as usize && number <= Field::Reg15 as usize {

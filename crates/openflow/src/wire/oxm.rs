@@ -122,24 +122,28 @@ impl Entry {
 
     /// The field.
     #[must_use]
+    #[inline]
     pub fn field(&self) -> Field {
         self.field
     }
 
     /// The value, zero where the mask is.
     #[must_use]
+    #[inline]
     pub fn value(&self) -> u128 {
         self.value
     }
 
     /// Which bits count.
     #[must_use]
+    #[inline]
     pub fn mask(&self) -> u128 {
         self.mask
     }
 
     /// Whether all bits of the field count.
     #[must_use]
+    #[inline]
     pub fn is_exact(&self) -> bool {
         self.mask == self.field.all_bits()
     }
