@@ -2,14 +2,16 @@
 //!
 //! An entry that nobody meets again costs its making and its forgetting, and a lookup that finds
 //! nothing costs beside the decision it ends in. So while most entries that are forgotten for others
-//! were of no use, one frame in [`SAMPLED`] is looked up and kept as ever, and shows when that changes. Of the
+//! were of no use, one frame in [`KEPT`] is looked up and kept as ever, and shows when that changes. Of the
 //! others decisions are not kept, and where hardly any packet of its port finds an entry, packets are not even
-//! looked up: they cost what deciding each costs.
+//! looked up, but in one frame of [`SAMPLED`]: they cost what deciding each costs.
 
 /// Entries that are forgotten one after the other before it is asked what they were good for.
 const JUDGED: u32 = 1024;
-/// Of a port's frames in a storm, every so many are looked up and kept.
-const SAMPLED: u32 = 64;
+/// Of a port's frames in a storm, every so many are looked up and kept, ...
+const KEPT: u32 = 32;
+/// ... and where hardly any packet finds an entry.
+const SAMPLED: u32 = 256;
 /// All packets found an entry.
 const ALL: i32 = 1 << 16;
 /// Where fewer do, looking for one costs more than it saves: some 100 cycles of each packet for
@@ -54,8 +56,12 @@ impl Fare {
 
     /// A frame has come: whether it is one of those that are kept.
     pub(super) fn is_sample(&mut self) -> bool {
-        self.frames = (self.frames + 1) % SAMPLED;
-        self.frames == 0
+        self.frames += 1;
+        let is_sample = self.frames >= if self.is_bad() { SAMPLED } else { KEPT };
+        if is_sample {
+            self.frames = 0;
+        }
+        is_sample
     }
 
     /// Of so many packets some have found an entry.
@@ -89,10 +95,11 @@ mod tests {
     fn one_frame_that_is_found_ends_it_for_a_port() {
         let mut fare = Fare::GOOD;
         assert!(!fare.is_bad());
+        assert_eq!((0..10 * KEPT).filter(|_| fare.is_sample()).count(), 10);
         (0..4 * MEMORY).for_each(|_| fare.note(0, 256));
         assert!(fare.is_bad());
+        assert_eq!((0..10 * SAMPLED).filter(|_| fare.is_sample()).count(), 10);
         fare.note(256, 256);
         assert!(!fare.is_bad());
-        assert_eq!((0..10 * SAMPLED).filter(|_| fare.is_sample()).count(), 10);
     }
 }
