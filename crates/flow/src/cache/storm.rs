@@ -14,8 +14,7 @@ const KEPT: u32 = 32;
 const SAMPLED: u32 = 256;
 /// All packets found an entry.
 const ALL: i32 = 1 << 16;
-/// Where fewer do, looking for one costs more than it saves: some 100 cycles of each packet for
-/// some 1,300 of one that is found.
+/// Where fewer do, looking for one is taken to cost more than it saves.
 const FEW: i32 = ALL / 16;
 /// How many frames the part that finds an entry is measured over.
 const MEMORY: i32 = 8;
