@@ -107,8 +107,9 @@ pub(crate) const CLASS: Class = Class {
         ),
     ],
     role: Role::Information,
-    cost: "Nothing per packet. Each controller has a thread that sleeps while nothing is said; a change of \
-        the tables takes microseconds and no time of workers.",
+    cost: "Nothing per packet. Each controller has a thread that sleeps while nothing is said, but not in \
+        the 0.2 ms behind an answer to one that has just asked again that soon; a change of the tables \
+        takes microseconds and no time of workers.",
     example: "OpenFlow(s, ptcp:0:127.0.0.1); \
         s :: FlowSwitch(TABLES 2); Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",
     make: |make| match OpenFlow::new(make) {

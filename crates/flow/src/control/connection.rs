@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::linger::Linger;
 use super::link::Link;
 use super::session::Session;
 use super::stopping::Stop;
@@ -78,6 +79,7 @@ struct Conversation<'a> {
     probed: bool,
     /// Whether there may be something to read.
     readable: bool,
+    linger: Linger,
     /// What is being written, and how much of it has been.
     pending: Vec<u8>,
     written: usize,
@@ -101,6 +103,7 @@ impl<'a> Conversation<'a> {
             heard: now,
             probed: false,
             readable: true,
+            linger: Linger::default(),
             pending: Vec::new(),
             written: 0,
             buffer: vec![0; CHUNK],
@@ -139,6 +142,12 @@ impl<'a> Conversation<'a> {
         if (self.readable && listens) || (waiting && !stuck) {
             return Ok(());
         }
+        if listens && !stuck && self.linger.is_on(Instant::now()) {
+            // Others may want this core: the controller itself, where there is one.
+            std::thread::yield_now();
+            self.readable = true;
+            return Ok(());
+        }
         let timeout = self.probe_now(listens)?;
         let wanted = Ready { read: listens, write: stuck };
         let ready = wait(self.waker, Some((self.link.as_fd(), wanted)), Some(timeout));
@@ -152,6 +161,9 @@ impl<'a> Conversation<'a> {
             Ok(count) => {
                 self.session.push(&self.buffer[..count]);
                 (self.heard, self.probed) = (Instant::now(), false);
+                self.linger.heard(self.heard);
+                // Where less came than there was room for, poll(2) says when there is more.
+                self.readable = count == self.buffer.len() || self.link.keeps_bytes();
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -187,6 +199,7 @@ impl<'a> Conversation<'a> {
             if self.written == self.pending.len() {
                 self.written = 0;
                 self.pending.clear();
+                self.linger.wrote(Instant::now());
                 // A large answer is not kept for its room.
                 self.pending.shrink_to(CHUNK);
             }

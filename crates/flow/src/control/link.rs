@@ -103,6 +103,11 @@ impl Link {
         }
     }
 
+    /// Whether there may be bytes to read that poll(2) does not know of: TLS takes whole records.
+    pub(super) fn keeps_bytes(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Writes some bytes, of which TLS may keep a few until [`Link::flush`].
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return retried(|| self.socket.write(bytes)) };

@@ -30,6 +30,7 @@ mod client;
 mod connecting;
 mod connection;
 mod events;
+mod linger;
 mod link;
 mod options;
 mod outbox;

@@ -45,24 +45,31 @@ pub(super) fn wait(
     timeout: Option<Duration>,
 ) -> Ready {
     let mut wanted = PollFlags::empty();
-    let mut polled = vec![PollFd::new(&waker.0, PollFlags::IN)];
+    let mut polled = [PollFd::new(&waker.0, PollFlags::IN), PollFd::new(&waker.0, PollFlags::IN)];
+    let mut count = 1;
     if let Some((socket, ready)) = socket {
         wanted.set(PollFlags::IN, ready.read);
         wanted.set(PollFlags::OUT, ready.write);
-        polled.push(PollFd::from_borrowed_fd(socket, wanted));
+        polled[1] = PollFd::from_borrowed_fd(socket, wanted);
+        count = 2;
     }
     let timeout = timeout.map(|timeout| Timespec {
         tv_sec: timeout.as_secs().min(1 << 30) as i64,
         tv_nsec: timeout.subsec_nanos().into(),
     });
-    let found = match poll(&mut polled, timeout.as_ref()) {
-        Ok(_) => polled.get(1).map_or(PollFlags::empty(), PollFd::revents),
+    let polled = &mut polled[..count];
+    let found = match poll(polled, timeout.as_ref()) {
+        Ok(_) => {
+            if !polled[0].revents().is_empty() {
+                waker.clear();
+            }
+            polled.get(1).map_or(PollFlags::empty(), PollFd::revents)
+        }
         Err(Errno::INTR) => PollFlags::empty(),
         // Out of memory: what is wanted is tried.
         Err(_) => wanted,
     };
     let broken = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
-    waker.clear();
     Ready {
         read: wanted.contains(PollFlags::IN) && (broken || found.contains(PollFlags::IN)),
         write: wanted.contains(PollFlags::OUT) && (broken || found.contains(PollFlags::OUT)),

@@ -1,0 +1,67 @@
+//! Whether a controller is listened to without falling asleep.
+//!
+//! One that waits for each answer, as `ovs-ofctl` does with a barrier behind each flow, costs two threads
+//! that fall asleep and are woken per message, and that takes longer than all it asks for (BENCHMARKS.md).
+//! So who spoke right after the last answer is listened to for a moment after the next.
+
+use std::time::{Duration, Instant};
+
+/// What is right after an answer, and how long is listened.
+const MOMENT: Duration = Duration::from_micros(200);
+
+#[derive(Debug, Default)]
+pub(super) struct Linger {
+    /// When what was heard last was first answered. What is written later is no reason to listen longer.
+    answered: Option<Instant>,
+    /// Whether what was heard last came right after an answer.
+    is_prompt: bool,
+}
+
+impl Linger {
+    /// Something was written.
+    pub(super) fn wrote(&mut self, now: Instant) {
+        self.answered.get_or_insert(now);
+    }
+
+    /// Something was heard.
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.is_prompt = self.is_right_after(now);
+        self.answered = None;
+    }
+
+    /// Whether more is expected any moment.
+    pub(super) fn is_on(&self, now: Instant) -> bool {
+        self.is_prompt && self.is_right_after(now)
+    }
+
+    fn is_right_after(&self, now: Instant) -> bool {
+        self.answered.is_some_and(|at| now.duration_since(at) < MOMENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_again_at_once_is_listened_to_for_a_moment() {
+        let (mut linger, start) = (Linger::default(), Instant::now());
+        let at = |nth: u32| start + MOMENT / 4 * nth;
+        linger.heard(at(0));
+        linger.wrote(at(1));
+        assert!(!linger.is_on(at(1)), "who has asked once may be done");
+        linger.heard(at(2));
+        assert!(!linger.is_on(at(2)), "what is not answered is not waited for");
+        linger.wrote(at(3));
+        assert!(linger.is_on(at(6)));
+        linger.wrote(at(6));
+        assert!(!linger.is_on(at(7)), "what is written later does not count");
+        linger.heard(at(20));
+        linger.wrote(at(21));
+        assert!(!linger.is_on(at(21)), "it took its time");
+        linger.heard(at(22));
+        linger.heard(at(23));
+        linger.wrote(at(23));
+        assert!(!linger.is_on(at(23)), "it does not wait for answers");
+    }
+}
