@@ -243,7 +243,7 @@ impl FlowSwitch {
         }
     }
 
-    /// Something is to be done at times from now on.
+    /// There are packets: something is to be done at times from now on, and who asks for counts waits.
     fn arm(&mut self, cx: &mut Context, now: u64) {
         if cx.timer(TICK).is_none_or(|at| at > now + TICK_TIME) {
             cx.set_timer(TICK, now + TICK_TIME);
@@ -278,7 +278,7 @@ impl FlowSwitch {
 
     /// When there is something to do next.
     fn next_tick(&self, now: u64) -> Option<u64> {
-        if self.asked {
+        if self.asked || self.has_due(now) {
             return Some(now + TICK_TIME);
         }
         if self.fast.has_to_tell() {
@@ -292,10 +292,14 @@ impl FlowSwitch {
         [calm, expires].into_iter().flatten().min()
     }
 
+    /// Whether a flow's time-out has passed: what others have counted is asked for, or it goes.
+    fn has_due(&self, now: u64) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
     /// What others want of this worker.
     #[inline]
     fn attend(&mut self, cx: &mut Context, now: u64) {
-        self.settle();
         if self.worker.is_due() {
             self.fast.refresh(&*self.switch);
             self.fast.flush(now);
@@ -310,6 +314,7 @@ impl FlowSwitch {
     fn send_injected(&mut self, cx: &mut Context, now: u64) {
         for _ in 0..INJECTED {
             let Some(injection) = self.switch.next_injection() else { break };
+            self.arm(cx, now);
             let Some(mut slot) = packet_of(cx, &injection.packet) else {
                 cx.count_drops(Drop::Room as usize, 1);
                 continue;
@@ -351,16 +356,18 @@ fn packet_of(cx: &mut Context, bytes: &[u8]) -> Option<linerate_memory::Slot> {
 impl Element for FlowSwitch {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         let now = cx.steady();
+        self.settle();
+        self.arm(cx, now);
         self.attend(cx, now);
         self.fast.process(&*self.switch, &mut Out(cx), port, frame, now);
-        self.arm(cx, now);
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         let now = cx.steady();
+        self.settle();
         self.attend(cx, now);
         self.fast.tick(now);
-        if self.is_first && now.saturating_sub(self.expired) >= EXPIRE_TIME {
+        if self.is_first && (self.has_due(now) || now.saturating_sub(self.expired) >= EXPIRE_TIME) {
             self.expired = now;
             self.follow_links(now);
             self.next = self.switch.expire(now);
@@ -376,8 +383,8 @@ impl Element for FlowSwitch {
         let Some(bell) = &self.bell else { return Next::Sleep };
         bell.clear();
         let now = cx.steady();
+        self.settle();
         self.attend(cx, now);
-        self.arm(cx, now);
         Next::Wait
     }
 
@@ -449,7 +456,11 @@ impl Element for FlowSwitch {
             "misses" => counts.decided.to_string(),
             "refused" => counts.refused.to_string(),
             "flows" => {
-                change::flows(&self.switch, parameter, now).map_err(HandlerError::refused)?
+                // What it has counted is told above; nobody waits for one that waits for the others.
+                self.worker.set_working(false);
+                let flows = change::flows(&self.switch, parameter, now);
+                self.worker.set_working(self.asked);
+                flows.map_err(HandlerError::refused)?
             }
             "trace" => {
                 let worker = (cx.worker(), self.is_first);
@@ -509,11 +520,15 @@ impl Element for FlowSwitch {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::time::Instant;
+    use std::{hint, thread};
 
     use linerate_elements_testing::Run;
+    use linerate_flow::wire::Version;
+    use linerate_flow::wire::multipart::{Reply, Request};
 
-    use crate::testing::{Stops, replace, wait_until};
+    use crate::switches;
+    use crate::testing::{PATIENCE, Stops, replace, wait_until};
 
     /// Ethernet of two hosts of a digit each, with IPv4 and UDP between 10.0.0.x hosts, and 8 bytes.
     fn udp(from: u8, to: u8, port: u16) -> String {
@@ -682,6 +697,40 @@ mod tests {
         assert!(ports.starts_with(&format!("1 1 {PACKETS} {bytes} 0 0\n")), "{ports}");
         assert!(ports.contains(&format!("\n2 2 {PACKETS} {bytes} {second} ")), "{ports}");
         assert!(ports.contains(&format!("\n3 3 0 0 {third} ")), "{ports}");
+    }
+
+    /// Whoever has a packet may ask at once how many there were, also when the worker had been asleep.
+    #[test]
+    fn who_hears_of_a_packet_finds_it_counted() {
+        const PACKETS: u64 = 2_000;
+        let mut run = Run::new(&format!(
+            "TimedSource(200us, LIMIT {PACKETS}) -> s :: FlowSwitch -> Discard;
+             Idle -> [1] s [1] -> Discard;"
+        ))
+        .with(&[&super::CLASS])
+        .real_time();
+        // There is much to do yet when it is heard of.
+        let flow = format!("actions=CONTROLLER{}", ",output:2".repeat(1000));
+        run.write("s.add_flow", &flow).expect("a flow");
+        let control = run.control();
+        let switch = switches::find(&run.world(), "s").expect("it is there").switch();
+        let heard = switch.subscribe();
+        let listener = thread::spawn(move || {
+            let _stops = Stops(control);
+            let began = Instant::now();
+            for nth in 1..=PACKETS {
+                // Whoever sleeps hears too late to be early.
+                while heard.events.try_recv().is_err() {
+                    assert!(began.elapsed() < PATIENCE, "{nth} of {PACKETS} packets");
+                    hint::spin_loop();
+                }
+                let answer = switch.answer(&Request::Table, Version::V13, 0);
+                let Ok(Reply::Table(tables)) = answer else { panic!("{answer:?}") };
+                assert!(tables[0].matches >= nth, "{} of {nth}", tables[0].matches);
+            }
+        });
+        run.run();
+        listener.join().expect("all are counted");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use linerate_flow::wire::{
 use linerate_graph::{Control, lang::Globals, load};
 
 const VERSION: Version = Version::V13;
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     let began = Instant::now();

@@ -127,6 +127,11 @@ impl Run {
         self.router().control()
     }
 
+    /// What its elements share.
+    pub fn world(&mut self) -> Arc<linerate_graph::World> {
+        Arc::clone(self.router().first().world())
+    }
+
     /// Runs until something asks for the end.
     pub fn run(&mut self) {
         self.router().run();

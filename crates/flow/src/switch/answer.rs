@@ -25,8 +25,8 @@ const WILDCARDS: u32 = 0x003f_ffff;
 impl Switch {
     /// Answers a multipart request. The codec divides the answer into messages.
     ///
-    /// Counters are exact: workers that are at work add what they have counted first, for which it waits
-    /// 5 ms at most. A request that would change the features of tables may name them, and must leave all
+    /// Counters are exact: workers that are at work add what they have counted first, for which it
+    /// [waits](Switch::flush_counters). A request that would change the features of tables may name them, and must leave all
     /// else as it is.
     pub fn answer(&self, request: &Request, version: Version, now: u64) -> Result<Reply, Fault> {
         let counts = !matches!(

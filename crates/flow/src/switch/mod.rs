@@ -382,16 +382,21 @@ impl Switch {
     }
 
     /// Takes flows away whose time-outs have passed. To be called every 100 ms or so; costs what it
-    /// finds, never a look at all flows. Returns when there is something to do next.
+    /// finds, never a look at all flows. Returns when there is something to do next: a time that has come
+    /// while workers have yet to say what they have counted, as a worker calls this and waits for none.
     pub fn expire(&self, now: u64) -> Option<u64> {
-        match self.control().next_due() {
+        let mut state = self.control();
+        match state.next_due() {
             Some(time) if time <= now => {}
             next => return next,
         }
-        // Whether a flow was used is known when workers have said what they have counted.
-        self.flush_counters();
-        let mut state = lock(&self.state);
-        let expired = state.expired(now);
+        // Whether a flow was used up to a time is known when they have been asked after it.
+        let (wanted, asked) = *state.asked.get_or_insert_with(|| (self.workers.want(), now));
+        if !self.workers.have_done(wanted) {
+            return Some(now);
+        }
+        state.asked = None;
+        let expired = state.expired(asked);
         if !expired.is_empty() {
             let many = expired.len() > SMALL;
             let done: Result<(), Fault> = self.change(&mut state, many, now, |edit| {
@@ -480,7 +485,8 @@ impl Switch {
         self.workers.add()
     }
 
-    /// Has workers take the newest tables and add what they have counted, and waits for it 5 ms at most.
+    /// Has workers take the newest tables and add what they have counted, and waits for those at work: for
+    /// one that is not run a second at most.
     pub fn flush_counters(&self) {
         self.workers.flush();
     }

@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) port_configs: HashMap<String, u32>,
     /// Flows with a time-out, by the time they are to be looked at.
     timers: Order<u64>,
+    /// What workers were asked for last and when, so that it is known which flows were used.
+    pub(super) asked: Option<(u64, u64)>,
     /// That time of each of them.
     due: HashMap<u64, u64>,
     /// Of tables where flows make room for others: by importance, then by when they go.

@@ -584,6 +584,29 @@ fn a_worker_takes_the_newest_and_frees_nothing() {
 }
 
 #[test]
+fn a_flow_goes_when_workers_have_said_that_it_was_not_used() {
+    let switch = Switch::new(options(1, 10));
+    let worker = switch.worker();
+    let flow = FlowMod { idle_timeout: 2, ..ip(1, 1, send(1)) };
+    switch.flow_mod(&flow, Version::V13, 0).expect("added");
+    let counters = Arc::clone(&flows_of(&switch.snapshot())[0].counters);
+    worker.set_working(true);
+    // It is asked, and not waited for.
+    assert_eq!(switch.expire(2 * SECOND), Some(2 * SECOND));
+    assert_eq!(switch.expire(4 * SECOND), Some(4 * SECOND));
+    assert!(worker.is_due());
+    counters.add(1, 60, SECOND);
+    worker.done();
+    // What came after it was asked is not known, so it is asked again.
+    assert_eq!(switch.expire(5 * SECOND), Some(3 * SECOND));
+    assert_eq!(switch.expire(5 * SECOND), Some(5 * SECOND));
+    assert!(worker.is_due());
+    worker.done();
+    assert_eq!(switch.expire(6 * SECOND), None);
+    assert!(flows_of(&switch.snapshot()).is_empty());
+}
+
+#[test]
 fn packets_for_controllers_are_bounded_by_port() {
     let switch = Switch::new(SwitchOptions { punts: 3, ..options(1, 10) });
     let punt = Arc::new(Punt {

@@ -35,8 +35,9 @@ impl WorkerState {
         self.done.store(self.seen.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// The worker begins or ends to work: while it does not, nobody waits for it. Before it ends it has
-    /// added what it had counted.
+    /// The worker begins or ends to work: while it does not, nobody waits for it. It begins before it has
+    /// packets, as who has one of them may ask for its count at once, and ends when it has added what it had
+    /// counted.
     pub fn set_working(&self, working: bool) {
         self.working.store(working, Ordering::Release);
     }
@@ -46,8 +47,9 @@ impl WorkerState {
     }
 }
 
-/// How long it is waited for counts.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// How long it is waited for a worker at work. One that runs answers with its next packets; one that has to
+/// share its processor is not run for some time slices.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// All workers.
 #[derive(Debug, Default)]
@@ -65,23 +67,30 @@ impl Workers {
         worker
     }
 
-    /// Has all add what they have counted, and waits for those that are at work.
-    pub(super) fn flush(&self) {
-        let workers: Vec<Arc<WorkerState>> =
-            lock(&self.all).iter().filter_map(Weak::upgrade).collect();
-        if workers.is_empty() {
-            return;
-        }
+    /// Has all add what they have counted. The number is what [`have_done`](Self::have_done) is asked with.
+    pub(super) fn want(&self) -> u64 {
         let wanted = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
-        for worker in &workers {
+        for worker in self.all() {
             worker.wanted.fetch_max(wanted, Ordering::AcqRel);
         }
+        wanted
+    }
+
+    /// Whether those that are at work have.
+    pub(super) fn have_done(&self, wanted: u64) -> bool {
+        !self.all().iter().any(|worker| worker.is_waited_for(wanted))
+    }
+
+    /// Has all add what they have counted, and waits for those that are at work.
+    pub(super) fn flush(&self) {
+        let wanted = self.want();
         let start = Instant::now();
-        while workers.iter().any(|worker| worker.is_waited_for(wanted)) {
-            if start.elapsed() > PATIENCE {
-                return;
-            }
+        while !self.have_done(wanted) && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_micros(20));
         }
+    }
+
+    fn all(&self) -> Vec<Arc<WorkerState>> {
+        lock(&self.all).iter().filter_map(Weak::upgrade).collect()
     }
 }
