@@ -164,6 +164,9 @@ pub(super) struct MacTable {
     /// The links of the ports, and when the hosts at each were forgotten last.
     links: Followed,
     forgotten: Vec<u64>,
+    /// Whether nothing is learnt at a port: its link is down, and what still comes was received
+    /// before.
+    unlinked: Vec<bool>,
     /// Sources of a frame, then destinations.
     keys: Vec<u64>,
     found: Vec<Option<Entry>>,
@@ -242,6 +245,7 @@ impl MacTable {
             names: Vec::new(),
             links,
             forgotten: vec![0; ports],
+            unlinked: vec![false; ports],
             keys: Vec::with_capacity(2 * frame_limit),
             found: vec![None; 2 * frame_limit],
             outputs: Vec::with_capacity(frame_limit),
@@ -426,8 +430,11 @@ impl MacTable {
         true
     }
 
-    /// Whether a host is not one that another port owns.
+    /// Whether the link of a port is not down, and a host not one that another port owns.
     fn may_be_at(&self, key: u64, port: u16) -> bool {
+        if self.unlinked.get(usize::from(port)) == Some(&true) {
+            return false;
+        }
         self.owned.get(&(key & ADDRESS)).is_none_or(|owner| *owner == port)
     }
 
@@ -491,12 +498,17 @@ impl MacTable {
         });
     }
 
-    /// Forgets the hosts at ports whose links went down: they may come up anywhere.
+    /// Forgets the hosts at ports whose links went down: they may come up anywhere. A link is told
+    /// to be down by another thread, while packets from there are still on their way.
     #[cold]
     fn forget_unlinked(&mut self) {
         for port in self.links.down() {
             self.forgotten[port] = self.now;
             self.forget(|host| usize::from(host.port()) == port);
+        }
+        self.unlinked.fill(false);
+        for port in self.links.unlinked() {
+            self.unlinked[port] = true;
         }
     }
 
@@ -731,6 +743,23 @@ mod tests {
         for wrong in ["1", "3 2:0:0:0:0:1", "1 x", "x 2:0:0:0:0:1", "0 2:0:0:0:0:1 1"] {
             assert_eq!(owned_hosts(wrong, 3), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_was_received_before_a_link_went_down_teaches_nothing() {
+        let (links, link) = (Arc::new(Links::default()), Arc::new(Link::new("")));
+        link.set(true, "");
+        links.put(7, &link);
+        let mut table = replica(None, Followed::of(links, [(1, 7)]));
+        see(&mut table, 10, X, 1);
+        see(&mut table, 10, Y, 2);
+        link.set(false, "");
+        see(&mut table, 20, X, 1);
+        see(&mut table, 20, Y, 2);
+        assert_eq!((port_of(&table, X), port_of(&table, Y), table.hosts[1]), (None, Some(2), 0));
+        link.set(true, "");
+        see(&mut table, 30, X, 1);
+        assert_eq!(port_of(&table, X), Some(1));
     }
 
     #[test]

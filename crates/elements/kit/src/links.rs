@@ -128,6 +128,12 @@ impl Followed {
         down
     }
 
+    /// The ports one of whose links is down.
+    pub fn unlinked(&self) -> impl Iterator<Item = usize> {
+        let known = self.seen.iter();
+        known.filter_map(|(port, element, _)| (!self.all.link(*element)?.0.is_up()).then_some(*port))
+    }
+
     /// The ports that have a link, and whether it is up: that of the way out where there are two.
     pub fn states(&self) -> impl Iterator<Item = (usize, bool)> {
         let known = self.seen.iter();
@@ -166,9 +172,11 @@ mod tests {
         flap(&links[1]);
         links[2].set(false, "");
         assert_eq!(followed.down(), [5, 6]);
+        assert_eq!(followed.unlinked().collect::<Vec<_>>(), [6]);
         assert!(!followed.has_news() && followed.down().is_empty());
         links[2].set(true, "");
         assert!(followed.has_news() && followed.down().is_empty());
+        assert_eq!(followed.unlinked().count(), 0);
         flap(&links[2]);
         assert_eq!(followed.down(), [6]);
     }
