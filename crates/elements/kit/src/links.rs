@@ -131,7 +131,8 @@ impl Followed {
     /// The ports one of whose links is down.
     pub fn unlinked(&self) -> impl Iterator<Item = usize> {
         let known = self.seen.iter();
-        known.filter_map(|(port, element, _)| (!self.all.link(*element)?.0.is_up()).then_some(*port))
+        known
+            .filter_map(|(port, element, _)| (!self.all.link(*element)?.0.is_up()).then_some(*port))
     }
 
     /// The ports that have a link, and whether it is up: that of the way out where there are two.
