@@ -4,6 +4,7 @@
 //! for many, and for addresses not seen yet, go to all ports.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::table::Counters;
@@ -21,11 +22,16 @@ const PARTS: usize = 16;
 /// address is forgotten 300 seconds after its last packet.
 #[derive(Debug)]
 pub struct Hosts {
-    parts: [Mutex<HashMap<(u16, u64), Host>>; PARTS],
+    parts: [Part; PARTS],
+    /// Which part is looked at next for addresses to forget.
+    turn: AtomicUsize,
     /// How many addresses each port has.
     ports: Mutex<HashMap<u32, usize>>,
     room: usize,
 }
+
+/// By VLAN and address.
+type Part = Mutex<HashMap<(u16, u64), Host>>;
 
 #[derive(Debug)]
 struct Host {
@@ -47,7 +53,12 @@ impl Hosts {
     /// With room for so many addresses of each port.
     #[must_use]
     pub fn with_room(room: usize) -> Hosts {
-        Hosts { parts: Default::default(), ports: Mutex::default(), room }
+        Hosts {
+            parts: Default::default(),
+            turn: AtomicUsize::new(0),
+            ports: Mutex::default(),
+            room,
+        }
     }
 
     fn part(&self, vlan: u16, address: u64) -> MutexGuard<'_, HashMap<(u16, u64), Host>> {
@@ -91,33 +102,35 @@ impl Hosts {
         true
     }
 
-    /// Forgets addresses that were not seen for long; each is given to `gone` with its VLAN.
-    pub fn expire(&self, now: u64, gone: &mut dyn FnMut(u16, u64)) {
-        self.forget(gone, |host| host.counters.used().saturating_add(AGE) <= now);
+    /// Forgets addresses that were not seen for long, and returns them with their VLANs. Looks at a
+    /// sixteenth of all, at the others the next times.
+    pub fn expire(&self, now: u64) -> Vec<(u16, u64)> {
+        let part = self.turn.fetch_add(1, Ordering::Relaxed) % PARTS;
+        self.forget(&self.parts[part..=part], |host| {
+            host.counters.used().saturating_add(AGE) <= now
+        })
     }
 
-    /// Forgets all addresses at a port; each is given to `gone` with its VLAN.
-    pub fn forget_port(&self, port: u32, gone: &mut dyn FnMut(u16, u64)) {
-        self.forget(gone, |host| host.port == port);
+    /// Forgets all addresses at a port, and returns them with their VLANs.
+    pub fn forget_port(&self, port: u32) -> Vec<(u16, u64)> {
+        self.forget(&self.parts, |host| host.port == port)
     }
 
-    fn forget(&self, gone: &mut dyn FnMut(u16, u64), is: impl Fn(&Host) -> bool) {
-        for part in &self.parts {
-            let mut taken = Vec::new();
+    fn forget(&self, parts: &[Part], is: impl Fn(&Host) -> bool) -> Vec<(u16, u64)> {
+        let mut gone = Vec::new();
+        for part in parts {
             lock(part).retain(|&host, state| {
                 let stays = !is(state);
                 if !stays {
-                    taken.push((host, state.port));
+                    if let Some(count) = lock(&self.ports).get_mut(&state.port) {
+                        *count = count.saturating_sub(1);
+                    }
+                    gone.push(host);
                 }
                 stays
             });
-            for ((vlan, address), port) in taken {
-                if let Some(count) = lock(&self.ports).get_mut(&port) {
-                    *count = count.saturating_sub(1);
-                }
-                gone(vlan, address);
-            }
         }
+        gone
     }
 
     /// All addresses: VLAN, address, port, and when it was seen last.
@@ -155,12 +168,10 @@ mod tests {
 
         let (_, counters) = hosts.find(5, 0xb).expect("known");
         counters.touch(1_000_000_000);
-        let mut gone = Vec::new();
-        hosts.expire(AGE, &mut |vlan, address| gone.push((vlan, address)));
+        let mut gone: Vec<_> = (0..PARTS).flat_map(|_| hosts.expire(AGE)).collect();
         gone.sort_unstable();
         assert_eq!(gone, [(5, 0xa), (5, 0xc)]);
-        hosts.forget_port(2, &mut |vlan, address| gone.push((vlan, address)));
-        assert_eq!(gone[2], (5, 0xb));
+        assert_eq!(hosts.forget_port(2), [(5, 0xb)]);
         assert!(hosts.all().is_empty());
         assert!(hosts.learn(5, 0xd, 2, 0) && hosts.learn(5, 0xe, 2, 0), "there is room again");
     }

@@ -371,6 +371,7 @@ impl Element for FlowSwitch {
             self.expired = now;
             self.follow_links(now);
             self.next = self.switch.expire(now);
+            self.switch.expire_hosts(now);
             self.switch.memory().tracker.expire(now);
         }
         if let Some(at) = self.next_tick(now) {

@@ -43,6 +43,7 @@ use event::Subscribers;
 use state::State;
 
 use crate::key::Key;
+use crate::normal::Hosts;
 use crate::pipeline::{Memory, Punt};
 use crate::table::{Change, PortCount, PortCounters, Snapshot, SwitchPort};
 use crate::wire::{
@@ -365,14 +366,44 @@ impl Switch {
         added.unwrap_or_default()
     }
 
-    /// Takes a port away. Returns whether it was there.
+    /// Takes a port away. Returns whether it was there. `NORMAL` forgets who was behind it.
     pub fn remove_port(&self, number: PortNumber, now: u64) -> bool {
-        self.change_small(now, |edit| Ok(edit.remove_port(number))).unwrap_or_default()
+        let was_there = self.change_small(now, |edit| Ok(edit.remove_port(number)));
+        self.forget_hosts(|hosts| hosts.forget_port(number.0), now);
+        was_there.unwrap_or_default()
     }
 
-    /// Says how a port is. Returns whether it is there.
+    /// Says how a port is. Returns whether it is there. When its link is down, `NORMAL` forgets who was
+    /// behind it, and learns nothing there.
     pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) -> bool {
-        self.change_small(now, |edit| Ok(edit.set_port_state(number, state))).unwrap_or_default()
+        let is_there = self.change_small(now, |edit| Ok(edit.set_port_state(number, state)));
+        if state.contains(PortState::LINK_DOWN) {
+            self.forget_hosts(|hosts| hosts.forget_port(number.0), now);
+        }
+        is_there.unwrap_or_default()
+    }
+
+    /// `NORMAL` forgets addresses it has not seen for 300 seconds. To be called every 100 ms or so: each
+    /// looks at a sixteenth of them.
+    pub fn expire_hosts(&self, now: u64) {
+        self.forget_hosts(|hosts| hosts.expire(now), now);
+    }
+
+    fn forget_hosts(&self, forget: impl FnOnce(&Hosts) -> Vec<(u16, u64)>, now: u64) {
+        let gone = forget(&self.memory.hosts);
+        if gone.is_empty() {
+            return;
+        }
+        let done = self.change_small(now, |edit| {
+            if gone.len() > SMALL {
+                edit.changes.push(Change::All);
+            } else {
+                edit.changes
+                    .extend(gone.iter().map(|&(vlan, address)| Change::Host { vlan, address }));
+            }
+            Ok(())
+        });
+        debug_assert!(done.is_ok(), "hosts can always go");
     }
 
     /// What a port has counted.

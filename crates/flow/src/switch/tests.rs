@@ -28,6 +28,18 @@ fn send(port: u32) -> Vec<Instruction> {
     vec![Instruction::ApplyActions(vec![output(port)])]
 }
 
+fn port(number: u32, state: u32) -> Port {
+    Port {
+        number: PortNumber(number),
+        address: [2, 0, 0, 0, 0, number as u8],
+        name: format!("p{number}"),
+        config: Default::default(),
+        state: PortState(state),
+        ethernet: None,
+        others: Vec::new(),
+    }
+}
+
 fn ip(priority: u16, address: u32, instructions: Vec<Instruction>) -> FlowMod {
     let matching = Match::new().with(Field::EthType, 0x0800).with(Field::Ipv4Dst, address.into());
     FlowMod::add(0, priority, matching, instructions)
@@ -342,15 +354,6 @@ fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
     let to = |group: u32| Bucket::new(vec![Action::Group(group)]);
     let watching =
         |port: u32| Bucket { watch_port: PortNumber(port), ..Bucket::new(vec![output(port)]) };
-    let port = |number: u32, state: u32| Port {
-        number: PortNumber(number),
-        address: [2, 0, 0, 0, 0, number as u8],
-        name: format!("p{number}"),
-        config: Default::default(),
-        state: PortState(state),
-        ethernet: None,
-        others: Vec::new(),
-    };
     assert_eq!(change(GroupCommand::Add, 1, vec![to(1)]), Err(Fault::GroupLoop));
     assert_eq!(change(GroupCommand::Add, 1, vec![to(2)]), Err(Fault::BadOutGroup));
     assert_eq!(change(GroupCommand::Add, 1, vec![watching(1)]), Ok(()));
@@ -711,4 +714,37 @@ fn all_is_answered() {
     features[0].max_entries = 5;
     let refused = switch.answer(&Request::TableFeatures(features), Version::V13, 0);
     assert_eq!(refused, Err(Fault::FeaturesNotPermitted));
+}
+
+#[test]
+fn who_was_behind_a_link_that_is_down_or_silent_for_long_is_forgotten() {
+    use crate::pipeline::decide;
+    let switch = Switch::new(options(1, 10));
+    (1..=2).for_each(|number| drop(switch.add_port(port(number, 0), 0)));
+    let normal = vec![Instruction::ApplyActions(vec![output(PortNumber::NORMAL.0)])];
+    let flow = FlowMod::add(0, 1, Match::new(), normal);
+    switch.flow_mod(&flow, Version::V13, 0).expect("a flow");
+    let comes_by = |number: u64, now| {
+        let mut key = Key::default();
+        key.set(Field::InPort, number.into());
+        key.set(Field::EthSrc, 0x0200_0000_0000 + u128::from(number));
+        let _ = decide(&switch.snapshot(), switch.memory(), &*switch, &key, None, now);
+    };
+    let known = || switch.memory().hosts.all().into_iter().map(|host| host.2).collect::<Vec<_>>();
+    let last = || switch.snapshot().changes_since(0).and_then(|changes| changes.last().cloned());
+    (1..=2).for_each(|number| comes_by(number, 0));
+    assert_eq!(known(), [1, 2]);
+    switch.set_port_state(PortNumber(1), PortState::LINK_DOWN, 0);
+    assert_eq!(known(), [2]);
+    assert!(matches!(last(), Some(Change::Host { vlan: 0, address: 0x0200_0000_0001 })));
+    comes_by(1, 0);
+    assert_eq!(known(), [2], "it was received before");
+    switch.set_port_state(PortNumber(1), PortState::LIVE, 0);
+    comes_by(1, 200 * SECOND);
+    assert_eq!(known(), [1, 2]);
+    (0..16).for_each(|_| switch.expire_hosts(300 * SECOND));
+    assert_eq!(known(), [1]);
+    assert!(matches!(last(), Some(Change::Host { vlan: 0, address: 0x0200_0000_0002 })));
+    switch.remove_port(PortNumber(1), 300 * SECOND);
+    assert!(known().is_empty());
 }

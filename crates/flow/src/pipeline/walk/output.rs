@@ -85,8 +85,9 @@ impl<'a> Walk<'a> {
         let hosts = &self.memory.hosts;
         if source >> 40 & 1 == 0 {
             self.decision.depends.hosts.push((vlan, source));
-            // A packet of a trace, or of a controller that says no port, teaches nothing.
-            let real = self.snapshot.port(PortNumber(from)).is_some();
+            // A packet of a trace, or of a controller that says no port, teaches nothing, nor does one
+            // that was received before the link went down.
+            let real = self.snapshot.port(PortNumber(from)).is_some_and(|port| port.is_live());
             if real && self.trace.is_none() {
                 if hosts.is_new(vlan, source, from) && hosts.learn(vlan, source, from, self.now) {
                     self.outside.host_changed(vlan, source);
