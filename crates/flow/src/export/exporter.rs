@@ -228,16 +228,13 @@ impl Work {
     fn run(mut self, told: &Receiver<Told>) {
         let mut finished = Instant::now();
         loop {
-            let mut next = told.recv_timeout(GATHER);
-            let end = loop {
-                match next {
-                    Ok(Told::Records(records)) => self.records(&records),
-                    Ok(Told::Sample(sample)) => self.sample(&sample),
-                    Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break true,
-                    Err(RecvTimeoutError::Timeout) => break false,
-                }
-                next = told.try_recv().map_err(|_| RecvTimeoutError::Timeout);
-            };
+            let next = told.recv_timeout(GATHER);
+            let end = matches!(next, Ok(Told::End) | Err(RecvTimeoutError::Disconnected));
+            match next {
+                Ok(Told::Records(records)) => self.records(&records),
+                Ok(Told::Sample(sample)) => self.sample(&sample),
+                Ok(Told::End) | Err(_) => {}
+            }
             if end {
                 // What workers said before the end is told, too.
                 while let Ok(last) = told.try_recv() {
@@ -248,6 +245,7 @@ impl Work {
                     }
                 }
             }
+            // Behind each message: there may always be another one.
             self.poll();
             if end || finished.elapsed() >= GATHER {
                 self.finish();
@@ -335,4 +333,34 @@ fn clock(offset: u64) -> Clock {
     let steady = monotonic.wrapping_add(offset);
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Clock { steady, wall: wall.as_millis() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn counters_are_told_however_much_there_is_to_tell() {
+        let (asked, counts) = (Arc::new(AtomicUsize::new(0)), Arc::new(Counts::default()));
+        let interfaces = {
+            let asked = Arc::clone(&asked);
+            Box::new(move || {
+                asked.fetch_add(1, Relaxed);
+                Vec::new()
+            })
+        };
+        let sflow = SflowOptions { polling: Duration::from_nanos(1), ..SflowOptions::default() };
+        let options = ExportOptions { sflow: Some(sflow), ..ExportOptions::default() };
+        let work = Work::new(&options, interfaces, Arc::clone(&counts)).expect("sockets");
+        let (sender, told) = sync_channel(WAITING);
+        for _ in 1..WAITING {
+            sender.send(Told::Sample(Box::new(Sample::new(&[0; 64], 1, 2, 1)))).expect("room");
+        }
+        sender.send(Told::End).expect("room");
+        work.run(&told);
+        assert_eq!(counts.samples.load(Relaxed) as usize, WAITING - 1);
+        assert!(asked.load(Relaxed) > 1, "while samples waited");
+    }
 }
