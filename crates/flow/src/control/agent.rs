@@ -152,7 +152,6 @@ impl Agent {
             agent
                 .spawn("of-state".to_owned(), move || state::keep(&inside, &path, kept, &waker))?;
         }
-        events::forget_standalone(&shared);
         let subscription = shared.switch.subscribe();
         let events = Arc::clone(&shared);
         agent.spawn("of-events".to_owned(), move || events::run(&events, &subscription))?;

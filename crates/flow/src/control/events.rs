@@ -10,18 +10,12 @@ use super::shared::Shared;
 use super::{FailMode, PacketRate};
 use crate::switch::{Event, Punted, Subscription};
 use crate::wire::{
-    Action, AsyncKind, CookieFilter, Field, FlowMod, FlowModCommand, FlowRemoved, Instruction,
-    Match, Message, NiciraMessage, PacketIn, PacketInFormat, PacketInReason, PortNumber, Version,
+    AsyncKind, Field, FlowRemoved, Match, Message, NiciraMessage, PacketIn, PacketInFormat,
+    PacketInReason, Version,
 };
 
 /// How often the switch's time-outs are looked at.
 const TICK: Duration = Duration::from_millis(100);
-
-/// The priority of the flow a switch without controllers has.
-const STANDALONE_PRIORITY: u16 = u16::MAX;
-
-/// Its cookie.
-const STANDALONE_COOKIE: u64 = 0x6c69_6e65_7261_7465;
 
 /// Serves events until the agent stops.
 pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
@@ -43,7 +37,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
         }
     }
     // Who comes next decides anew.
-    events.stand_alone(false);
+    shared.switch.set_stands_alone(false);
 }
 
 struct Events {
@@ -51,13 +45,12 @@ struct Events {
     tokens: Option<Tokens>,
     /// When there was a controller last.
     controlled: Instant,
-    alone: bool,
 }
 
 impl Events {
     fn new(shared: Arc<Shared>) -> Events {
         let tokens = shared.options.packet_rate.map(Tokens::new);
-        Events { shared, tokens, controlled: Instant::now(), alone: false }
+        Events { shared, tokens, controlled: Instant::now() }
     }
 
     fn tell(&mut self, event: &Event) {
@@ -145,43 +138,11 @@ impl Events {
         }
         if self.is_controlled() {
             self.controlled = Instant::now();
-            self.stand_alone(false);
+            self.shared.switch.set_stands_alone(false);
         } else if self.controlled.elapsed() >= 3 * self.shared.options.probe_interval {
-            self.stand_alone(true);
+            self.shared.switch.set_stands_alone(true);
         }
     }
-
-    /// Adds or takes away the flow by which a switch forwards on its own.
-    fn stand_alone(&mut self, alone: bool) {
-        if self.alone == alone {
-            return;
-        }
-        if alone {
-            let flow = standalone();
-            self.alone =
-                self.shared.switch.flow_mod(&flow, Version::V13, self.shared.now()).is_ok();
-        } else {
-            self.alone = false;
-            forget_standalone(&self.shared);
-        }
-    }
-}
-
-/// The flow by which a switch forwards on its own.
-fn standalone() -> FlowMod {
-    let normal = Action::Output { port: PortNumber::NORMAL, max_len: 0 };
-    let instructions = vec![Instruction::ApplyActions(vec![normal])];
-    let flow = FlowMod::add(0, STANDALONE_PRIORITY, Match::new(), instructions);
-    FlowMod { cookie: Some(STANDALONE_COOKIE), ..flow }
-}
-
-/// Takes it away, also where it was kept with the state. One that a controller has put in its place stays.
-pub(super) fn forget_standalone(shared: &Shared) {
-    let filter = CookieFilter { value: STANDALONE_COOKIE, mask: u64::MAX };
-    let command = FlowModCommand::DeleteStrict;
-    let flow = FlowMod { command, filter, cookie: None, ..standalone() };
-    // Where it cannot be taken away it is not there.
-    let _gone = shared.switch.flow_mod(&flow, Version::V13, shared.now());
 }
 
 fn send_packet(peer: &Peer, message: &Message, version: Version) {

@@ -13,7 +13,7 @@ pub enum FailMode {
     #[default]
     Secure,
     /// It forwards like any switch: when there has been no controller for three times the probe
-    /// interval, a flow is there that does so with all packets, until there is one again.
+    /// interval, no flow is asked until there is one again.
     Standalone,
 }
 

@@ -40,6 +40,9 @@ pub struct Depends {
     pub meters: Vec<u32>,
     /// Addresses `NORMAL` asked for, each with the number of its VLAN.
     pub hosts: Vec<(u16, u64)>,
+    /// Whether `NORMAL` had no room for where the packet came from: it is tried again when any address
+    /// has moved or was forgotten.
+    pub unlearnt: bool,
     /// Flows that `learn` has made, or found made.
     pub learnt: Vec<Learnt>,
     /// The tables `learn` had no room in, or is to make a flow in yet, a bit for each: when flows of them
@@ -79,7 +82,9 @@ impl Decision {
             }
             Change::Group(number) => self.depends.groups.contains(number),
             Change::Meter(number) => self.depends.meters.contains(number),
-            Change::Host { vlan, address } => self.depends.hosts.contains(&(*vlan, *address)),
+            Change::Host { vlan, address } => {
+                self.depends.unlearnt || self.depends.hosts.contains(&(*vlan, *address))
+            }
             Change::All => true,
         }
     }

@@ -376,6 +376,35 @@ fn groups_that_watch_groups_are_looked_at_once() {
     assert_eq!(steps(&switch, TCP), "drop");
 }
 
+/// Nor is a group asked again by each bucket that watches it, and buckets count that come to no step.
+#[test]
+fn buckets_are_bounded_and_ask_once() {
+    let many = |number: u32, kind: &str, bucket: &str, count: usize| {
+        format!("group_id={number},type={kind}{}", format!(",bucket={bucket}").repeat(count))
+    };
+    let decided = |lines: &[String]| {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let switch = switch(&lines);
+        let decision = decided(&switch, TCP);
+        (print_steps(&decision.steps), decision.counted.len())
+    };
+    // The table twice, the flow and the groups, and each bucket.
+    let flow = "actions=group:1,output:2".to_owned();
+    let wide = [many(2, "all", "drop", 4096), many(1, "all", "group:2", 3), flow.clone()];
+    assert_eq!(decided(&wide), ("output 2".to_owned(), 3 + 1 + 3 + 3 + 3 * 4096));
+    let wide = [many(2, "all", "drop", 4096), many(1, "all", "group:2", 4096), flow.clone()];
+    let (steps, counted) = decided(&wide);
+    assert_eq!(steps, "drop");
+    assert!(counted < 40_000, "{counted} of 16 million buckets");
+    let dead = [
+        many(3, "ff", "watch_port:9,output:2", 4096),
+        many(2, "ff", "watch_group:3,output:2", 4096),
+        many(1, "ff", "watch_group:2,output:3", 4096),
+        flow,
+    ];
+    assert_eq!(decided(&dead).0, "output 2");
+}
+
 #[test]
 fn behind_a_meter_packets_are_counted_one_by_one() {
     let lines = [
@@ -407,6 +436,46 @@ fn normal_learns_where_addresses_are() {
         steps(&switch, "in_port=1,dl_dst=01:80:c2:00:00:02,dl_src=02:00:00:00:00:01"),
         "drop"
     );
+}
+
+/// A packet whose source found no room is asked about again when there may be some.
+#[test]
+fn normal_learns_later_where_there_was_no_room() {
+    let switch = switch(&["actions=normal"]);
+    let hosts = &switch.memory().hosts;
+    let (at_port_1, source) = (|nth: u64| 0x0600_0000_0000 | nth, 0x0200_0000_0001);
+    assert!((0..1 << 16).all(|nth| hosts.learn(0, at_port_1(nth), 1, 0)));
+    // It was elsewhere before, which does not make it seen there.
+    assert!(hosts.learn(0, source, 4, 0));
+    let (full, version) = (decided(&switch, TCP), switch.version());
+    assert!(full.holds && full.depends.unlearnt && full.touched.is_empty());
+    let concerned = || {
+        let snapshot = switch.snapshot();
+        let mut changes = snapshot.changes_since(version).expect("kept");
+        changes.any(|change| full.concerns(change, &key(TCP)))
+    };
+    assert!(!concerned());
+    assert!(hosts.learn(0, at_port_1(5), 2, 0));
+    switch.host_changed(0, at_port_1(5));
+    assert!(concerned());
+    let learnt = decided(&switch, TCP);
+    assert!(!learnt.depends.unlearnt && learnt.touched.len() == 1);
+    assert_eq!(hosts.find(0, source).map(|host| host.0), Some(1));
+}
+
+#[test]
+fn a_switch_that_stands_alone_asks_no_flow() {
+    let switch = switch(&["priority=65535,actions=drop"]);
+    switch.set_stands_alone(true);
+    let alone = decided(&switch, TCP);
+    assert_eq!(print_steps(&alone.steps), "output 2, output 3, output 4");
+    assert!(alone.flows.is_empty() && switch.snapshot().flows(0).count() == 1);
+    let version = switch.version();
+    switch.set_stands_alone(false);
+    let snapshot = switch.snapshot();
+    let mut changes = snapshot.changes_since(version).expect("kept");
+    assert!(changes.any(|change| alone.concerns(change, &key(TCP))));
+    assert_eq!(steps(&switch, TCP), "drop");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! A change of the switch's tables while it is being made.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::options::SwitchOptions;
-use super::state::{State, is_evictable_table};
+use super::state::{Eviction, State, eviction};
 use crate::table::{Change, Flow, Reference, Snapshot, of_actions, of_instructions};
 use crate::wire::{
     Action, Fault, FlowRemovedReason, Instruction, PacketOut, PortStatus, TableConfig,
@@ -33,6 +34,8 @@ pub(super) struct Edit<'a> {
     pub(super) now: u64,
     pub(super) changes: Vec<Change>,
     pub(super) effects: Vec<Effect>,
+    /// In which order flows make room, of tables where this change has them do so.
+    pub(super) evictions: HashMap<u8, Eviction>,
 }
 
 impl Edit<'_> {
@@ -62,18 +65,21 @@ impl Edit<'_> {
 
     /// Makes room for a flow in a full table, where that may be.
     pub(super) fn evict(&mut self, table: u8, importance: u16) -> Result<(), Fault> {
-        let evicts = |config: TableConfig| config.contains(TableConfig::EVICTION);
-        let allowed = self.tables.table(table).is_some_and(|table| evicts(table.config));
-        if !allowed || !is_evictable_table(self.state, table) {
-            return Err(Fault::TableFull);
-        }
         let tables = &*self.tables;
+        let evicts = |config: TableConfig| config.contains(TableConfig::EVICTION);
+        let Some(full) = tables.table(table).filter(|table| evicts(table.config)) else {
+            return Err(Fault::TableFull);
+        };
+        let order = match self.state.eviction(table) {
+            Some(order) => order,
+            None => self.evictions.entry(table).or_insert_with(|| eviction(full)),
+        };
         let is_there = |flow: &&Arc<Flow>| {
             tables
                 .flow_strict(table, flow.priority, &flow.key, &flow.mask)
                 .is_some_and(|found| found.number == flow.number)
         };
-        let victim = self.state.evictable(table).find(is_there).map(Arc::clone);
+        let victim = order.values().find(is_there).map(Arc::clone);
         match victim {
             Some(victim) if victim.importance <= importance => {
                 self.remove(&victim, Some(FlowRemovedReason::Eviction));

@@ -210,6 +210,7 @@ impl Switch {
             now,
             changes: Vec::new(),
             effects: Vec::new(),
+            evictions: HashMap::new(),
         };
         let result = make(&mut edit)?;
         Ok((result, edit.changes, edit.effects, edit.number))
@@ -325,6 +326,18 @@ impl Switch {
         let _set = self.change_small(0, |edit| {
             if edit.tables.misses_to_controllers() != wanted {
                 edit.tables.set_misses_to_controllers(wanted);
+                edit.changes.push(Change::All);
+            }
+            Ok(())
+        });
+    }
+
+    /// Whether packets that come in are forwarded as by any switch, whatever flows say. Flows stay as they
+    /// are, and so does what controllers may do with them.
+    pub fn set_stands_alone(&self, alone: bool) {
+        let _set = self.change_small(0, |edit| {
+            if edit.tables.stands_alone() != alone {
+                edit.tables.set_stands_alone(alone);
                 edit.changes.push(Change::All);
             }
             Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::edit::Effect;
 use super::event::{Event, Subscribers};
-use crate::table::{Flow, Snapshot, learnt_with};
+use crate::table::{Flow, Snapshot, Table, learnt_with};
 use crate::wire::{
     ALL_TABLES, Elapsed, FlowFlags, FlowRemoved, FlowRemovedReason, TableConfig, TableDesc,
     TableReason, TableStatus,
@@ -37,8 +37,8 @@ pub(super) struct State {
     pub(super) asked: Option<(u64, u64)>,
     /// That time of each of them.
     due: HashMap<u64, u64>,
-    /// Of tables where flows make room for others: by importance, then by when they go.
-    evictable: HashMap<u8, Order<(u16, u64)>>,
+    /// Of tables where flows make room for others.
+    evictable: HashMap<u8, Eviction>,
     /// The place of each flow in that.
     evictable_at: HashMap<u64, (u16, u64)>,
     /// Flows by table and cookie, once somebody has asked for it.
@@ -68,9 +68,17 @@ fn end(flow: &Flow) -> Option<(u64, FlowRemovedReason)> {
     }
 }
 
-/// Whether it is known in which order flows of a table make room.
-pub(super) fn is_evictable_table(state: &State, table: u8) -> bool {
-    state.evictable.contains_key(&table)
+/// In which order flows make room: by importance, then by when they go.
+pub(super) type Eviction = Order<(u16, u64)>;
+
+/// The place of a flow in that order.
+fn eviction_of(flow: &Flow) -> (u16, u64) {
+    (flow.importance, end(flow).map_or(u64::MAX, |(time, _)| time))
+}
+
+/// The order of a table.
+pub(super) fn eviction(table: &Table) -> Eviction {
+    table.iter().map(|flow| ((eviction_of(flow), flow.number), Arc::clone(flow))).collect()
 }
 
 impl State {
@@ -101,9 +109,9 @@ impl State {
         self.timers.insert((time, flow.number), flow);
     }
 
-    /// Flows of a table, those first that make room first.
-    pub(super) fn evictable(&self, table: u8) -> impl Iterator<Item = &Arc<Flow>> {
-        self.evictable.get(&table).into_iter().flat_map(BTreeMap::values)
+    /// In which order flows of a table make room; `None` where they did not before this change.
+    pub(super) fn eviction(&self, table: u8) -> Option<&Eviction> {
+        self.evictable.get(&table)
     }
 
     fn cookies(&mut self, tables: &Snapshot) -> &Cookies {
@@ -136,12 +144,11 @@ impl State {
     }
 
     fn arrive(&mut self, flow: &Arc<Flow>) {
-        let end = end(flow);
-        if let Some((time, _)) = end {
+        if let Some((time, _)) = end(flow) {
             self.schedule(Arc::clone(flow), time);
         }
         if let Some(order) = self.evictable.get_mut(&flow.table) {
-            let at = (flow.importance, end.map_or(u64::MAX, |(time, _)| time));
+            let at = eviction_of(flow);
             self.evictable_at.insert(flow.number, at);
             order.insert((at, flow.number), Arc::clone(flow));
         }
@@ -230,12 +237,8 @@ impl State {
                 }
             }
         } else if let Entry::Vacant(vacant) = self.evictable.entry(number) {
-            let order = vacant.insert(Order::new());
-            for flow in table.iter() {
-                let at = (flow.importance, end(flow).map_or(u64::MAX, |(time, _)| time));
-                self.evictable_at.insert(flow.number, at);
-                order.insert((at, flow.number), Arc::clone(flow));
-            }
+            let order = vacant.insert(eviction(table));
+            self.evictable_at.extend(order.keys().map(|(at, number)| (*number, *at)));
         }
         match table.properties.vacancy {
             Some(vacancy) if table.config.contains(TableConfig::VACANCY_EVENTS) => {

@@ -1,6 +1,6 @@
 //! Every change of flows against a list of flows that is searched as a whole, and what comes of changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -364,8 +364,13 @@ fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
     assert_eq!(change(GroupCommand::Modify, 4, Vec::new()), Err(Fault::UnknownGroup));
     assert_eq!(change(GroupCommand::Delete, 1, Vec::new()), Err(Fault::ChainedGroup));
     let by_group = Bucket { watch_group: Some(1), ..Bucket::new(vec![output(9)]) };
-    let alive = || switch.snapshot().is_alive(&by_group, &mut BTreeSet::new());
+    let alive = || switch.snapshot().is_alive(&by_group, &mut BTreeMap::new());
     assert!(!alive(), "there is no port");
+    let mut asked = BTreeMap::from([(1, Some(true))]);
+    assert!(switch.snapshot().is_alive(&by_group, &mut asked), "what is known is not asked again");
+    asked.clear();
+    assert!(!switch.snapshot().is_alive(&by_group, &mut asked));
+    assert_eq!(asked, BTreeMap::from([(1, Some(false))]));
     switch.add_port(port(1, 0), 0);
     assert!(alive());
     let heard = switch.subscribe();
@@ -558,6 +563,33 @@ fn a_full_table_refuses_evicts_and_tells() {
     }
     let (down, up) = (TableReason::VacancyDown.number(), TableReason::VacancyUp.number());
     assert_eq!(told, [(down, 0), (100, 0), (100, 1), (up, 0)]);
+}
+
+#[test]
+fn what_a_bundle_says_of_eviction_is_so_in_it() {
+    let switch = Switch::new(options(1, 3));
+    let add = |address: u32, importance: u16| {
+        let cookie = Some(address.into());
+        Message::FlowMod(FlowMod { importance, cookie, ..ip(1, address, send(1)) })
+    };
+    let set = |config: TableConfig| {
+        let properties = TableProperties::default();
+        Message::TableMod(TableMod { table: 0, config, properties })
+    };
+    let cookies = || {
+        let flows = flows_of(&switch.snapshot());
+        flows.iter().map(|flow| flow.cookie).collect::<BTreeSet<u64>>()
+    };
+    let bundle = |messages: &[Message]| switch.bundle(messages, Version::V14, 0);
+    let full = [add(0, 5), add(1, 4), set(TableConfig::EVICTION), add(2, 3), add(3, 5), add(4, 5)];
+    assert_eq!(bundle(&full), Ok(()));
+    assert_eq!(cookies(), BTreeSet::from([0, 3, 4]), "what the bundle has added goes, too");
+    assert_eq!(bundle(&[add(5, 5)]), Ok(()));
+    assert_eq!(cookies(), BTreeSet::from([3, 4, 5]));
+    let off = [set(TableConfig::default()), add(6, 9)];
+    assert_eq!(bundle(&off), Err((1, Fault::TableFull)));
+    assert_eq!(bundle(&[add(6, 9)]), Ok(()), "it is on, as that bundle was not done");
+    assert_eq!(cookies(), BTreeSet::from([4, 5, 6]));
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub struct Snapshot {
     changes: Changes,
     misses_to_controllers: bool,
     drops_fragments: bool,
+    stands_alone: bool,
 }
 
 /// What becomes of packets that no flow of a table matches.
@@ -152,6 +153,12 @@ impl Snapshot {
         self.drops_fragments
     }
 
+    /// Whether packets that come in are forwarded as by any switch, and no table is asked.
+    #[must_use]
+    pub fn stands_alone(&self) -> bool {
+        self.stands_alone
+    }
+
     /// All flows of a table, in no order.
     pub fn flows(&self, table: u8) -> impl Iterator<Item = &Arc<Flow>> {
         self.table(table).into_iter().flat_map(|table| table.iter())
@@ -211,9 +218,10 @@ impl Snapshot {
     }
 
     /// Whether a bucket is alive: the port and the group it watches are, or it watches nothing. A group is
-    /// alive when one of its buckets is. The groups that were asked are added to `asked`.
+    /// alive when one of its buckets is. The groups that were asked are added to `asked`, with whether they
+    /// are alive where that is known now; those that are there with it are not asked again.
     #[must_use]
-    pub fn is_alive(&self, bucket: &Bucket, asked: &mut BTreeSet<u32>) -> bool {
+    pub fn is_alive(&self, bucket: &Bucket, asked: &mut BTreeMap<u32, Option<bool>>) -> bool {
         let has_port = |bucket: &Bucket| {
             bucket.watch_port == PortNumber::ANY
                 || self.port(bucket.watch_port).is_some_and(|port| port.is_live())
@@ -222,6 +230,9 @@ impl Snapshot {
             return false;
         }
         let Some(first) = bucket.watch_group else { return true };
+        if let Some(Some(known)) = asked.get(&first) {
+            return *known;
+        }
         // Each group once, however many watch it: some way ends at a bucket that watches none.
         let (mut seen, mut left) = (BTreeSet::from([first]), vec![first]);
         let is_alive = loop {
@@ -229,20 +240,23 @@ impl Snapshot {
             let buckets = self.group(number).into_iter().flat_map(|group| &group.buckets);
             let mut watched =
                 buckets.filter(|one| has_port(&one.bucket)).map(|one| one.bucket.watch_group);
-            let is_end = |watched: Option<u32>| match watched {
-                Some(group) => {
-                    if seen.insert(group) {
-                        left.push(group);
-                    }
-                    false
+            let is_end = |watched: Option<u32>| {
+                let Some(group) = watched else { return true };
+                let known = asked.get(&group).copied().flatten();
+                if known.is_none() && seen.insert(group) {
+                    left.push(group);
                 }
-                None => true,
+                known == Some(true)
             };
             if watched.any(is_end) {
                 break true;
             }
         };
-        asked.extend(seen);
+        for group in seen {
+            // Where no way ends, none of them is alive; else that is only known of the first.
+            let known = (!is_alive || group == first).then_some(is_alive);
+            asked.entry(group).and_modify(|before| *before = before.or(known)).or_insert(known);
+        }
         is_alive
     }
 
@@ -362,5 +376,9 @@ impl Snapshot {
 
     pub(crate) fn set_drops_fragments(&mut self, drops: bool) {
         self.drops_fragments = drops;
+    }
+
+    pub(crate) fn set_stands_alone(&mut self, alone: bool) {
+        self.stands_alone = alone;
     }
 }

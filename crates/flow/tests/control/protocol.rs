@@ -624,15 +624,24 @@ fn a_switch_alone_forwards_where_it_is_told_to() {
         options.fail_mode = FailMode::Standalone;
         options.probe_interval = Duration::from_millis(100);
     });
-    let normal = || flows(served.switch());
-    assert!(wait_until(|| normal() == 1, PATIENCE));
+    let alone = || served.switch().snapshot().stands_alone();
+    assert!(wait_until(alone, PATIENCE));
     let mut controller = served.controller(Version::V13);
-    assert!(wait_until(|| normal() == 0, PATIENCE));
-    controller.send(&add(1));
-    controller.write(&Message::BarrierRequest.encode(Version::V13, 1).expect("a barrier"));
-    assert!(wait_until(|| normal() == 1, PATIENCE));
+    assert!(wait_until(|| !alone(), PATIENCE));
+    // Nothing a controller may write is in the way.
+    let all = FlowMod { cookie: Some(7), ..FlowMod::add(0, u16::MAX, Match::new(), Vec::new()) };
+    controller.send(&Message::FlowMod(all));
+    let cookies = || {
+        let snapshot = served.switch().snapshot();
+        snapshot.flows(0).map(|flow| flow.cookie).collect::<Vec<_>>()
+    };
+    assert!(wait_until(|| cookies() == [7], PATIENCE));
     drop(controller);
-    assert!(wait_until(|| normal() == 2, PATIENCE), "beside what the controller wrote");
+    assert!(wait_until(alone, PATIENCE));
+    assert_eq!(cookies(), [7]);
+    let _controller = served.controller(Version::V13);
+    assert!(wait_until(|| !alone(), PATIENCE));
+    assert_eq!(cookies(), [7]);
 }
 
 /// The messages that fuzzing begins with, and damaged ones.

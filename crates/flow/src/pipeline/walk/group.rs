@@ -39,8 +39,7 @@ impl<'a> Walk<'a> {
     }
 
     fn is_alive(&mut self, bucket: &GroupBucket) -> bool {
-        // A group that is watched decides, too.
-        self.snapshot.is_alive(&bucket.bucket, &mut self.decision.depends.groups)
+        self.snapshot.is_alive(&bucket.bucket, &mut self.watched)
     }
 
     fn bucket(&mut self, bucket: &'a GroupBucket, place: Place<'a>) {

@@ -16,6 +16,7 @@ mod output;
 mod set;
 mod suspend;
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ use crate::wire::{Action, Field, Instruction, PacketInReason, PortNumber};
 const DEPTH: u32 = 64;
 /// How many lookups there may be.
 const LOOKUPS: u32 = 64 * 64;
-/// How much there may be on the stack, and how many steps, before a packet is taken to be a loop's.
+/// How much there may be on the stack, and how many steps and copies, those that come to no step among
+/// them, before a packet is taken to be a loop's.
 const STACK: usize = 4096;
 const STEPS: usize = 16_384;
 /// The bit that says that a packet of IP is a fragment, and what fragments do not have.
@@ -126,6 +128,10 @@ pub(super) struct Walk<'a> {
     other_steps: usize,
     decision: Decision,
     lookups: u32,
+    /// How often something was done with a copy.
+    copies: usize,
+    /// Groups that were asked whether they are alive, and what is known of it.
+    watched: BTreeMap<u32, Option<bool>>,
     /// The packet goes on by a continuation: nothing more is done in this scope.
     suspended: bool,
     /// An action has ended everything.
@@ -183,6 +189,8 @@ impl<'a> Walk<'a> {
             other_steps: 0,
             decision,
             lookups: 0,
+            copies: 0,
+            watched: BTreeMap::new(),
             suspended: false,
             exited: false,
             failed: false,
@@ -200,6 +208,11 @@ impl<'a> Walk<'a> {
         }
         if self.snapshot.drops_fragments() && self.read(Field::IpFrag) != 0 {
             say!(self, "fragments are dropped");
+            return;
+        }
+        if self.snapshot.stands_alone() {
+            say!(self, "no controller is there: NORMAL");
+            self.normal(None);
             return;
         }
         self.frames.push(Frame::Table {
@@ -244,7 +257,8 @@ impl<'a> Walk<'a> {
     fn run(&mut self, base: usize) {
         while self.frames.len() > base && !self.failed && !self.suspended {
             let steps = self.steps.len() + self.other_steps;
-            if steps > STEPS || self.packet.stack.len() > STACK {
+            let too_much = steps > STEPS || self.copies > STEPS;
+            if too_much || self.packet.stack.len() > STACK {
                 self.fail("it does too much");
                 return;
             }
@@ -290,6 +304,7 @@ impl<'a> Walk<'a> {
         set: Vec<&'a Action>,
         frames: impl FnOnce(&mut Walk<'a>),
     ) -> Vec<Step> {
+        self.copies += 1;
         let before = self.packet.clone();
         let steps = mem::take(&mut self.steps);
         self.other_steps += steps.len();
@@ -568,6 +583,8 @@ impl<'a> Walk<'a> {
                 trace.end(&self.packet.key, &self.packet.written, &self.decision);
             }
         }
+        // A group that is watched decides, too.
+        self.decision.depends.groups.extend(self.watched.into_keys());
         self.decision.mask.words_mut()[ENTRY_WORDS..].fill(0);
         (self.decision, self.trace)
     }

@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What a switch without controllers does.
-    fn normal(&mut self, cut: Option<u32>) {
+    pub(super) fn normal(&mut self, cut: Option<u32>) {
         let from = self.in_port();
         self.look(Field::VlanTci, VLAN_PRESENT | 0xfff);
         let vlan = (self.packet.key.get(Field::VlanTci) & 0xfff) as u16;
@@ -92,9 +92,12 @@ impl<'a> Walk<'a> {
                 if hosts.is_new(vlan, source, from) && hosts.learn(vlan, source, from, self.now) {
                     self.outside.host_changed(vlan, source);
                 }
-                if let Some((_, counters)) = hosts.find(vlan, source) {
-                    counters.touch(self.now);
-                    self.decision.touched.push(counters);
+                match hosts.find(vlan, source) {
+                    Some((port, counters)) if port == from => {
+                        counters.touch(self.now);
+                        self.decision.touched.push(counters);
+                    }
+                    _ => self.decision.depends.unlearnt = true,
                 }
             }
         }
