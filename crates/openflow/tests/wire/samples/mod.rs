@@ -1,5 +1,8 @@
 //! A message of each kind and form, no two numbers in it alike where that can be.
 
+mod actions;
+mod statistics;
+
 use linerate_openflow::wire::multipart::{
     AggregateStats, Description, EthernetErrors, FeaturesCommand, FlowRequest, FlowStats,
     GroupDesc, GroupFeatures, GroupStats, KindId, MeterConfig, MeterFeatures, MeterStats,
@@ -20,6 +23,9 @@ use linerate_openflow::wire::{
 };
 
 use Version::{V10, V13, V14, V15};
+
+use actions::{nicira_actions, rare_actions, standard_actions};
+use statistics::{replies, requests};
 
 /// A message, and the versions it is written in.
 pub(crate) struct Given {
@@ -202,137 +208,6 @@ fn packet_in(version: Version) -> PacketIn {
     packet_in
 }
 
-fn learn() -> Learn {
-    Learn {
-        idle_timeout: 71,
-        hard_timeout: 72,
-        priority: 73,
-        cookie: 74,
-        flags: LearnFlags::SEND_FLOW_REMOVED.with(LearnFlags::WRITE_RESULT),
-        table: 75,
-        fin_idle_timeout: 76,
-        fin_hard_timeout: 77,
-        limit: 78,
-        result: Some(part(Field::Reg2, 9, 1)),
-        specs: vec![
-            LearnSpec {
-                bits: 48,
-                source: LearnSource::Field(Subfield::whole(Field::EthSrc)),
-                destination: LearnDestination::Match(Subfield::whole(Field::EthDst)),
-            },
-            LearnSpec {
-                bits: 16,
-                source: LearnSource::Value(0x1234),
-                destination: LearnDestination::Load(part(Field::Reg0, 8, 16)),
-            },
-            LearnSpec {
-                bits: 16,
-                source: LearnSource::Field(Subfield::whole(Field::InPort16)),
-                destination: LearnDestination::Output,
-            },
-        ],
-    }
-}
-
-fn ct() -> Ct {
-    let nat = Nat {
-        flags: NatFlags::SOURCE.with(NatFlags::RANDOM),
-        addresses: NatAddresses::V4([10, 0, 0, 1].into(), Some([10, 0, 0, 9].into())),
-        ports: Some((1024, Some(2047))),
-    };
-    Ct {
-        commit: true,
-        force: false,
-        zone: Zone::Field(part(Field::Reg1, 4, 16)),
-        table: Some(81),
-        helper: 21,
-        actions: vec![exact(Field::CtMark, 82), Action::Nat(Box::new(nat))],
-    }
-}
-
-/// Actions of the specification.
-fn standard_actions() -> Vec<Action> {
-    vec![
-        Action::Output { port: PortNumber::CONTROLLER, max_len: 101 },
-        Action::SetQueue(103),
-        Action::Group(104),
-        Action::SetIpTtl(105),
-        Action::DecIpTtl,
-        exact(Field::Ipv4Dst, 0x0102_0304),
-        Action::PushVlan(0x88a8),
-        Action::PopVlan,
-        Action::PushMpls(0x8848),
-        exact(Field::MplsLabel, 0x6789a),
-        Action::SetMplsTtl(102),
-        Action::DecMplsTtl,
-        Action::PopMpls(0x0800),
-    ]
-}
-
-/// Actions Open vSwitch has not.
-fn rare_actions() -> Vec<Action> {
-    vec![
-        Action::CopyTtlOut,
-        Action::CopyTtlIn,
-        Action::PushPbb(0x88e7),
-        exact(Field::PbbIsid, 0x01_0203),
-        Action::PopPbb,
-    ]
-}
-
-/// Actions of Nicira's that all versions have.
-fn nicira_actions() -> Vec<Action> {
-    let controller = Controller {
-        max_len: 111,
-        id: 112,
-        reason: PacketInReason::InvalidTtl,
-        userdata: vec![1, 2, 3],
-        pause: true,
-        meter: 113,
-    };
-    let bundle = Bundle {
-        algorithm: 1,
-        fields: 1,
-        basis: 114,
-        members: vec![PortNumber(4), PortNumber(5), PortNumber(6)],
-        destination: Some(part(Field::Reg3, 0, 16)),
-    };
-    vec![
-        Action::PopQueue,
-        Action::DecIpTtlFor(vec![3, 5, 7]),
-        Action::Controller(Box::new(controller)),
-        Action::Controller(Box::new(Controller { id: 115, ..Controller::default() })),
-        Action::Resubmit { port: PortNumber(9), table: 116, original: false },
-        Action::Note(vec![1, 2, 3, 4, 5, 6]),
-        Action::Multipath(Multipath {
-            fields: 0,
-            basis: 117,
-            algorithm: 2,
-            max_link: 118,
-            argument: 119,
-            destination: part(Field::Reg4, 3, 20),
-        }),
-        Action::Bundle(Box::new(bundle)),
-        Action::OutputField { source: part(Field::Reg5, 16, 16), max_len: 120 },
-        Action::OutputTruncated { port: PortNumber(8), max_len: 121 },
-        Action::Learn(Box::new(learn())),
-        Action::StackPush(part(Field::Reg6, 5, 10)),
-        Action::StackPop(part(Field::Reg7, 6, 11)),
-        Action::Sample(Sample {
-            probability: 122,
-            collector_set: 123,
-            domain: 124,
-            point: 125,
-            port: PortNumber(12),
-            direction: 2,
-        }),
-        Action::Ct(Box::new(ct())),
-        Action::CtClear,
-        Action::Clone(vec![output(13), Action::Exit]),
-        Action::CheckLarger { length: 1500, destination: part(Field::Reg8, 17, 1) },
-    ]
-}
-
 fn matches() -> Vec<(&'static str, Match)> {
     let ipv6 = Match::new()
         .with(Field::EthType, 0x86dd)
@@ -385,157 +260,6 @@ fn rare_match() -> Match {
         .with(Field::InPhyPort, 2)
         .with(Field::EthType, 0x86dd)
         .with_masked(Field::Ipv6Extensions, 0x8, 0x18)
-}
-
-fn requests(version: Version) -> Vec<(&'static str, Request)> {
-    let port = PortNumber(91);
-    let mut all = vec![
-        ("request desc", Request::Desc),
-        ("request flow", Request::Flow(flow_request(version))),
-        ("request aggregate", Request::Aggregate(flow_request(version))),
-        ("request table", Request::Table),
-        ("request port", Request::Port(port)),
-        ("request queue", Request::Queue { port, queue: 92 }),
-        ("request group", Request::Group(93)),
-        ("request group desc", Request::GroupDesc(0xffff_fffc)),
-        ("request group features", Request::GroupFeatures),
-        ("request port desc", Request::PortDesc(PortNumber::ANY)),
-    ];
-    if version == V10 {
-        let filter = CookieFilter { value: 0x50, mask: 0xf0 };
-        let request = FlowRequest { filter, ..flow_request(version) };
-        all.push(("request flow of Nicira's", Request::NiciraFlow(request.clone())));
-        all.push(("request aggregate of Nicira's", Request::NiciraAggregate(request)));
-    } else {
-        all.push(("request meter", Request::Meter(94)));
-        all.push(("request meter config", Request::MeterConfig(95)));
-        all.push(("request meter features", Request::MeterFeatures));
-        all.push(("request table features", Request::TableFeatures(Vec::new())));
-    }
-    if version >= V14 {
-        all.push(("request table desc", Request::TableDesc));
-        all.push(("request queue desc", Request::QueueDesc { port, queue: 96 }));
-    }
-    if version == V15 {
-        all.push(("request counters", Request::FlowCounters(flow_request(version))));
-    }
-    all
-}
-
-fn replies(version: Version) -> Vec<(&'static str, Reply)> {
-    let old = version == V10;
-    let duration = if old { Elapsed::default() } else { elapsed() };
-    let description = Description {
-        manufacturer: "maker".to_owned(),
-        hardware: "hard".to_owned(),
-        software: "soft".to_owned(),
-        serial: "serial".to_owned(),
-        datapath: "path".to_owned(),
-    };
-    let table = TableStats {
-        table: 3,
-        name: if old { "third".to_owned() } else { String::new() },
-        wildcards: if old { 0x3f_ffff } else { 0 },
-        max_entries: if old { 1001 } else { 0 },
-        active: 1002,
-        lookups: 1003,
-        matches: 1004,
-    };
-    let stats = PortStats {
-        port: PortNumber(4),
-        duration,
-        received: 1011,
-        sent: 1012,
-        received_bytes: 1013,
-        sent_bytes: 1014,
-        received_dropped: 1015,
-        sent_dropped: 1016,
-        received_errors: 1017,
-        sent_errors: 1018,
-        ethernet: Some(EthernetErrors { frame: 1, overrun: 2, crc: 3, collisions: 4 }),
-        others: Vec::new(),
-    };
-    let queue = QueueStats {
-        port: PortNumber(5),
-        queue: 1021,
-        bytes: 1022,
-        packets: 1023,
-        errors: 1024,
-        duration,
-    };
-    let aggregate = AggregateStats { packets: 1031, bytes: 1032, flows: 1033 };
-    let groups = GroupStats {
-        group: 1041,
-        references: 1042,
-        packets: 1043,
-        bytes: 1044,
-        duration: elapsed(),
-        buckets: vec![(1045, 1046), (1047, 1048)],
-    };
-    let description_of_group = GroupDesc {
-        group: 1051,
-        kind: GroupType::Select,
-        buckets: group(version).buckets,
-        selection: group(version).selection,
-    };
-    let features = GroupFeatures {
-        types: 0xf,
-        capabilities: 3,
-        greatest: [1061, 1062, 1063, 1064],
-        actions: [0x1, 0x801, 0x1001, 0x8001],
-    };
-    let mut all = vec![
-        ("reply desc", Reply::Desc(description)),
-        ("reply flow", Reply::Flow(vec![flow_stats(version), flow_stats(version)])),
-        ("reply aggregate", Reply::Aggregate(aggregate)),
-        ("reply table", Reply::Table(vec![table])),
-        ("reply port", Reply::Port(vec![stats])),
-        ("reply queue", Reply::Queue(vec![queue])),
-        ("reply group", Reply::Group(vec![groups])),
-        ("reply group desc", Reply::GroupDesc(vec![description_of_group])),
-        ("reply group features", Reply::GroupFeatures(features)),
-        ("reply port desc", Reply::PortDesc(vec![port(version), port(version)])),
-    ];
-    if old {
-        let seconds = |seconds| Some(Elapsed { seconds, nanoseconds: 0 });
-        let flow = FlowStats { idle: seconds(41), unchanged: seconds(42), ..flow_stats(version) };
-        all.push(("reply flow of Nicira's", Reply::NiciraFlow(vec![flow])));
-        all.push(("reply aggregate of Nicira's", Reply::NiciraAggregate(aggregate)));
-        return all;
-    }
-    let bands = bands();
-    let meter = MeterStats {
-        meter: 1071,
-        flows: 1072,
-        packets: 1073,
-        bytes: 1074,
-        duration: elapsed(),
-        bands: vec![(1075, 1076)],
-    };
-    let meter_features = MeterFeatures {
-        greatest: 1081,
-        band_types: 6,
-        capabilities: MeterFlags::KNOWN,
-        bands: 82,
-        colors: 83,
-        features: 0,
-    };
-    let config =
-        MeterConfig { meter: 1084, flags: MeterFlags::KBPS.with(MeterFlags::STATS), bands };
-    all.push(("reply meter", Reply::Meter(vec![meter])));
-    all.push(("reply meter config", Reply::MeterConfig(vec![config])));
-    all.push(("reply meter features", Reply::MeterFeatures(meter_features)));
-    all.push(("reply table features", Reply::TableFeatures(vec![table_features(version)])));
-    if version >= V14 {
-        all.push(("reply table desc", Reply::TableDesc(vec![table_desc()])));
-        all.push(("reply queue desc", Reply::QueueDesc(vec![queue_config()])));
-    }
-    if version == V15 {
-        let bare = FlowStats::new(4, 33, tcp(), Vec::new());
-        let counters = FlowStats { duration: elapsed(), packets: 38, bytes: 3900, ..bare };
-        all.push(("reply counters", Reply::FlowCounters(vec![counters])));
-    }
-    all
 }
 
 fn bands() -> Vec<Band> {
