@@ -26,8 +26,10 @@ pub(super) struct File {
     path: PathBuf,
     /// How many seconds it takes at least, about.
     seconds: f64,
-    /// Whether it measures many packets.
-    heavy: bool,
+    /// Whether it measures rates.
+    pub(super) measures: bool,
+    /// Whether it measures those of many packets.
+    pub(super) heavy: bool,
 }
 
 /// Where the suite for OpenFlow 1.3 is.
@@ -69,6 +71,7 @@ fn read(root: &Path, path: &Path) -> Result<File> {
         cases: Vec::new(),
         path: path.to_owned(),
         seconds: 0.0,
+        measures: false,
         heavy: false,
     };
     for value in list {
@@ -81,6 +84,7 @@ fn read(root: &Path, path: &Path) -> Result<File> {
         for test in value["tests"].as_array().into_iter().flatten() {
             let packets = &test["ingress"]["packets"];
             if packets.is_object() {
+                file.measures = true;
                 file.seconds += packets["duration_time"].as_f64().unwrap_or(30.0);
                 file.heavy |= packets["pktps"].as_u64().unwrap_or(1000) >= MANY;
             } else {
