@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
 use linerate_flow::control::Target;
 use linerate_packet::MacAddr;
 
@@ -63,13 +63,54 @@ pub(crate) enum SwitchCommand {
     Show(SwitchShow),
 }
 
-/// What a switch is started with.
+/// The ports of a switch, in the order of the command line.
+#[derive(Debug)]
+pub(crate) struct SwitchPorts(pub(crate) Vec<PortSpec>);
+
 #[derive(Debug, Args)]
-pub(crate) struct SwitchServe {
+struct SwitchPortArgs {
     /// A port, as `linerate ports --help-uri` has them, or consumer: for an isolated program of a
     /// cluster; NAME is letters, digits and _ [default names: port1, port2 ...]
     #[arg(value_name = "[NAME=]PORT")]
-    pub(crate) ports: Vec<PortSpec>,
+    ports: Vec<PortSpec>,
+
+    /// A port, as without --port; may be repeated. Ports of OpenFlow have numbers from 1 on, in the order
+    /// of the command line
+    #[arg(long, value_name = "[NAME=]PORT")]
+    port: Vec<PortSpec>,
+}
+
+impl Args for SwitchPorts {
+    fn augment_args(command: Command) -> Command {
+        SwitchPortArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        SwitchPortArgs::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for SwitchPorts {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<SwitchPorts, clap::Error> {
+        let SwitchPortArgs { ports, port } = SwitchPortArgs::from_arg_matches(matches)?;
+        let places = |id| matches.indices_of(id).into_iter().flatten();
+        let mut all: Vec<(usize, PortSpec)> =
+            places("ports").zip(ports).chain(places("port").zip(port)).collect();
+        all.sort_by_key(|(place, _)| *place);
+        Ok(SwitchPorts(all.into_iter().map(|(_, spec)| spec).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = SwitchPorts::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// What a switch is started with.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchServe {
+    #[command(flatten)]
+    pub(crate) ports: SwitchPorts,
 
     /// Where isolated programs attach: a UNIX socket's file, or @NAME for one without a file
     #[arg(long, value_name = "ADDRESS")]
@@ -133,11 +174,6 @@ pub(crate) struct SwitchOpenFlow {
     /// there without --control, with which it is always there; may be repeated
     #[arg(long = "openflow", value_name = "TARGET", value_parser = parse_openflow)]
     pub(crate) targets: Vec<OpenFlowTarget>,
-
-    /// A port, as without --port; may be repeated. Ports of OpenFlow have numbers from 1 on, in their order,
-    /// those with names first
-    #[arg(long, value_name = "[NAME=]PORT")]
-    pub(crate) port: Vec<PortSpec>,
 
     /// How many flow tables there are
     #[arg(long, value_name = "TABLES", default_value_t = 8, requires = "targets",

@@ -116,10 +116,7 @@ impl Switch {
     /// With the ports of a command line.
     fn of(args: &SwitchServe, settings: Settings) -> Result<Switch, UsageError> {
         let mut switch = Switch { settings, ports: Vec::new(), groups: 1 };
-        // Those with names first: the others take what names are left.
-        let (named, others): (Vec<_>, Vec<_>) =
-            args.ports.iter().chain(&args.open_flow.port).partition(|spec| spec.name.is_some());
-        for spec in named.into_iter().chain(others) {
+        for spec in &with_names(&args.ports.0) {
             let name = switch.name_for(spec);
             let vlans = args.vlan.iter().filter(|(of, _)| *of == name).map(|(_, vlans)| vlans);
             let vlans: Vec<&String> = vlans.collect();
@@ -288,6 +285,18 @@ fn brief(error: &Error) -> String {
     }
 }
 
+/// Ports with names: those without take what names are left.
+fn with_names(specs: &[PortSpec]) -> Vec<PortSpec> {
+    let given: BTreeSet<&str> = specs.iter().filter_map(|spec| spec.name.as_deref()).collect();
+    let all = (1..).map(|number| format!("port{number}"));
+    let mut left = all.filter(|name| !given.contains(name.as_str()));
+    let with_name = |spec: &PortSpec| {
+        let name = spec.name.clone().or_else(|| left.next());
+        PortSpec { name, ..spec.clone() }
+    };
+    specs.iter().map(with_name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,6 +335,24 @@ mod tests {
         assert_eq!(said, "port b is gone");
         add(&mut switch, "d=tap:d").unwrap();
         assert_eq!(names(&switch), "port1 0, port2 2, d 1");
+    }
+
+    #[test]
+    fn ports_have_the_order_of_the_command_line() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            serve: SwitchServe,
+        }
+        let line = "switch tap:a --port x=tap:b tap:c --openflow local --port tap:d port2=tap:e";
+        let Line { serve } = clap::Parser::try_parse_from(line.split(' ')).unwrap();
+        let specs = with_names(&serve.ports.0);
+        let names: Vec<_> = specs.iter().map(|spec| spec.name.as_deref().unwrap()).collect();
+        assert_eq!(names, ["port1", "x", "port3", "port4", "port2"]);
+        let mut switch = switch();
+        specs.iter().for_each(|spec| switch.add(spec, None, Vec::new()).unwrap());
+        let numbers: Vec<usize> = switch.ports.iter().map(|port| port.number).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
     }
 
     #[test]
