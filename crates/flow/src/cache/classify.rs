@@ -279,7 +279,7 @@ impl FastPath {
                 self.take(entry, length);
                 return true;
             }
-            Found::Changed => {}
+            Found::Changed => was_known = true,
             Found::Nothing if was_known => {}
             Found::Nothing => {
                 let alone = self.is_alone();
@@ -294,7 +294,11 @@ impl FastPath {
                 port.credit = port.credit.saturating_sub(u32::from(!alone));
             }
         }
+        // What was of use before a change of tables is kept, also where a storm has others not kept.
+        let keeps = self.keeps;
+        self.keeps |= was_known;
         let (entry, decision) = self.decide(tables, place, &key, None, now);
+        self.keeps = keeps;
         self.refresh(tables);
         if let Some(entry) = entry {
             self.take(entry, length);

@@ -4,7 +4,8 @@
 //! nothing costs beside the decision it ends in. So while most entries that are forgotten for others
 //! were of no use, one frame in [`KEPT`] is looked up and kept as ever, and shows when that changes. Of the
 //! others decisions are not kept, and where hardly any packet of its port finds an entry, packets are not even
-//! looked up, but in one frame of [`SAMPLED`]: they cost what deciding each costs.
+//! looked up, but in one frame of [`SAMPLED`]: they cost what deciding each costs. A port most of whose packets
+//! find an entry has no part in the storm, and a new flow there is kept at once.
 
 /// Entries that are forgotten one after the other before it is asked what they were good for.
 const JUDGED: u32 = 1024;
@@ -16,6 +17,8 @@ const SAMPLED: u32 = 256;
 const ALL: i32 = 1 << 16;
 /// Where fewer do, looking for one is taken to cost more than it saves.
 const FEW: i32 = ALL / 16;
+/// Where as many do, all frames are kept.
+const MOST: i32 = ALL / 8 * 7;
 /// How many frames the part that finds an entry is measured over.
 const MEMORY: i32 = 8;
 
@@ -55,6 +58,9 @@ impl Fare {
 
     /// A frame has come: whether it is one of those that are kept.
     pub(super) fn is_sample(&mut self) -> bool {
+        if self.found >= MOST {
+            return true;
+        }
         self.frames += 1;
         let is_sample = self.frames >= if self.is_bad() { SAMPLED } else { KEPT };
         if is_sample {
@@ -93,6 +99,8 @@ mod tests {
     #[test]
     fn one_frame_that_is_found_ends_it_for_a_port() {
         let mut fare = Fare::GOOD;
+        assert!((0..KEPT).all(|_| fare.is_sample()));
+        (0..MEMORY).for_each(|_| fare.note(128, 256));
         assert!(!fare.is_bad());
         assert_eq!((0..10 * KEPT).filter(|_| fare.is_sample()).count(), 10);
         (0..4 * MEMORY).for_each(|_| fare.note(0, 256));

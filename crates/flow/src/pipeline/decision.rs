@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::table::{Change, Counters, Flow};
-use crate::wire::{Action, Ct, Entry, Instruction, PacketInReason};
+use crate::wire::{Action, Ct, Entry, Field, Instruction, PacketInReason};
 
 /// What becomes of every packet that has the same bits where this was looked at.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Decision {
 pub struct Depends {
     /// The tables that were asked, a bit for each.
     pub tables: [u64; 4],
+    /// Those of them where no flow matched.
+    pub missed: [u64; 4],
     /// Bits of the key that actions had written before some table was asked: there, what a flow wants
     /// cannot be compared with what the packet came with.
     pub written: Mask,
@@ -65,7 +67,8 @@ impl Decision {
     /// Whether it may be another one after a change, for packets with this key.
     ///
     /// Where a flow came or went it is only asked whether packets of this decision can match it: what is
-    /// wanted of bits that nobody has written must be what they all have.
+    /// wanted of bits that nobody has written must be what they all have, and no flow of a higher priority
+    /// have matched. One that matches the number of a conjunction depends on flows of any priority.
     #[must_use]
     pub fn concerns(&self, change: &Change, packet: &Key) -> bool {
         match change {
@@ -74,7 +77,15 @@ impl Decision {
                 let has =
                     |tables: &[u64; 4]| tables[usize::from(table / 64)] >> (table % 64) & 1 != 0;
                 let learnt = &self.depends.learnt;
-                has(&self.depends.tables) && self.overlaps(key, mask, packet)
+                let is_first = || {
+                    let mut matched = self.flows.iter().filter(|matched| matched.table == table);
+                    let may_lose = |matched: &Arc<Flow>| {
+                        matched.priority <= flow.priority
+                            || matched.mask.get(Field::ConjunctionId) != 0
+                    };
+                    has(&self.depends.missed) || matched.any(may_lose)
+                };
+                has(&self.depends.tables) && is_first() && self.overlaps(key, mask, packet)
                     || has(&self.depends.unsettled)
                     || learnt.iter().any(|learnt| {
                         learnt.table == table && *learnt.mask == *mask && *learnt.key == *key

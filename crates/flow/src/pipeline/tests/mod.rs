@@ -442,6 +442,38 @@ fn a_change_concerns_whom_it_may_change() {
     assert!(!concerned("table=1,priority=40000,ip,nw_dst=11.0.0.2,actions=output:3"));
     assert!(!concerned("table=2,priority=40000,ip,nw_dst=10.0.0.2,actions=output:3"));
     assert!(concerned("table=1,priority=40000,dl_dst=02:00:00:00:00:09,actions=output:3"));
+    assert!(concerned("table=1,priority=32768,tcp,actions=output:3"));
+    assert!(!concerned("table=1,priority=32767,tcp,actions=output:3"), "another comes first");
+    assert!(!concerned("table=2,priority=1,tcp,actions=output:3"));
+}
+
+#[test]
+fn where_nothing_matched_a_change_of_any_priority_counts() {
+    // The table is asked twice: the second time a flow matches.
+    let switch = switch(&[
+        "table=0,actions=resubmit(,1),set_field:5->reg0,resubmit(,1)",
+        "table=1,priority=9,reg0=5,actions=output:2",
+    ]);
+    let decision = decided(&switch, TCP);
+    add(&switch, &["table=1,priority=1,tcp,actions=output:3"]);
+    let snapshot = switch.snapshot();
+    assert!(decision.concerns(snapshot.changes_since(0).expect("kept").last().unwrap(), &key(TCP)));
+}
+
+#[test]
+fn a_number_of_a_conjunction_depends_on_parts_of_lower_priorities() {
+    let lines = [
+        "table=0,priority=10,ip,nw_src=10.0.0.1,actions=conjunction(7,1/2)",
+        "table=0,priority=10,tcp,tp_dst=80,actions=conjunction(7,2/2)",
+        "table=0,priority=200,conj_id=7,actions=output:2",
+    ];
+    let switch = switch(&lines);
+    let decision = decided(&switch, TCP);
+    assert_eq!(print_steps(&decision.steps), "output 2");
+    add(&switch, &[&lines[0].replace("7,1/2", "8,1/2")]);
+    assert_eq!(steps(&switch, TCP), "drop");
+    let snapshot = switch.snapshot();
+    assert!(decision.concerns(snapshot.changes_since(0).expect("kept").last().unwrap(), &key(TCP)));
 }
 
 #[test]

@@ -408,6 +408,7 @@ impl<'a> Walk<'a> {
                 self.matched(flow, depth);
                 return;
             }
+            self.decision.depends.missed[usize::from(table / 64)] |= 1 << (table % 64);
             say!(self, "table {table}: no flow matches");
             match snapshot.miss(table) {
                 _ if !goto => return,
