@@ -236,7 +236,16 @@ impl FastPath {
         &self.snapshot
     }
 
-    /// Takes the newest tables.
+    /// Has these tables until it takes newer ones: [`refresh`](Self::refresh) may not come by any at once,
+    /// and one that is new knows of no flows.
+    #[must_use]
+    pub fn with_tables(mut self, snapshot: Arc<Snapshot>) -> FastPath {
+        self.snapshot = snapshot;
+        self.see();
+        self
+    }
+
+    /// Takes the newest tables, unless somebody else is about to.
     pub fn refresh<T: Tables>(&mut self, tables: &T) {
         if tables.refresh(&mut self.snapshot) {
             self.see();
