@@ -170,8 +170,8 @@ impl OpenVswitch {
         Ok(())
     }
 
-    /// Cycles its worker has spent in rounds with packets, for each packet, and how many there were, since
-    /// it began to count.
+    /// Cycles its worker has spent in rounds with packets, for each packet that it did something with, and
+    /// how many these were, since it began to count. Packets it could not decide at that moment it drops.
     pub(crate) fn cycles(&self) -> Result<(f64, u64)> {
         cycles(&self.ask("dpif-netdev/pmd-stats-show")?)
     }
@@ -217,9 +217,12 @@ fn busy(text: &str) -> Result<(f64, u64)> {
     Ok((percent.trim().parse::<f64>()? / 100.0, packets))
 }
 
-/// `processing cycles: N (P%)` for each of `packets received: N`.
+/// `processing cycles: N (P%)` for each of `packets received: N` but for `miss with failed upcall: N`.
 fn cycles(text: &str) -> Result<(f64, u64)> {
-    let (_, packets) = busy(text)?;
+    let (_, received) = busy(text)?;
+    let dropped =
+        text.lines().find_map(|line| line.trim().strip_prefix("miss with failed upcall:"));
+    let packets = received.saturating_sub(dropped.map_or(Ok(0), |count| count.trim().parse())?);
     let cycles = text.lines().find_map(|line| line.trim().strip_prefix("processing cycles:"));
     let cycles = cycles.and_then(|rest| rest.split_whitespace().next());
     let cycles: f64 = cycles.context("no processing cycles")?.parse()?;
@@ -239,6 +242,9 @@ mod tests {
         assert!((share - 0.9451).abs() < 1e-9 && packets == 6_546_400);
         let (each, _) = cycles(text).expect("its cycles");
         assert!((each - 574.36).abs() < 0.01, "{each}");
+        let text = text.replace("  idle", "  miss with failed upcall: 546400\n  idle");
+        let (each, packets) = cycles(&text).expect("its cycles");
+        assert!((each - 626.67).abs() < 0.01 && packets == 6_000_000, "{each} of {packets}");
         assert!(busy("pmd thread").is_err());
     }
 }
