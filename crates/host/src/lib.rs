@@ -1,7 +1,8 @@
 //! The host: its network interfaces and the machine itself.
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
-//! neighbours; [`local_socket`] says who listens at which UNIX socket; [`machine`] says what the machine offers to packet processing,
+//! neighbours; [`local_socket`] says who listens at which UNIX socket; [`runtime_directory`] is where control
+//! sockets and tokens of an account are; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
 //! [`bpf`] and [`mod@slice`] are system calls that no library wraps, and [`time`] knows the time zone. Nothing here is for
 //! the packet path, and nothing knows what a packet is.
@@ -15,6 +16,7 @@ pub mod local_socket;
 pub mod machine;
 #[allow(unsafe_code, reason = "CPUID")]
 pub mod processor;
+pub mod runtime_directory;
 #[allow(unsafe_code, reason = "sched_getattr(2) and sched_setattr(2)")]
 pub mod slice;
 #[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
@@ -23,4 +25,5 @@ mod suggest;
 #[allow(unsafe_code, reason = "localtime_r(3) and strftime(3)")]
 pub mod time;
 
+pub use runtime_directory::{Claim, RuntimeDirectory, RuntimeDirectoryError};
 pub use suggest::{closest, closest_keyword, closest_word, similar};

@@ -1,0 +1,71 @@
+//! Names that one process has at a time.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, flock},
+    io::Errno,
+};
+
+use super::RuntimeDirectory;
+
+/// The suffix of the file that is locked for a name.
+const SUFFIX: &str = "lock";
+/// The file that is locked while names are claimed and given back.
+const DIRECTORY_LOCK: &str = ".lock";
+
+/// A name that this process has until the claim is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    directory: PathBuf,
+    path: PathBuf,
+    /// Locked; the lock ends with the descriptor, which programs that are executed do not inherit.
+    _file: File,
+}
+
+impl RuntimeDirectory {
+    /// Gives a name to this process; `None` if another process, or another claim, has it.
+    ///
+    /// # Errors
+    ///
+    /// When its file cannot be made or locked.
+    pub fn claim(&self, name: &str) -> io::Result<Option<Claim>> {
+        if !RuntimeDirectory::is_name(name) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let _alone = lock_directory(&self.path)?;
+        let path = self.path.join(format!("{name}.{SUFFIX}"));
+        let file = open(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Claim { directory: self.path.clone(), path, _file: file })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Without the lock of the directory the file could be removed between another process's
+        // opening and locking it. An empty file that stays does no harm.
+        if let Ok(_alone) = lock_directory(&self.directory) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Locks a directory for the moment of a claim. Only this account and root can open the file.
+fn lock_directory(directory: &Path) -> io::Result<File> {
+    let file = open(&directory.join(DIRECTORY_LOCK))?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
