@@ -31,6 +31,7 @@ pub mod cluster;
 pub mod controllers;
 mod counters;
 pub mod guest;
+pub mod hostile;
 mod lab;
 pub mod memif;
 mod namespace;

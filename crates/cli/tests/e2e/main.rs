@@ -22,6 +22,7 @@ mod forward;
 mod generate;
 mod guests;
 mod host_router;
+mod hostile;
 mod hosts;
 mod lab;
 mod links;

@@ -1,0 +1,38 @@
+//! Hostile clients at every listener: honest traffic of the same process loses nothing, honest clients are
+//! served, the process stays small, and SIGTERM ends it while the attacks go on.
+//!
+//! `cargo xtask soak` runs the same for minutes and measures.
+
+use std::{path::Path, time::Duration};
+
+use linerate_testlab::hostile;
+
+use crate::support::LINERATE;
+
+/// How long the attacks of a listener last; each has at least one turn.
+const ATTACK: Duration = Duration::from_secs(5);
+
+/// Attacks a listener, and demands that nothing came of it.
+#[track_caller]
+fn withstands(listener: &str) {
+    let listener = hostile::listener(listener);
+    hostile::run(&listener, Path::new(LINERATE), ATTACK).assert_unharmed();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn forward_withstands_control_clients_at_a_tcp_port() {
+    withstands("forward-control-tcp");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn forward_withstands_control_clients_at_a_unix_socket() {
+    withstands("forward-control-unix");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn generate_withstands_control_clients() {
+    withstands("generate-control-unix");
+}

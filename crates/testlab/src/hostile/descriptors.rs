@@ -1,0 +1,223 @@
+//! Descriptors of every kind, to send where one of a certain kind is expected.
+
+use std::{
+    fs::File,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    event::{EventfdFlags, epoll},
+    fs::{MemfdFlags, SealFlags},
+    io,
+    net::{AddressFamily, SocketFlags, SocketType},
+    pipe::PipeFlags,
+    time::{TimerfdClockId, TimerfdFlags},
+};
+
+/// The largest file whose mapping the address space of a process can just not hold twice.
+pub const HUGE: u64 = 1 << 47;
+/// Bytes of a file of ordinary size.
+const ORDINARY: u64 = 1 << 20;
+
+/// A kind of descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An eventfd in blocking mode, with room: a write succeeds, a read blocks.
+    EventEmpty,
+    /// An eventfd in blocking mode, full: a write blocks for ever.
+    EventFull,
+    /// A full eventfd in nonblocking mode, which another holder can make blocking at any time.
+    EventFullNonblocking,
+    /// An eventfd as a semaphore, full: a read takes one of 2^64 - 2.
+    EventSemaphore,
+    /// The read end of an empty pipe.
+    PipeRead,
+    /// The write end of a full pipe in blocking mode.
+    PipeWrite,
+    /// The write end of a pipe without a reader: a write raises SIGPIPE.
+    PipeBroken,
+    /// A directory.
+    Directory,
+    /// `/dev/null`.
+    Null,
+    /// An unconnected socket.
+    Socket,
+    /// An epoll instance.
+    Epoll,
+    /// A timer that never expires.
+    Timer,
+    /// A memfd of 0 bytes.
+    MemoryEmpty,
+    /// The same, sealed against growing, shrinking and other seals.
+    MemoryEmptySealed,
+    /// A memfd of 128 TiB without a page.
+    MemoryHuge,
+    /// The same, sealed.
+    MemoryHugeSealed,
+    /// A memfd of 1 MiB.
+    Memory,
+    /// A memfd of 1 MiB, sealed against shrinking and growing.
+    MemorySealed,
+    /// A memfd of 1 MiB that is cut to 0 bytes by [`Descriptor::sent`].
+    MemoryCut,
+    /// A sealed memfd of 1 MiB, opened for reading alone.
+    MemoryReadOnly,
+}
+
+/// Every kind.
+pub const KINDS: &[Kind] = &[
+    Kind::EventEmpty,
+    Kind::EventFull,
+    Kind::EventFullNonblocking,
+    Kind::EventSemaphore,
+    Kind::PipeRead,
+    Kind::PipeWrite,
+    Kind::PipeBroken,
+    Kind::Directory,
+    Kind::Null,
+    Kind::Socket,
+    Kind::Epoll,
+    Kind::Timer,
+    Kind::MemoryEmpty,
+    Kind::MemoryEmptySealed,
+    Kind::MemoryHuge,
+    Kind::MemoryHugeSealed,
+    Kind::Memory,
+    Kind::MemorySealed,
+    Kind::MemoryCut,
+    Kind::MemoryReadOnly,
+];
+
+/// A descriptor of some kind, and what keeps it as it is.
+#[derive(Debug)]
+pub struct Descriptor {
+    kind: Kind,
+    descriptor: OwnedFd,
+    /// The other end of a pipe.
+    _other: Option<OwnedFd>,
+}
+
+impl Descriptor {
+    /// Makes one.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses, for example because this process has as many as it may.
+    pub fn new(kind: Kind) -> io::Result<Descriptor> {
+        let mut other = None;
+        let descriptor = match kind {
+            Kind::EventEmpty => event(EventfdFlags::empty(), false)?,
+            Kind::EventFull => event(EventfdFlags::empty(), true)?,
+            Kind::EventFullNonblocking => event(EventfdFlags::NONBLOCK, true)?,
+            Kind::EventSemaphore => event(EventfdFlags::SEMAPHORE, true)?,
+            Kind::PipeRead => {
+                let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                other = Some(write);
+                read
+            }
+            Kind::PipeWrite => {
+                let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(&write, true)?;
+                while rustix::io::write(&write, &[0; 4096]).is_ok() {}
+                rustix::io::ioctl_fionbio(&write, false)?;
+                other = Some(read);
+                write
+            }
+            Kind::PipeBroken => rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?.1,
+            Kind::Directory => open("/")?,
+            Kind::Null => open("/dev/null")?,
+            Kind::Socket => {
+                let flags = SocketFlags::CLOEXEC;
+                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?
+            }
+            Kind::Epoll => epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            Kind::Timer => {
+                let flags = TimerfdFlags::CLOEXEC;
+                rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?
+            }
+            Kind::MemoryEmpty => memory(0, false)?,
+            Kind::MemoryEmptySealed => memory(0, true)?,
+            Kind::MemoryHuge => memory(HUGE, false)?,
+            Kind::MemoryHugeSealed => memory(HUGE, true)?,
+            Kind::Memory | Kind::MemoryCut => memory(ORDINARY, false)?,
+            Kind::MemorySealed => memory(ORDINARY, true)?,
+            Kind::MemoryReadOnly => {
+                use std::os::fd::AsRawFd;
+                let memory = memory(ORDINARY, true)?;
+                open(&format!("/proc/self/fd/{}", memory.as_raw_fd()))?
+            }
+        };
+        Ok(Descriptor { kind, descriptor, _other: other })
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Says that it was sent: memory that is to be cut short is, now that it may be mapped.
+    pub fn sent(&self) {
+        if self.kind == Kind::MemoryCut {
+            // It may be sealed by its receiver, as it should be.
+            let _ = rustix::fs::ftruncate(&self.descriptor, 0);
+        }
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// A memfd without a page.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn memory(bytes: u64, sealed: bool) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = rustix::fs::memfd_create("hostile", flags)?;
+    rustix::fs::ftruncate(&memory, bytes)?;
+    if sealed {
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&memory, seals)?;
+    }
+    Ok(memory)
+}
+
+fn event(flags: EventfdFlags, full: bool) -> io::Result<OwnedFd> {
+    let event = rustix::event::eventfd(0, flags | EventfdFlags::CLOEXEC)?;
+    if full {
+        rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes())?;
+    }
+    Ok(event)
+}
+
+fn open(path: &str) -> io::Result<OwnedFd> {
+    let failed = |error: std::io::Error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO);
+    File::open(path).map(OwnedFd::from).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_can_be_made() {
+        for kind in KINDS {
+            let made = Descriptor::new(*kind);
+            assert!(made.is_ok(), "{kind:?}: {made:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_cut_when_it_was_sent() {
+        let memory = Descriptor::new(Kind::MemoryCut).unwrap();
+        let bytes = || rustix::fs::fstat(&memory).unwrap().st_size as u64;
+        assert_eq!(bytes(), ORDINARY);
+        memory.sent();
+        assert_eq!(bytes(), 0);
+    }
+}

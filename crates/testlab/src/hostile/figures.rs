@@ -1,0 +1,242 @@
+//! What a trial has measured.
+
+use std::{collections::BTreeMap, fs, time::Duration};
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// How long `linerate` may take to end on SIGTERM: a bound for a broken program, not a measurement.
+const END: Duration = Duration::from_secs(20);
+
+/// Times from one thing to another, in microseconds.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// How many were measured.
+    pub count: u64,
+    /// Half of them took no longer.
+    pub median: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl From<&Histogram<u64>> for Latency {
+    fn from(nanoseconds: &Histogram<u64>) -> Latency {
+        let micros = |value: u64| value as f64 / 1e3;
+        Latency {
+            count: nanoseconds.len(),
+            median: micros(nanoseconds.value_at_quantile(0.5)),
+            p99: micros(nanoseconds.value_at_quantile(0.99)),
+            max: micros(nanoseconds.max()),
+        }
+    }
+}
+
+/// Nanoseconds up to ten minutes, to three digits.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("bounds of a histogram")
+}
+
+/// Honest datagrams.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct TrafficFigures {
+    /// Datagrams that the hosts' kernels took.
+    pub sent: u64,
+    /// Of these, those that came out at the other host.
+    pub received: u64,
+    /// Copies beyond the first.
+    pub duplicates: u64,
+    /// From the sender's call to the receiver's.
+    pub latency: Latency,
+}
+
+impl TrafficFigures {
+    /// Datagrams that did not arrive.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.sent - self.received
+    }
+}
+
+/// An honest client of a listener.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ClientFigures {
+    /// What it calls itself.
+    pub name: String,
+    /// What it asked for.
+    pub steps: u64,
+    /// What it did not get.
+    pub failures: u64,
+    /// The first few reasons.
+    pub reasons: Vec<String>,
+    /// From asking to having.
+    pub latency: Latency,
+}
+
+/// What a process has of the machine, or how much more of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Growth {
+    /// Resident bytes, `VmRSS`.
+    pub resident: u64,
+    /// Mapped bytes, `VmSize`.
+    pub mapped: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Threads.
+    pub threads: u64,
+}
+
+impl Growth {
+    /// Bounds for a listener that has no reason for others: buffers of some hundred connections, the
+    /// arenas and stacks of threads that are started for them, and their descriptors.
+    pub const BOUNDS: Growth =
+        Growth { resident: 64 << 20, mapped: 4 << 30, descriptors: 1024, threads: 64 };
+
+    /// What a process has now; `None` when it has ended.
+    #[must_use]
+    pub fn of(process: u32) -> Option<Growth> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        Some(Growth {
+            // A process that has ended and is not waited for has no memory.
+            resident: field("VmRSS:")? * 1024,
+            mapped: field("VmSize:")? * 1024,
+            descriptors: fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as u64,
+            threads: field("Threads:")?,
+        })
+    }
+
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Growth) -> Growth {
+        Growth {
+            resident: self.resident.max(other.resident),
+            mapped: self.mapped.max(other.mapped),
+            descriptors: self.descriptors.max(other.descriptors),
+            threads: self.threads.max(other.threads),
+        }
+    }
+
+    /// How much more there is than before.
+    #[must_use]
+    pub fn since(self, before: Growth) -> Growth {
+        Growth {
+            resident: self.resident.saturating_sub(before.resident),
+            mapped: self.mapped.saturating_sub(before.mapped),
+            descriptors: self.descriptors.saturating_sub(before.descriptors),
+            threads: self.threads.saturating_sub(before.threads),
+        }
+    }
+
+    /// What of it is beyond a bound.
+    fn beyond(self, bounds: Growth) -> impl Iterator<Item = String> {
+        [
+            ("resident bytes", self.resident, bounds.resident),
+            ("mapped bytes", self.mapped, bounds.mapped),
+            ("descriptors", self.descriptors, bounds.descriptors),
+            ("threads", self.threads, bounds.threads),
+        ]
+        .into_iter()
+        .filter(|(_, grown, bound)| grown > bound)
+        .map(|(what, grown, bound)| format!("{grown} more {what}, of {bound} allowed"))
+    }
+}
+
+/// How the program ended on SIGTERM.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Ending {
+    /// Its exit code; `None` when it was killed by a signal, or had to be.
+    pub code: Option<i32>,
+    /// Milliseconds from the signal to the end.
+    pub milliseconds: f64,
+}
+
+impl Ending {
+    /// When it has to be killed.
+    pub(super) const DEADLINE: Duration = END;
+
+    pub(super) fn faults(self) -> Option<String> {
+        match self.code {
+            Some(0) => None,
+            Some(code) => Some(format!("it ended with code {code} on SIGTERM")),
+            None => Some(format!("it did not end by itself on SIGTERM within {END:?}")),
+        }
+    }
+}
+
+/// What a trial has found.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Honest traffic, while the attacks went on.
+    pub traffic: TrafficFigures,
+    /// Honest clients, while the attacks went on.
+    pub clients: Vec<ClientFigures>,
+    /// How far the process grew at most.
+    pub growth: Growth,
+    /// How far it may.
+    pub bounds: Growth,
+    /// What the hostile client did, by attack.
+    pub attacks: BTreeMap<String, u64>,
+    /// Attacks that failed themselves, which is a fault of the test.
+    pub broken: Vec<String>,
+    /// Whether the process was there until it was to end.
+    pub survived: bool,
+    /// How it ended.
+    pub ending: Ending,
+    /// The end of what it wrote to standard error.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// What went wrong; nothing should.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = self.broken.clone();
+        let traffic = &self.traffic;
+        if traffic.lost() > 0 || traffic.duplicates > 0 {
+            let (lost, twice) = (traffic.lost(), traffic.duplicates);
+            faults.push(format!(
+                "of {} honest datagrams {lost} were lost, {twice} came twice",
+                traffic.sent
+            ));
+        }
+        for client in &self.clients {
+            let ClientFigures { name, steps, failures, reasons, .. } = client;
+            if *failures > 0 {
+                faults.push(format!(
+                    "{name} was refused {failures} times of {steps}: {}",
+                    reasons.join("; ")
+                ));
+            }
+            if *steps == 0 {
+                faults.push(format!("{name} was never served"));
+            }
+        }
+        let idle = self.attacks.iter().filter(|(_, count)| **count == 0);
+        faults.extend(idle.map(|(name, _)| format!("the attack `{name}` did nothing")));
+        faults.extend(self.growth.beyond(self.bounds));
+        if !self.survived {
+            faults.push("it ended under the attack".into());
+        }
+        faults.extend(self.ending.faults());
+        if self.stderr.contains("panicked") {
+            faults.push("it panicked".into());
+        }
+        faults
+    }
+
+    /// Demands that nothing went wrong.
+    ///
+    /// # Panics
+    ///
+    /// When something did.
+    #[track_caller]
+    pub fn assert_unharmed(&self) {
+        let faults = self.faults();
+        assert!(faults.is_empty(), "{}\n{self:#?}", faults.join("\n"));
+    }
+}

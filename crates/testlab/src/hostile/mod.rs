@@ -1,0 +1,172 @@
+//! Hostile clients: a program under attack at one of its listeners while honest traffic passes beside it.
+//!
+//! A [`Listener`] names a listener of `linerate` and prepares a [`Case`]: the command that is attacked,
+//! the [`Attack`]s, and the [`Honest`] clients of the same listener or of others of the same process. A
+//! [`Trial`] starts the command between two hosts, sends paced and numbered datagrams through it in both
+//! directions, runs the attacks in turn for as long as it is told, and ends the command by SIGTERM while
+//! the attacks go on. Its [`Outcome`] says what was lost, how late the rest was, which honest client was
+//! refused, how far the process grew, and how it ended.
+//!
+//! Tests run a trial of some seconds and demand [`Outcome::faults`] to be empty; [`soak()`] measures for
+//! minutes, with and without the attacks. Attacks run in threads of this process, in the network namespace of
+//! the program, with the credentials that their [`Account`] says: Linux keeps credentials per thread, and
+//! `SO_PEERCRED` and permissions of files go by those of the thread that connects.
+//!
+//! To add a listener, write a module beside [`control`] and name it in [`LISTENERS`].
+
+pub mod connection;
+pub mod control;
+pub mod descriptors;
+mod figures;
+mod honest;
+mod scene;
+mod soak;
+mod traffic;
+mod trial;
+mod turn;
+
+use std::{fmt, path::PathBuf, process::Command, sync::Arc};
+
+pub use connection::{Address, Connection};
+pub use figures::{ClientFigures, Growth, Latency, Outcome, TrafficFigures};
+pub use honest::Honest;
+pub use scene::Scene;
+pub use soak::{Phase, Plan, Soaked, soak};
+pub use trial::{Trial, run};
+pub use turn::{Account, Turn};
+
+use crate::Running;
+
+/// A listener of the program and how it is attacked.
+#[derive(Debug, Clone, Copy)]
+pub struct Listener {
+    /// As `cargo xtask soak` takes it.
+    pub name: &'static str,
+    /// One line for `cargo xtask soak --list`.
+    pub summary: &'static str,
+    /// Prepares the program, its honest clients and its attacks.
+    pub prepare: fn(&Scene) -> Case,
+}
+
+/// Every listener that has a hostile client.
+pub const LISTENERS: &[Listener] =
+    &[control::FORWARD_TCP, control::FORWARD_UNIX, control::GENERATE_UNIX];
+
+/// The listener of that name.
+///
+/// # Panics
+///
+/// When there is none.
+#[must_use]
+#[track_caller]
+pub fn listener(name: &str) -> Listener {
+    let found = LISTENERS.iter().find(|listener| listener.name == name);
+    *found.unwrap_or_else(|| panic!("no listener `{name}` in `hostile::LISTENERS`"))
+}
+
+/// What is attacked and how.
+pub struct Case {
+    /// The command under test. It is started in the program's namespace, see [`Scene::linerate`].
+    pub command: Command,
+    /// Where the honest traffic comes from.
+    pub traffic: Traffic,
+    /// Clients that must be served all the time.
+    pub honest: Vec<Box<dyn Honest>>,
+    /// What the hostile client does.
+    pub attacks: Vec<Attack>,
+    /// How far the process may grow.
+    pub bounds: Growth,
+    /// Programs that run beside the command, started before it.
+    pub companions: Vec<Running>,
+    /// Sockets that every user may connect to, once they are there: an administrator can make them so.
+    pub open: Vec<PathBuf>,
+}
+
+impl Case {
+    /// A command that joins the two ports of the scene, so that datagrams of the hosts pass through it.
+    #[must_use]
+    pub fn new(command: Command) -> Case {
+        Case {
+            command,
+            traffic: Traffic::Through,
+            honest: Vec::new(),
+            attacks: Vec::new(),
+            bounds: Growth::BOUNDS,
+            companions: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Has every user let in at a socket in the file system.
+    #[must_use]
+    pub fn open(mut self, address: &Address) -> Case {
+        if let Address::Unix(path) | Address::Packets(path) = address {
+            self.open.push(path.clone());
+        }
+        self
+    }
+
+    /// Adds an honest client.
+    #[must_use]
+    pub fn honest(mut self, client: impl Honest + 'static) -> Case {
+        self.honest.push(Box::new(client));
+        self
+    }
+
+    /// Adds attacks.
+    #[must_use]
+    pub fn attacks(mut self, attacks: impl IntoIterator<Item = Attack>) -> Case {
+        self.attacks.extend(attacks);
+        self
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let honest: Vec<_> = self.honest.iter().map(|client| client.name()).collect();
+        let mut shown = f.debug_struct("Case");
+        shown.field("command", &self.command).field("traffic", &self.traffic);
+        shown.field("honest", &honest).field("attacks", &self.attacks).finish_non_exhaustive()
+    }
+}
+
+/// Where the honest traffic comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Traffic {
+    /// The hosts send datagrams to each other through the program.
+    Through,
+    /// The hosts have nothing to do with the program: its honest clients are the judges.
+    None,
+    /// The program is a generator and sends signed frames to [`Scene::HOSTS`]`[1]`, port
+    /// [`Scene::DATAGRAMS`].
+    Generated,
+}
+
+/// One thing that a hostile client does over and over.
+#[derive(Clone)]
+pub struct Attack {
+    /// What the figures call it.
+    pub name: &'static str,
+    /// As which user.
+    pub account: Account,
+    run: Arc<dyn Fn(&mut Turn<'_>) + Send + Sync>,
+}
+
+impl Attack {
+    /// An attack. `run` is called for turns of some hundred milliseconds and more, in up to two threads at a time;
+    /// it does its work until [`Turn::goes_on`] says no, counts what it did by [`Turn::count`], and never blocks
+    /// for longer than some hundred milliseconds.
+    pub fn new(
+        name: &'static str,
+        account: Account,
+        run: impl Fn(&mut Turn<'_>) + Send + Sync + 'static,
+    ) -> Attack {
+        Attack { name, account, run: Arc::new(run) }
+    }
+}
+
+impl fmt::Debug for Attack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attack").field("name", &self.name).field("account", &self.account).finish()
+    }
+}

@@ -1,0 +1,181 @@
+//! Measuring for minutes: honest traffic alone, beside a busy neighbour, and under attack.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Account, Attack, ClientFigures, Listener, Outcome, TrafficFigures, Trial,
+    figures::Ending,
+    trial::{Assault, Measured, Placement},
+};
+
+/// Between two looks at the clock, and between two lines of progress.
+const LOOK: Duration = Duration::from_millis(20);
+const PROGRESS: Duration = Duration::from_secs(10);
+/// A program is ended at a random moment within this time from the start of the attacks.
+const MOMENT: Duration = Duration::from_secs(3);
+
+/// What is to be measured.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// All of it but the endings: a sixth alone, a sixth beside a busy neighbour, the rest under attack.
+    pub time: Duration,
+    /// How many programs are ended at random moments of an attack.
+    pub endings: u32,
+    /// Of chance.
+    pub seed: u64,
+    /// Ends the measurement early, with what there is.
+    pub stop: &'a AtomicBool,
+}
+
+/// Honest traffic and honest clients during one part of a measurement.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Phase {
+    /// How long it was, in seconds.
+    pub seconds: f64,
+    /// Honest traffic.
+    pub traffic: TrafficFigures,
+    /// Honest clients.
+    pub clients: Vec<ClientFigures>,
+}
+
+/// What was measured of a listener.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Soaked {
+    /// Its name.
+    pub listener: String,
+    /// Without anything beside it.
+    pub alone: Phase,
+    /// Beside a process that only keeps the core of the hostile client busy.
+    pub neighbour: Phase,
+    /// Under attack, and how the program ended.
+    pub attacked: Phase,
+    /// The same, judged.
+    pub outcome: Outcome,
+    /// How programs ended that were ended at random moments.
+    pub endings: Vec<Ending>,
+    /// What went wrong.
+    pub faults: Vec<String>,
+    /// Whether it was ended early.
+    pub interrupted: bool,
+}
+
+impl Soaked {
+    /// The 99th percentile under attack, in its own without: of traffic, else of the first honest client.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        Soaked::p99(&self.attacked) / Soaked::p99(&self.alone)
+    }
+
+    /// The 99th percentile of a phase in microseconds: of traffic, else of the first honest client.
+    #[must_use]
+    pub fn p99(phase: &Phase) -> f64 {
+        phase.judge().p99
+    }
+}
+
+impl Phase {
+    /// The latency that counts: that of traffic, where there is any, else of the first honest client.
+    #[must_use]
+    pub fn judge(&self) -> super::Latency {
+        match self.clients.first() {
+            Some(client) if self.traffic.sent == 0 => client.latency,
+            _ => self.traffic.latency,
+        }
+    }
+}
+
+/// Measures a listener; `progress` is told what happens.
+///
+/// # Panics
+///
+/// When the program does not start, or the machine cannot make the networks it needs.
+pub fn soak(
+    listener: &Listener,
+    linerate: &Path,
+    plan: &Plan<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Soaked {
+    // The hostile client has a core of its own where there are two, so that what it takes of the processor is not
+    // taken from the traffic's senders and receivers.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let core = (cores > 1).then_some(cores - 1);
+    let part = plan.time / 6;
+    let placement = Placement { time: plan.time - 2 * part, core, seed: plan.seed };
+    let mut trial = Trial::start(listener, linerate);
+    let mut wait = |what: &str, time: Duration| {
+        let begun = Instant::now();
+        let mut told = begun;
+        progress(&format!("{}: {what}, {} s", listener.name, time.as_secs()));
+        while begun.elapsed() < time && !plan.stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+            if told.elapsed() >= PROGRESS {
+                told = Instant::now();
+                let (past, all) = (begun.elapsed().as_secs(), time.as_secs());
+                progress(&format!("{}: {what}, {past} of {all} s", listener.name));
+            }
+        }
+    };
+    let phase = |measured: &Measured, begun: Instant| Phase {
+        seconds: begun.elapsed().as_secs_f64(),
+        traffic: measured.traffic,
+        clients: measured.clients.clone(),
+    };
+
+    let begun = Instant::now();
+    let alone = phase(&trial.measure(|| wait("alone", part)), begun);
+
+    let spin = Attack::new("spin", Account::Nobody, |turn| while turn.goes_on() {});
+    let neighbour = Assault::start(trial.scene().middle(), &[spin], &placement);
+    let begun = Instant::now();
+    let beside = phase(&trial.measure(|| wait("beside a busy neighbour", part)), begun);
+    neighbour.stop();
+
+    let before = trial.size();
+    let assault = trial.attack(&placement);
+    let begun = Instant::now();
+    let measured = trial.measure(|| wait("under attack", placement.time));
+    let attacked = phase(&measured, begun);
+    let ending = trial.end();
+    let (attacks, broken) = assault.stop();
+    let before = before.unwrap_or_default();
+    let outcome = Outcome {
+        traffic: measured.traffic,
+        clients: measured.clients,
+        growth: measured.largest.since(before),
+        bounds: trial.bounds(),
+        attacks,
+        broken,
+        survived: measured.survived,
+        ending,
+        stderr: trial.stderr(),
+    };
+    drop(trial);
+    let mut faults = outcome.faults();
+    let mut endings = Vec::new();
+    let mut rng = Rng::with_seed(plan.seed);
+    for number in 1..=plan.endings {
+        if plan.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        progress(&format!("{}: ending {number} of {}", listener.name, plan.endings));
+        let mut trial = Trial::start(listener, linerate);
+        let turns = Placement { time: Duration::ZERO, seed: rng.u64(..), ..placement.clone() };
+        let assault = trial.attack(&turns);
+        thread::sleep(MOMENT.mul_f64(rng.f64()));
+        let ending = trial.end();
+        let (_, broken) = assault.stop();
+        faults.extend(broken.into_iter().chain(ending.faults()));
+        endings.push(ending);
+    }
+    let interrupted = plan.stop.load(Ordering::Relaxed);
+    let listener = listener.name.to_owned();
+    Soaked { listener, alone, neighbour: beside, attacked, outcome, endings, faults, interrupted }
+}
