@@ -1,4 +1,5 @@
-//! UNIX sockets that somebody listens at, and who is connected to them.
+//! UNIX sockets that somebody listens at, and who is connected to them; and the owners of TCP sockets
+//! of this host.
 //!
 //! What the kernel tells of them over netlink (`linux/unix_diag.h`) has the sockets of this network
 //! namespace, by number; which process has which is in `/proc`, as far as this user may see it.
@@ -6,7 +7,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader},
+    net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
 };
 
@@ -168,6 +171,53 @@ fn owners() -> BTreeMap<u32, Vec<u32>> {
     owners
 }
 
+/// The account of the other end of a TCP connection within this network namespace; `None` if the other
+/// end is elsewhere, or has not been accepted yet.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub fn tcp_peer_uid(stream: &TcpStream) -> io::Result<Option<u32>> {
+    let (here, there) = (stream.local_addr()?, stream.peer_addr()?);
+    for (table, wide) in [("/proc/net/tcp", false), ("/proc/net/tcp6", true)] {
+        let (Some(local), Some(remote)) = (table_address(there, wide), table_address(here, wide))
+        else {
+            continue;
+        };
+        // A kernel without IPv6 has no second table.
+        let Ok(file) = File::open(table) else { continue };
+        for line in BufReader::new(file).lines() {
+            if let Some(uid) = uid_of(&line?, &local, &remote) {
+                return Ok(Some(uid));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// An address as the tables of TCP have it; `None` if this table cannot have it.
+fn table_address(address: SocketAddr, wide: bool) -> Option<String> {
+    let words = |bytes: &[u8]| -> String {
+        let (words, _) = bytes.as_chunks::<4>();
+        words.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word))).collect()
+    };
+    let text = match (address.ip(), wide) {
+        (IpAddr::V4(ip), false) => words(&ip.octets()),
+        (IpAddr::V4(ip), true) => words(&ip.to_ipv6_mapped().octets()),
+        (IpAddr::V6(ip), true) => words(&Ipv6Addr::octets(&ip)),
+        (IpAddr::V6(ip), false) => words(&ip.to_ipv4_mapped()?.octets()),
+    };
+    Some(format!("{text}:{:04X}", address.port()))
+}
+
+/// The owner on a line of such a table, if it is of this connection, established and accepted.
+fn uid_of(line: &str, local: &str, remote: &str) -> Option<u32> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, own, other, state, _, _, _, uid, _, inode, ..] = words[..] else { return None };
+    let is_meant = own == local && other == remote && state == "01" && inode != "0";
+    is_meant.then(|| uid.parse().ok()).flatten()
+}
+
 /// The entries of a folder that are numbers.
 fn numbered(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -194,12 +244,15 @@ fn hints_of(process: u32) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::{
-        linux::net::SocketAddrExt as _,
-        unix::net::{SocketAddr, UnixListener, UnixStream},
+    use std::{
+        net::TcpListener,
+        os::{
+            linux::net::SocketAddrExt as _,
+            unix::net::{SocketAddr, UnixListener, UnixStream},
+        },
     };
 
-    use super::*;
+    use super::{tcp_peer_uid, uid_of, *};
 
     #[test]
     fn a_listener_is_found_with_who_is_connected() {
@@ -218,6 +271,29 @@ mod tests {
         assert!(found().unwrap().connected.is_empty());
         drop(listener);
         assert_eq!(found(), None);
+    }
+
+    #[test]
+    fn the_other_end_of_a_connection_has_an_owner() {
+        let own = rustix::process::geteuid().as_raw();
+        for (listen, connect) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("::1", "::1"),
+            ("::", "127.0.0.1"),
+            ("0.0.0.0", "127.0.0.1"),
+        ] {
+            let listener = TcpListener::bind((listen, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let stream = TcpStream::connect((connect, port)).unwrap();
+            let accepted = listener.accept().unwrap();
+            assert_eq!(tcp_peer_uid(&stream).unwrap(), Some(own), "{listen}");
+            assert_eq!(tcp_peer_uid(&accepted.0).unwrap(), Some(own), "{listen}");
+        }
+        let line = "  0: 0100007F:1E61 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  1000        0 7 1";
+        assert_eq!(uid_of(line, "0100007F:1E61", "0100007F:9C40"), Some(1000));
+        assert_eq!(uid_of(line, "0100007F:1E61", "0100007F:9C41"), None);
+        assert_eq!(uid_of(&line.replace(" 7 1", " 0 1"), "0100007F:1E61", "0100007F:9C40"), None);
+        assert_eq!(uid_of("", "", ""), None);
     }
 
     #[test]

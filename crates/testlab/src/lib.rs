@@ -40,6 +40,7 @@ mod process;
 pub mod programs;
 mod stale;
 pub mod testpmd;
+pub mod unit;
 pub mod vhost;
 pub mod vhost_device;
 

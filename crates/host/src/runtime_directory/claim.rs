@@ -18,16 +18,33 @@ const SUFFIX: &str = "lock";
 /// The file that is locked while names are claimed and given back.
 const DIRECTORY_LOCK: &str = ".lock";
 
+/// Keeps other processes from changing which names there are. It is for moments, not for waiting.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _file: File,
+}
+
 /// A name that this process has until the claim is dropped.
 #[derive(Debug)]
 pub struct Claim {
-    directory: PathBuf,
+    directory: RuntimeDirectory,
     path: PathBuf,
     /// Locked; the lock ends with the descriptor, which programs that are executed do not inherit.
     _file: File,
 }
 
 impl RuntimeDirectory {
+    /// Locks the directory against this account's other processes that do so.
+    ///
+    /// # Errors
+    ///
+    /// When the file of the lock cannot be opened. Only this account and root can open it.
+    pub fn lock(&self) -> io::Result<DirectoryLock> {
+        let file = open(&self.path.join(DIRECTORY_LOCK))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(DirectoryLock { _file: file })
+    }
+
     /// Gives a name to this process; `None` if another process, or another claim, has it.
     ///
     /// # Errors
@@ -37,11 +54,11 @@ impl RuntimeDirectory {
         if !RuntimeDirectory::is_name(name) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let _alone = lock_directory(&self.path)?;
+        let _alone = self.lock()?;
         let path = self.path.join(format!("{name}.{SUFFIX}"));
         let file = open(&path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Claim { directory: self.path.clone(), path, _file: file })),
+            Ok(()) => Ok(Some(Claim { directory: self.clone(), path, _file: file })),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -52,17 +69,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // Without the lock of the directory the file could be removed between another process's
         // opening and locking it. An empty file that stays does no harm.
-        if let Ok(_alone) = lock_directory(&self.directory) {
+        if let Ok(_alone) = self.directory.lock() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
-}
-
-/// Locks a directory for the moment of a claim. Only this account and root can open the file.
-fn lock_directory(directory: &Path) -> io::Result<File> {
-    let file = open(&directory.join(DIRECTORY_LOCK))?;
-    flock(&file, FlockOperation::LockExclusive)?;
-    Ok(file)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -26,7 +26,7 @@ use rustix::{
 };
 use thiserror::Error;
 
-pub use claim::Claim;
+pub use claim::{Claim, DirectoryLock};
 
 /// The directory of root.
 const OF_ROOT: &str = "/run/linerate";
@@ -217,9 +217,14 @@ impl RuntimeDirectory {
         Location::of_root().open()
     }
 
-    /// Where the directory of this account is, or would be. Nothing has been checked.
-    pub fn expected_path() -> PathBuf {
-        Location::own().path
+    /// A private directory of this account at another path, made if it does not exist: for tests.
+    ///
+    /// # Errors
+    ///
+    /// As of [`RuntimeDirectory::create`].
+    pub fn at(path: &Path) -> Result<RuntimeDirectory, RuntimeDirectoryError> {
+        let owner = rustix::process::geteuid();
+        Location { path: path.into(), owner, mode: 0o700 }.create()
     }
 
     /// Where the directory is.
