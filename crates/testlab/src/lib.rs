@@ -39,6 +39,7 @@ pub mod openvswitch;
 mod process;
 pub mod programs;
 mod stale;
+pub mod stalling;
 pub mod testpmd;
 pub mod unit;
 pub mod vhost;

@@ -27,16 +27,15 @@ use super::{
     zero_copy::{self, Parked},
 };
 use crate::peer::{
-    LOOK, PATIENCE,
-    address::Address,
-    event::{self, Interrupt},
-    wait,
+    LOOK, PATIENCE, address::Address, event, interrupt::Interrupts, limit::Limit, wait,
 };
 
 /// Between two attempts to connect, the first time and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// How long a worker of a peer's that has closed its end may take for the burst it is at.
 const GRACE: Duration = Duration::from_millis(10);
+/// Threads of former sessions that their servers may block.
+const BLOCKABLE: usize = 8;
 /// Where buffers begin.
 const PAGE: usize = 4096;
 
@@ -57,6 +56,7 @@ impl Client {
             interface,
             wake: Arc::clone(&wake),
             stop: Arc::clone(&stop),
+            blockable: Limit::new(BLOCKABLE),
         };
         let thread =
             thread::Builder::new().name("memif-client".into()).spawn(move || thread.run())?;
@@ -79,6 +79,8 @@ struct Negotiator {
     interface: Arc<Interface>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
+    /// Threads that servers can block.
+    blockable: Arc<Limit>,
 }
 
 impl Negotiator {
@@ -131,7 +133,7 @@ struct Session {
     made: Option<Arc<Connection>>,
     connection: Option<Arc<Connection>>,
     server: String,
-    raising: Vec<bool>,
+    interrupts: Interrupts,
     wake: Arc<OwnedFd>,
 }
 
@@ -144,7 +146,7 @@ impl Session {
             made: None,
             connection: None,
             server: String::new(),
-            raising: Vec::new(),
+            interrupts: Interrupts::new(&negotiator.wake, negotiator.blockable.take()),
             wake: Arc::clone(&negotiator.wake),
         }
     }
@@ -181,14 +183,12 @@ impl Session {
                 Received::Malformed(reason) => return Err(End::refused(reason)),
             }
         }
+        self.interrupts.look();
         match &self.connection {
-            Some(connection) => {
-                connection.free_raisers(&mut self.raising);
-                match connection.fault() {
-                    Some(fault) => Err(End::refused(fault.text())),
-                    None => Ok(()),
-                }
-            }
+            Some(connection) => match connection.fault() {
+                Some(fault) => Err(End::refused(fault.text())),
+                None => Ok(()),
+            },
             None if Instant::now() >= self.deadline => Err(End::refused("negotiation timed out")),
             None => Ok(()),
         }
@@ -268,7 +268,9 @@ impl Session {
                 private: 0,
             });
             script.push((message, Some(duplicate(&event)?)));
-            let (interrupt, parked) = (Interrupt::new(event), Parked::default());
+            let interrupt = self.interrupts.add(event);
+            let interrupt = interrupt.map_err(|error| no_memory(error.to_string()))?;
+            let parked = Parked::default();
             let lane = Lane { ring, interrupt, buffers: layout.buffers(number), parked };
             lanes[usize::from(!to_server)].push(Arc::new(lane));
         }

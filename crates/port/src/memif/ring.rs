@@ -30,7 +30,7 @@ use std::{
 use linerate_memory::{ForeignBytes, ForeignRegion};
 
 use super::{message::LOG2_MAX, zero_copy::Parked};
-use crate::peer::event::{self, Interrupt};
+use crate::peer::{event, interrupt::Interrupt};
 
 /// What every ring begins with.
 pub(super) const COOKIE: u32 = 0x03E3_1F20;
@@ -362,15 +362,6 @@ impl Connection {
     pub(super) fn fault(&self) -> Option<Fault> {
         let broken = || self.regions.iter().any(|region| region.is_broken());
         self.fault.get().copied().or_else(|| broken().then_some(Fault::Region))
-    }
-
-    /// Empties the eventfds that a worker has been in the middle of raising since the last look.
-    pub(super) fn free_raisers(&self, before: &mut Vec<bool>) {
-        let lanes = || self.to_server.iter().chain(&self.to_client);
-        before.resize(lanes().count(), false);
-        for (lane, was) in lanes().zip(before) {
-            lane.interrupt.free(was);
-        }
     }
 }
 

@@ -28,7 +28,9 @@ use super::{
 use crate::peer::{
     LOOK, PATIENCE,
     address::Address,
-    event::{self, Interrupt},
+    event,
+    interrupt::Interrupts,
+    limit::Limit,
     listen::{self, ListenError},
     wait,
 };
@@ -59,6 +61,8 @@ struct Shared {
     interfaces: Mutex<HashMap<u32, Arc<Interface>>>,
     wake: Arc<OwnedFd>,
     stop: AtomicBool,
+    /// Threads that peers can block.
+    blockable: Arc<Limit>,
 }
 
 /// An interface's place on a socket, given up when this is dropped.
@@ -134,6 +138,7 @@ impl Listener {
             interfaces: Mutex::new(HashMap::from([(first.id, first)])),
             wake: Arc::new(event::new().map_err(system("eventfd"))?),
             stop: AtomicBool::new(false),
+            blockable: Limit::new(UNDECIDED),
         });
         let socket = Arc::new(socket);
         let mut thread = Negotiator {
@@ -249,8 +254,7 @@ struct Session {
     to_server: Vec<Arc<Lane>>,
     to_client: Vec<Arc<Lane>>,
     connection: Option<Arc<Connection>>,
-    /// Which interrupts were being raised at the last look.
-    raising: Vec<bool>,
+    interrupts: Interrupts,
     ended: bool,
 }
 
@@ -281,7 +285,7 @@ impl Session {
             to_server: Vec::new(),
             to_client: Vec::new(),
             connection: None,
-            raising: Vec::new(),
+            interrupts: Interrupts::new(&shared.wake, shared.blockable.take()),
             ended: false,
         })
     }
@@ -311,14 +315,12 @@ impl Session {
         {
             return Err(End::refused("the interface was closed"));
         }
+        self.interrupts.look();
         match &self.connection {
-            Some(connection) => {
-                connection.free_raisers(&mut self.raising);
-                match connection.fault() {
-                    Some(fault) => Err(End::refused(fault.text())),
-                    None => Ok(()),
-                }
-            }
+            Some(connection) => match connection.fault() {
+                Some(fault) => Err(End::refused(fault.text())),
+                None => Ok(()),
+            },
             None if Instant::now() >= self.deadline => Err(End::refused("negotiation timed out")),
             None => Ok(()),
         }
@@ -438,7 +440,8 @@ impl Session {
         }
         match Ring::new(region, ring.offset as usize, ring.log2) {
             Ok(ring) => {
-                let interrupt = Interrupt::new(event);
+                let interrupt = self.interrupts.add(event);
+                let interrupt = interrupt.map_err(|error| End::refused(error.to_string()))?;
                 lanes.push(Arc::new(Lane {
                     ring,
                     interrupt,

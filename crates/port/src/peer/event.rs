@@ -3,7 +3,6 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    sync::atomic::{AtomicBool, Ordering},
 };
 
 use rustix::{
@@ -37,41 +36,6 @@ pub fn clear(fd: &OwnedFd) {
 pub(crate) fn is_one(fd: &OwnedFd) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
     link.is_ok_and(|link| link.as_bytes() == b"anon_inode:[eventfd]")
-}
-
-/// A peer's event, which we raise.
-#[derive(Debug)]
-pub(crate) struct Interrupt {
-    fd: OwnedFd,
-    /// Whether a worker is in the system call that raises it, in which a hostile peer can hold it:
-    /// the descriptor is the peer's, and so is the choice whether writing to it waits.
-    raising: AtomicBool,
-}
-
-impl Interrupt {
-    pub(crate) fn new(fd: OwnedFd) -> Interrupt {
-        Interrupt { fd, raising: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
-    #[cold]
-    pub(crate) fn raise(&self) {
-        self.raising.store(true, Ordering::Relaxed);
-        set(&self.fd);
-        self.raising.store(false, Ordering::Relaxed);
-    }
-
-    /// Empties it when a worker is in the middle of raising it, and was at the last look.
-    pub(crate) fn free(&self, was: &mut bool) {
-        let is = self.raising.load(Ordering::Relaxed);
-        if is && *was {
-            clear(&self.fd);
-        }
-        *was = is;
-    }
 }
 
 /// Several events as one descriptor that is readable once one of them was set.

@@ -3,6 +3,8 @@
 
 pub mod address;
 pub mod event;
+pub(crate) mod interrupt;
+pub(crate) mod limit;
 pub mod listen;
 pub(crate) mod options;
 
@@ -16,8 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// How long a peer may take for its next message of a negotiation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How often peers that are connected are looked at: for files cut short, and for workers that one
-/// keeps in a system call.
+/// How often peers that are connected are looked at: for files cut short.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until one of these can be read, or until a time; returns which can.

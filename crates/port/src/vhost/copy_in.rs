@@ -21,7 +21,7 @@ use super::{
 use crate::{
     counters::Counters,
     fill::{Fill, fill},
-    peer::event::Interrupt,
+    peer::interrupt::Interrupt,
 };
 
 /// A queue that packets are copied out of.

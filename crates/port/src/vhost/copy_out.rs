@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     counters::{Counters, DropReason},
-    peer::event::Interrupt,
+    peer::interrupt::Interrupt,
 };
 
 /// Where the number of chains is in the header.

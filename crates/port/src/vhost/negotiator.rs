@@ -28,11 +28,13 @@ use super::{
 };
 use crate::{
     link::Link,
-    peer::{address::Address, event, listen, wait},
+    peer::{address::Address, event, limit::Limit, listen, wait},
 };
 
 /// Between two attempts to connect, the first time and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+/// Threads of former sessions that their peers may block.
+const BLOCKABLE: usize = 8;
 /// Connections the kernel keeps until they are accepted.
 pub(super) const BACKLOG: i32 = 16;
 
@@ -109,6 +111,7 @@ impl PortHandle {
             places: Arc::clone(&places),
             link: Arc::clone(link),
             stop: Arc::clone(&stop),
+            blockable: Limit::new(BLOCKABLE),
         };
         let thread = thread::Builder::new().name("vhost".into()).spawn(move || negotiator.run())?;
         let link = Arc::clone(link);
@@ -136,6 +139,8 @@ struct Negotiator {
     places: Arc<Places>,
     link: Arc<Link>,
     stop: Arc<AtomicBool>,
+    /// Threads that peers can block.
+    blockable: Arc<Limit>,
 }
 
 impl Negotiator {
@@ -192,12 +197,13 @@ impl Negotiator {
 
     /// Speaks with a peer until it goes.
     fn serve(&self, socket: OwnedFd) -> End {
+        let (places, link, permit) = (&self.places, &self.link, self.blockable.take());
         let mut session: Box<dyn Session> = match &self.role {
             Role::Device(offer) => {
-                Box::new(DeviceSession::begin(socket, &self.places, &self.link, *offer))
+                Box::new(DeviceSession::begin(socket, places, link, *offer, permit))
             }
             Role::Driver(settings) => {
-                match DriverSession::begin(socket, &self.places, &self.link, settings) {
+                match DriverSession::begin(socket, places, link, settings, permit) {
                     Ok(session) => Box::new(session),
                     Err(end) => return end,
                 }

@@ -19,7 +19,10 @@ use linerate_memory::{Frame, PoolCache};
 use super::queue::Fault;
 use crate::{
     counters::{Counters, DropReason},
-    peer::event::{self, Gathered, Interrupt},
+    peer::{
+        event::{self, Gathered},
+        interrupt::Interrupt,
+    },
 };
 
 /// What the negotiator does with a queue that is used.
@@ -170,7 +173,7 @@ pub(super) struct Places {
     /// How many places of `outward` have a queue, the first ones.
     active: AtomicUsize,
     /// Wakes the negotiator.
-    pub(super) control: OwnedFd,
+    pub(super) control: Arc<OwnedFd>,
 }
 
 impl Places {
@@ -181,7 +184,7 @@ impl Places {
             inward: inward?,
             outward: outward?,
             active: AtomicUsize::new(0),
-            control: event::new()?,
+            control: Arc::new(event::new()?),
         })
     }
 

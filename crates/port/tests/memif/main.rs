@@ -7,5 +7,6 @@ mod load;
 mod ours;
 #[path = "../peers/rig.rs"]
 mod rig;
+mod stuck;
 
 use linerate_testlab::{is_by_itself, testpmd};

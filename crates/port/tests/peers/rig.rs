@@ -1,7 +1,10 @@
 //! What the tests share: ports on memory of their own, and packets that can be told apart.
 
 use std::{
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -146,6 +149,17 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "waited in vain for {what}");
         thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Runs it on a thread, and fails when it does not end.
+#[track_caller]
+pub(crate) fn in_time<T: Send + 'static>(
+    what: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(run()));
+    told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} waits for a peer"))
 }
 
 /// Packets of these lengths, each of which can be told from the others.

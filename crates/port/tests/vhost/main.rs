@@ -8,5 +8,6 @@ mod ours;
 #[allow(dead_code, reason = "the tests of other ports do more with it")]
 #[path = "../peers/rig.rs"]
 mod rig;
+mod stuck;
 #[allow(dead_code, reason = "the tests of other ports do more with it")]
 use linerate_testlab::{is_by_itself, testpmd};

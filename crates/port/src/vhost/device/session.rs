@@ -16,8 +16,9 @@ use linerate_memory::ForeignRegion;
 use crate::{
     link::Link,
     peer::{
-        LOOK, PATIENCE,
-        event::{self, Interrupt},
+        LOOK, PATIENCE, event,
+        interrupt::{Interrupt, Interrupts},
+        limit::Permit,
     },
     vhost::{
         copy_in::CopyIn,
@@ -68,7 +69,6 @@ struct Vring {
     call: Option<Arc<Interrupt>>,
     enabled: bool,
     started: bool,
-    raising: bool,
 }
 
 /// A connection.
@@ -82,6 +82,7 @@ pub(in super::super) struct DeviceSession {
     memory: Option<Arc<Memory>>,
     inflight: Option<Inflight>,
     rings: Vec<Vring>,
+    interrupts: Interrupts,
     /// Until when something has to be said.
     deadline: Option<Instant>,
     /// Whether the link was said to be up.
@@ -94,6 +95,7 @@ impl DeviceSession {
         places: &Arc<Places>,
         link: &Arc<Link>,
         offer: Offer,
+        blockable: Option<Permit>,
     ) -> DeviceSession {
         let queues = places.inward.len();
         DeviceSession {
@@ -106,6 +108,7 @@ impl DeviceSession {
             memory: None,
             inflight: None,
             rings: (0..2 * queues).map(|_| Vring::default()).collect(),
+            interrupts: Interrupts::new(&places.control, blockable),
             deadline: Some(Instant::now() + PATIENCE),
             was_up: false,
         }
@@ -217,7 +220,9 @@ impl DeviceSession {
             }
             message::SET_VRING_CALL => {
                 let (index, event) = self.event(message)?;
-                self.rings[index].call = event.map(|event| Arc::new(Interrupt::new(event)));
+                let call = event.map(|event| self.interrupts.add(event)).transpose();
+                let call = call.map_err(|error| error.to_string())?;
+                self.rings[index].call = call.map(Arc::new);
                 self.adjust(index);
             }
             message::SET_VRING_ERR => {
@@ -458,11 +463,7 @@ impl Session for DeviceSession {
     }
 
     fn look(&mut self) -> Result<(), End> {
-        for ring in &mut self.rings {
-            if let Some(call) = &ring.call {
-                call.free(&mut ring.raising);
-            }
-        }
+        self.interrupts.look();
         if self.memory.as_ref().is_some_and(|memory| memory.is_broken()) {
             return Err(Fault::Region.text().into());
         }

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     fill::Fill,
-    peer::event::Interrupt,
+    peer::interrupt::Interrupt,
     vhost::{
         inward::{Source, take_all},
         memory::Memory,

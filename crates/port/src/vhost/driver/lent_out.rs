@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     counters::{Counters, DropReason},
-    peer::event::Interrupt,
+    peer::interrupt::Interrupt,
     vhost::{
         memory::Memory,
         place::{Control, Outward, Sent},

@@ -24,8 +24,9 @@ use super::{
 use crate::{
     link::Link,
     peer::{
-        LOOK, PATIENCE,
-        event::{self, Interrupt},
+        LOOK, PATIENCE, event,
+        interrupt::{Interrupt, Interrupts},
+        limit::Permit,
         wait,
     },
     vhost::{
@@ -102,10 +103,9 @@ pub(in super::super) struct DriverSession {
     count: usize,
     memory: Arc<Memory>,
     pairs: Vec<Pair>,
-    /// What the device is told by, and tells by, of each queue that workers have.
-    kicks: Vec<Arc<Interrupt>>,
+    /// What the device tells by, of each pair that workers have.
     calls: Vec<OwnedFd>,
-    raising: Vec<bool>,
+    interrupts: Interrupts,
     deadline: Instant,
 }
 
@@ -115,6 +115,7 @@ impl DriverSession {
         places: &Arc<Places>,
         link: &Arc<Link>,
         settings: &Settings,
+        blockable: Option<Permit>,
     ) -> Result<DriverSession, End> {
         let when = |condition: bool, bits: u64| if condition { bits } else { 0 };
         let Offer { offloads, packed, mergeable, indirect } = settings.offer;
@@ -138,9 +139,8 @@ impl DriverSession {
             count: 1,
             memory: Arc::default(),
             pairs: Vec::new(),
-            kicks: Vec::new(),
             calls: Vec::new(),
-            raising: Vec::new(),
+            interrupts: Interrupts::new(&places.control, blockable),
             deadline: Instant::now() + PATIENCE,
         };
         session.say(message::SET_OWNER)?;
@@ -267,7 +267,8 @@ impl DriverSession {
             self.send(&Message::of_address(&address))?;
             self.send(&Message::of_event(message::SET_VRING_CALL, number, Some(copy(&call)?)))?;
             self.send(&Message::of_event(message::SET_VRING_KICK, number, Some(copy(&kick)?)))?;
-            kicks.push(Arc::new(Interrupt::new(kick)));
+            let kick = self.interrupts.add(kick);
+            kicks.push(Arc::new(kick.map_err(|error| End::from(error.to_string()))?));
             calls.push(call);
             if self.has(feature::PROTOCOL_FEATURES) {
                 self.send(&Message::of_state(message::SET_VRING_ENABLE, number, 1))?;
@@ -352,9 +353,7 @@ impl DriverSession {
             self.places.inward[pair].put(Some(inward));
             // It may have looked before there were buffers.
             kicks.iter().for_each(|kick| kick.raise());
-            self.kicks.extend(kicks);
         }
-        self.raising = vec![false; self.kicks.len()];
         self.places.set_active(self.count);
         self.stage = Stage::Up;
         let format = if self.has(feature::PACKED) { "packed" } else { "split" };
@@ -410,9 +409,7 @@ impl Session for DriverSession {
     }
 
     fn look(&mut self) -> Result<(), End> {
-        for (kick, was) in self.kicks.iter().zip(&mut self.raising) {
-            kick.free(was);
-        }
+        self.interrupts.look();
         if self.memory.is_broken() {
             return Err(Fault::Region.text().into());
         }

@@ -1,0 +1,36 @@
+//! Peers of shared-memory ports that do what their protocol asks up to a stage, and stop there. They ask
+//! for interrupts by eventfds to which a `write` blocks.
+
+pub mod channel;
+pub mod memif;
+pub mod vhost;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::{event::EventfdFlags, fs::OFlags};
+
+/// An eventfd to which a `write` blocks.
+///
+/// # Panics
+///
+/// When there are too many open files.
+#[must_use]
+pub fn full_eventfd() -> OwnedFd {
+    let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+    fill(&eventfd);
+    eventfd
+}
+
+/// Makes an eventfd, of whatever process, one to which a `write` blocks.
+///
+/// # Panics
+///
+/// When another process fills it, too.
+pub fn fill(eventfd: impl AsFd) {
+    let eventfd = eventfd.as_fd();
+    rustix::fs::fcntl_setfl(eventfd, OFlags::NONBLOCK).expect("an open file");
+    let mut count = [0; 8];
+    let _ = rustix::io::read(eventfd, &mut count);
+    rustix::io::write(eventfd, &(u64::MAX - 1).to_ne_bytes()).expect("an empty eventfd");
+    rustix::fs::fcntl_setfl(eventfd, OFlags::empty()).expect("an open file");
+}
