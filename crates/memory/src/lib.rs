@@ -51,7 +51,7 @@ pub use arena::{
 };
 pub use compare::equal_lanes;
 pub use error::MemoryError;
-pub use foreign::{ForeignBytes, ForeignError, ForeignRegion, ForeignWords};
+pub use foreign::{ForeignBytes, ForeignError, ForeignRegion, ForeignWords, MapLimit, MapQuota};
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
 pub use generation::Generation;
 pub use meta::{HeaderStart, Meta};

@@ -14,18 +14,44 @@ use std::{
     },
 };
 
-use super::ForeignError;
+/// Regions that are watched by one part of the table.
+const PLACES: usize = 256;
 
-/// Regions there can be in a process at a time.
-const PLACES: usize = 1024;
-
-/// The watched regions, where the handler finds them without a lock.
-static WATCHED: [Place; PLACES] = [const { Place::new() }; PLACES];
-/// Places below this one have been used.
-static USED: AtomicUsize = AtomicUsize::new(0);
+/// The watched regions, where the handler finds them without a lock. How many there may be is said by
+/// [quotas](super::quota).
+static WATCHED: Table = Table::new();
 static INSTALL: Once = Once::new();
 /// What SIGBUS did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// A part of the table, and what follows, which is never freed.
+struct Table {
+    places: [Place; PLACES],
+    rest: OnceLock<Box<Table>>,
+}
+
+impl Table {
+    const fn new() -> Table {
+        Table { places: [const { Place::new() }; PLACES], rest: OnceLock::new() }
+    }
+
+    /// All parts, by loads alone.
+    fn parts(&'static self) -> impl Iterator<Item = &'static Table> {
+        std::iter::successors(Some(self), |table| table.rest.get().map(|rest| &**rest))
+    }
+
+    /// A place that is free.
+    fn take(&'static self) -> &'static Place {
+        let free = |place: &&Place| !place.taken.swap(true, Ordering::Acquire);
+        let mut table = self;
+        loop {
+            if let Some(place) = table.places.iter().find(free) {
+                return place;
+            }
+            table = table.rest.get_or_init(|| Box::new(Table::new()));
+        }
+    }
+}
 
 struct Place {
     taken: AtomicBool,
@@ -51,17 +77,13 @@ pub(super) struct Watch(&'static Place);
 
 impl Watch {
     /// Watches a mapping.
-    pub(super) fn over(start: usize, len: usize) -> Result<Watch, ForeignError> {
+    pub(super) fn over(start: usize, len: usize) -> Watch {
         INSTALL.call_once(install);
-        let take = |place: &&Place| !place.taken.swap(true, Ordering::Acquire);
-        let at =
-            WATCHED.iter().position(|place| take(&place)).ok_or(ForeignError::TooMany(PLACES))?;
-        let place = &WATCHED[at];
+        let place = WATCHED.take();
         place.broken.store(false, Ordering::Relaxed);
         place.len.store(len, Ordering::Relaxed);
         place.start.store(start, Ordering::Release);
-        USED.fetch_max(at + 1, Ordering::Release);
-        Ok(Watch(place))
+        Watch(place)
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -108,8 +130,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 
 /// Puts zeros where the address is; `false` when it is none of ours, or the kernel refuses.
 fn mend(address: usize) -> bool {
-    let used = USED.load(Ordering::Acquire).min(PLACES);
-    for place in &WATCHED[..used] {
+    for place in WATCHED.parts().flat_map(|table| &table.places) {
         let start = place.start.load(Ordering::Acquire);
         let len = place.len.load(Ordering::Relaxed);
         if start == 0 || address < start || address - start >= len {

@@ -17,13 +17,18 @@
 mod bytes;
 mod copy;
 mod fault;
+mod quota;
 mod words;
 
 use std::{
     fmt, io,
     os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
-    sync::atomic::{AtomicU16, AtomicU32, AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU16, AtomicU32, AtomicU64},
+    },
+    thread,
 };
 
 use rustix::{
@@ -32,17 +37,21 @@ use rustix::{
     mm::{Advice, MapFlags, ProtFlags},
 };
 
-use self::fault::Watch;
-pub use self::{bytes::ForeignBytes, words::ForeignWords};
+pub use self::{
+    bytes::ForeignBytes,
+    quota::{MapLimit, MapQuota},
+    words::ForeignWords,
+};
+use self::{fault::Watch, quota::Share};
 use crate::prefetch::prefetch_address;
 
 /// Largest region that is mapped: half of what a process can address.
 const SIZE_MAX: u64 = 1 << 46;
-/// File systems whose files are memory and nothing else (statfs(2)): tmpfs, which memfds are on,
-/// hugetlbfs and ramfs. On any other an access might wait for a disk, a server, or for the peer.
-const TMPFS: i64 = 0x0102_1994;
+/// The file system of huge pages (statfs(2)).
 const HUGETLBFS: i64 = 0x9584_58f6;
-const RAMFS: i64 = 0x8584_58f6;
+/// A mapping of so many bytes is taken away by a thread of its own: pages that nothing else has are freed
+/// then, of which there may be as many as a machine has memory for.
+const LARGE: usize = 256 << 20;
 
 /// Why a file of a peer's was not mapped.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +68,23 @@ pub enum ForeignError {
         /// What was announced.
         wanted: u64,
     },
-    /// More regions are mapped than are watched.
-    #[error("this process has no place for more foreign memory: {0} regions are mapped")]
-    TooMany(usize),
+    /// As many regions are mapped as may be.
+    #[error("{0} regions are mapped, and no more may be")]
+    Regions(usize),
+    /// More bytes would be mapped than may be.
+    #[error("more than {} GiB would be mapped", .most >> 30)]
+    Bytes {
+        /// What may be mapped.
+        most: u64,
+    },
+    /// Less address space is left than was to be reserved.
+    #[error("{} GiB of address space are left for memory of others, not {}", .left >> 30, .wanted >> 30)]
+    Reserved {
+        /// What was to be reserved.
+        wanted: u64,
+        /// What is left.
+        left: u64,
+    },
     /// The kernel refused a step.
     #[error("{step}: {source}")]
     System {
@@ -76,11 +99,23 @@ pub enum ForeignError {
 pub struct ForeignRegion {
     start: NonNull<u8>,
     len: usize,
-    /// What was mapped: `len`, rounded up to a page of the file's.
-    mapped: usize,
     sealed: bool,
-    watch: Watch,
+    /// Taken when the region is dropped.
+    mapping: Option<Mapping>,
 }
+
+/// A region's mapping, which ends when this is dropped.
+struct Mapping {
+    start: NonNull<u8>,
+    /// Bytes of the region, rounded up to a page of the file's.
+    len: usize,
+    watch: Watch,
+    /// Given back behind the mapping.
+    _share: Option<Share>,
+}
+
+// SAFETY: a mapping belongs to no thread.
+unsafe impl Send for Mapping {}
 
 // SAFETY: the mapping belongs to no thread, and everything that is read from it or written to it
 // goes through atomics or copies that the compiler takes for accesses by somebody else.
@@ -96,53 +131,70 @@ impl ForeignRegion {
     ///
     /// When the file is not memory or shorter than that, and when the kernel refuses.
     pub fn map(file: impl AsFd, len: u64) -> Result<ForeignRegion, ForeignError> {
-        ForeignRegion::map_for(file, len, ProtFlags::READ | ProtFlags::WRITE)
+        ForeignRegion::map_for(file, len, ProtFlags::READ | ProtFlags::WRITE, None)
+    }
+
+    /// The same for a peer that may have no more mapped than a quota says.
+    ///
+    /// # Errors
+    ///
+    /// As of [`ForeignRegion::map`], and when the quota is used up.
+    pub fn map_within(
+        quota: &Arc<MapQuota>,
+        file: impl AsFd,
+        len: u64,
+    ) -> Result<ForeignRegion, ForeignError> {
+        ForeignRegion::map_for(file, len, ProtFlags::READ | ProtFlags::WRITE, Some(quota))
     }
 
     /// The same for a file that is only to be read: nobody may store to its words.
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn map_readable(file: impl AsFd, len: u64) -> Result<ForeignRegion, ForeignError> {
-        ForeignRegion::map_for(file, len, ProtFlags::READ)
+        ForeignRegion::map_for(file, len, ProtFlags::READ, None)
     }
 
     fn map_for(
         file: impl AsFd,
         len: u64,
         access: ProtFlags,
+        quota: Option<&Arc<MapQuota>>,
     ) -> Result<ForeignRegion, ForeignError> {
         let file = file.as_fd();
+        // First, since it asks the file system nothing: only memory has seals, and any other file system
+        // may be a process, which lets the questions below wait for an answer.
+        let seals = match rustix::fs::fcntl_get_seals(file) {
+            Ok(seals) => seals,
+            Err(Errno::INVAL) => return Err(ForeignError::NotMemory),
+            Err(errno) => return Err(system("reading seals")(errno)),
+        };
         let status = rustix::fs::fstat(file).map_err(system("fstat"))?;
         let system_of = rustix::fs::fstatfs(file).map_err(system("fstatfs"))?;
-        let kind = system_of.f_type as i64;
-        let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
-        if !regular || ![TMPFS, HUGETLBFS, RAMFS].contains(&kind) {
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
             return Err(ForeignError::NotMemory);
         }
         let size = u64::try_from(status.st_size).unwrap_or(0);
-        if len == 0 || len > size || len > SIZE_MAX {
+        if len == 0 || len > size {
             return Err(ForeignError::Size { size, wanted: len });
         }
+        if len > SIZE_MAX {
+            return Err(ForeignError::Bytes { most: SIZE_MAX });
+        }
         // Unmapping part of a huge page is refused.
-        let page = if kind == HUGETLBFS { (system_of.f_bsize as u64).max(4096) } else { 4096 };
+        let huge = system_of.f_type as i64 == HUGETLBFS;
+        let page = if huge { (system_of.f_bsize as u64).max(4096) } else { 4096 };
         let mapped = len.next_multiple_of(page) as usize;
-        let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+        let share = quota.map(|quota| quota.take(mapped as u64)).transpose()?;
+        // Nothing is reserved either: of huge pages that would be all that the peer announces.
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address the kernel chooses.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), mapped, access, MapFlags::SHARED, file, 0)
-        };
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), mapped, access, flags, file, 0) };
         let start = start.map_err(system("mmap"))?.cast::<u8>();
         let start = NonNull::new(start).ok_or(Errno::NOMEM).map_err(system("mmap"))?;
-        match Watch::over(start.as_ptr() as usize, mapped) {
-            Ok(watch) => {
-                let sealed = seals.contains(SealFlags::SHRINK);
-                Ok(ForeignRegion { start, len: len as usize, mapped, sealed, watch })
-            }
-            Err(error) => {
-                // SAFETY: what was mapped above, which nobody has seen.
-                let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), mapped) };
-                Err(error)
-            }
-        }
+        let watch = Watch::over(start.as_ptr() as usize, mapped);
+        let mapping = Some(Mapping { start, len: mapped, watch, _share: share });
+        let sealed = seals.contains(SealFlags::SHRINK);
+        Ok(ForeignRegion { start, len: len as usize, sealed, mapping })
     }
 
     /// Makes a region of zeros, populated, to give to a peer: a memfd that nobody, neither it nor
@@ -162,8 +214,8 @@ impl ForeignRegion {
         // pages come when they are touched.
         let populated = unsafe {
             let start = region.start.as_ptr().cast();
-            let _ = rustix::mm::madvise(start, region.mapped, Advice::LinuxHugepage);
-            rustix::mm::madvise(start, region.mapped, Advice::LinuxPopulateWrite)
+            let _ = rustix::mm::madvise(start, region.len, Advice::LinuxHugepage);
+            rustix::mm::madvise(start, region.len, Advice::LinuxPopulateWrite)
         };
         match populated {
             Ok(()) | Err(Errno::INVAL) => Ok((region, file)),
@@ -192,7 +244,7 @@ impl ForeignRegion {
     /// our own since, which the peer does not see.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.watch.is_broken()
+        self.mapping.as_ref().is_some_and(|mapping| mapping.watch.is_broken())
     }
 
     /// Whether these bytes are inside.
@@ -286,10 +338,20 @@ impl ForeignRegion {
 
 impl Drop for ForeignRegion {
     fn drop(&mut self) {
+        let mapping = self.mapping.take();
+        if self.len >= LARGE {
+            // For want of threads it is dropped here, with the closure.
+            let _ = thread::Builder::new().name("unmap".into()).spawn(move || drop(mapping));
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
         // Before it is unmapped: what comes to lie there next is not to be taken for it.
         self.watch.end();
-        // SAFETY: exactly what was mapped; all that points into it borrows `self`.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped) };
+        // SAFETY: exactly what was mapped; all that points into it borrows the region.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
@@ -365,6 +427,39 @@ mod tests {
         assert!(matches!(ForeignRegion::map(read, 1), Err(ForeignError::NotMemory)));
         let proc = std::fs::File::open("/proc/self/status").unwrap();
         assert!(matches!(ForeignRegion::map(proc, 1), Err(ForeignError::NotMemory)));
+    }
+
+    #[test]
+    fn no_more_is_mapped_than_a_quota_says() {
+        let port = MapQuota::reserve(MapLimit { regions: 3, bytes: 4 << 40 }).unwrap();
+        let peer = port.within(MapLimit { regions: 2, bytes: 3 << 40 });
+        let file = memfd(128 << 40);
+        let map = |len| ForeignRegion::map_within(&peer, &file, len);
+        assert!(matches!(map(128 << 40), Err(ForeignError::Bytes { .. })));
+        let first = map((1 << 40) + 1).unwrap();
+        assert!(matches!(map(2 << 40), Err(ForeignError::Bytes { .. })));
+        let second = map(1 << 40).unwrap();
+        assert!(matches!(map(1), Err(ForeignError::Regions(2))));
+        assert_eq!(port.used(), MapLimit { regions: 2, bytes: (2 << 40) + 4096 });
+        drop((first, second));
+        // By a thread, as they are large.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while port.used() != MapLimit::default() {
+            assert!(std::time::Instant::now() < until, "{:?}", port.used());
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn as_many_regions_are_watched_as_are_mapped() {
+        let file = memfd(4096);
+        let regions: Vec<ForeignRegion> =
+            (0..2000).map(|_| ForeignRegion::map(&file, 4096).unwrap()).collect();
+        rustix::fs::ftruncate(&file, 0).unwrap();
+        for region in [&regions[0], &regions[1999]] {
+            assert!(region.read(0, &mut [1; 8]) && region.is_broken());
+        }
+        assert!(!regions[1000].is_broken());
     }
 
     #[test]
