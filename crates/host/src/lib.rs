@@ -4,13 +4,15 @@
 //! neighbours; [`local_socket`] says who listens at which UNIX socket; [`runtime_directory`] is where control
 //! sockets and tokens of an account are; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
-//! [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, and [`time`] knows the time zone. Nothing here is for
+//! [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
+//! descriptors that may block, and [`time`] knows the time zone. Nothing here is for
 //! the packet path, and nothing knows what a packet is.
 
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "bpf(2)")]
 pub mod bpf;
+pub mod close;
 #[allow(unsafe_code, reason = "io_submit(2)")]
 pub mod eventfd;
 pub mod interface;

@@ -81,6 +81,26 @@ unsafe fn set<T>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has the kernel refuse messages to a UNIX socket that hand over descriptors, and to those accepted from it
+/// if it listens. `false` before Linux 6.16, which cannot.
+pub fn refuse_descriptors(socket: impl AsFd) -> bool {
+    /// `SO_PASSRIGHTS` of `asm-generic/socket.h`.
+    const PASS_RIGHTS: libc::c_int = 83;
+    set_option(socket, libc::SOL_SOCKET, PASS_RIGHTS, 0).is_ok()
+}
+
+/// Bytes of memory that messages take which the other end of a UNIX socket has not read.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn unread_by_peer(socket: impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and the kernel writes an integer (`SIOCOUTQ`).
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(bytes.max(0) as usize) } else { Err(io::Error::last_os_error()) }
+}
+
 /// getsockopt(2): `initial` overwritten as far as the kernel answers.
 ///
 /// # Errors
@@ -122,6 +142,18 @@ mod tests {
         assert_eq!(set, 1);
         let error = set_option(&socket, libc::SOL_SOCKET, -1, 1).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT));
+    }
+
+    #[test]
+    fn what_is_not_read_is_known() {
+        use rustix::net::{RecvFlags, SendFlags, SocketFlags, socketpair};
+        let flags = SocketFlags::CLOEXEC;
+        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        assert_eq!(unread_by_peer(&a).unwrap(), 0);
+        rustix::net::send(&a, &[1; 100], SendFlags::empty()).unwrap();
+        assert!(unread_by_peer(&a).unwrap() >= 100);
+        rustix::net::recv(&b, &mut [0; 100], RecvFlags::empty()).unwrap();
+        assert_eq!(unread_by_peer(&a).unwrap(), 0);
     }
 
     #[test]
