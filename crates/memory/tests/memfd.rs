@@ -17,7 +17,7 @@ fn small(size: usize) -> ArenaOptions {
 /// The file behind an arena, to be asked about and not written to.
 fn file(arena: &Arena) -> BorrowedFd<'_> {
     // SAFETY: no test here reads or writes through it.
-    unsafe { arena.fd() }
+    unsafe { arena.fd() }.expect("it is not sealed")
 }
 
 /// Bytes of memory an arena has taken.

@@ -113,6 +113,7 @@ impl Arena {
             #[cfg(debug_assertions)]
             tracker: Tracker::new(count as usize),
             mapping,
+            writers: Mutex::default(),
         };
         Ok(Arena { inner: Arc::new(inner) })
     }

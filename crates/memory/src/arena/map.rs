@@ -94,7 +94,8 @@ impl Mapping {
         let len = size.next_multiple_of(if reserved { HUGE } else { PAGE });
         let fd = rustix::fs::memfd_create("linerate-arena", flags).map_err(fail("memfd_create"))?;
         rustix::fs::ftruncate(&fd, len as u64).map_err(fail("ftruncate"))?;
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        // One more may come, see `seal` and `seal_seals`.
+        let seals = SealFlags::SHRINK | SealFlags::GROW;
         rustix::fs::fcntl_add_seals(&fd, seals).map_err(fail("sealing"))?;
 
         let pages = map_file(&fd, len, reserved).map_err(fail("mmap"))?;
@@ -114,6 +115,31 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let pages = Pages::map(size.next_multiple_of(PAGE), HUGE, access, MapFlags::PRIVATE);
         Ok(Mapping { pages: pages.map_err(fail("mmap"))?, kind: PageKind::Small })
+    }
+
+    /// Keeps those that get the file from sealing it.
+    #[cfg(not(miri))]
+    pub(crate) fn seal_seals(&self) -> Result<(), MemoryError> {
+        let seals = rustix::fs::SealFlags::SEAL;
+        let sealed = rustix::fs::fcntl_get_seals(&self.fd).is_ok_and(|all| all.contains(seals));
+        if sealed {
+            return Ok(());
+        }
+        rustix::fs::fcntl_add_seals(&self.fd, seals).map_err(fail("sealing"))
+    }
+
+    /// Seals the file against writing by any descriptor and mapping but those there are (Linux 5.1).
+    #[cfg(not(any(loom, miri)))]
+    pub(crate) fn seal(&self) -> Result<(), MemoryError> {
+        use rustix::fs::SealFlags;
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&self.fd, seals).map_err(fail("sealing"))?;
+        // Kernels took that seal for huge pages before they minded it.
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        match Pages::map_file(&self.fd, self.len(), access) {
+            Ok(_) => Err(fail("sealing against writing")(Errno::OPNOTSUPP)),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Maps all of a file that another process made. Its size cannot change: it is sealed.

@@ -39,6 +39,7 @@ pub use self::{
 };
 use self::{growth::Growth, map::Mapping, numbers::Numbers};
 use crate::{
+    error::MemoryError,
     frame::Frame,
     meta::Meta,
     pool::PoolCache,
@@ -74,6 +75,8 @@ struct Inner {
     /// Buffers in each worker's cache; gone caches leave with their `Arc`.
     caches: Mutex<Vec<Weak<AtomicU32>>>,
     mapping: Mapping,
+    /// Whether others may write to the file.
+    writers: Mutex<Writers>,
     numbers: Numbers,
     /// The share counts of an attached arena, which each process has for itself.
     _own_shares: Option<Words<AtomicU32>>,
@@ -87,6 +90,18 @@ struct Inner {
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
+
+/// Which processes may write to an arena's file besides members that may write to this process's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Writers {
+    /// None so far.
+    #[default]
+    None,
+    /// Those its descriptor was given to.
+    Some,
+    /// None ever: the file is sealed.
+    Sealed,
+}
 
 /// Where the buffers of an arena are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,9 +156,13 @@ impl Arena {
     ///
     /// ```compile_fail,E0133
     /// # fn f(arena: &linerate_memory::Arena) {
-    /// rustix::io::pwrite(arena.fd(), &[0; 4096], 0).unwrap();
+    /// rustix::io::pwrite(arena.fd().unwrap(), &[0; 4096], 0).unwrap();
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the file is sealed against writing, see [`Server::seal`](crate::shared::Server::seal).
     ///
     /// # Safety
     ///
@@ -152,8 +171,50 @@ impl Arena {
     /// ([`Slot::into_raw`]), and no byte of a buffer is read that another may be
     /// writing.
     #[cfg(not(miri))]
-    pub unsafe fn fd(&self) -> BorrowedFd<'_> {
+    pub unsafe fn fd(&self) -> std::io::Result<BorrowedFd<'_>> {
+        let mut writers = self.inner.writers.lock().expect("no panic while held");
+        if *writers == Writers::Sealed {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::PermissionDenied,
+                "packet memory is sealed for programs of a cluster that read it; grant them \
+                 `ACCESS isolated`, or share it in a process of its own",
+            ));
+        }
+        if *writers == Writers::None {
+            self.inner.mapping.seal_seals().map_err(std::io::Error::other)?;
+            *writers = Writers::Some;
+        }
+        Ok(self.inner.mapping.fd())
+    }
+
+    /// The memfd as [`Arena::fd`], where nothing is written by it.
+    #[cfg(not(any(loom, miri)))]
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.inner.mapping.fd()
+    }
+
+    /// Keeps other processes from writing to the file, but those that have mapped it for that.
+    #[cfg(not(any(loom, miri)))]
+    pub(crate) fn seal(&self) -> Result<(), MemoryError> {
+        let mut writers = self.inner.writers.lock().expect("no panic while held");
+        match *writers {
+            Writers::Sealed => Ok(()),
+            Writers::Some => Err(MemoryError::System {
+                step: "sealing memory that a port has shared",
+                source: std::io::ErrorKind::PermissionDenied.into(),
+            }),
+            Writers::None => {
+                self.inner.mapping.seal()?;
+                *writers = Writers::Sealed;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether no other process can be given the file for writing.
+    #[cfg(not(any(loom, miri)))]
+    pub(crate) fn is_sealed(&self) -> bool {
+        *self.inner.writers.lock().expect("no panic while held") == Writers::Sealed
     }
 
     /// A worker's own way to the buffers, keeping up to `size` of them at hand

@@ -142,6 +142,7 @@ impl ArenaOptions {
             #[cfg(debug_assertions)]
             tracker: Tracker::new(count),
             mapping,
+            writers: Mutex::default(),
         };
         inner.begin(self.gradual)?;
         Ok(Arena { inner: Arc::new(inner) })

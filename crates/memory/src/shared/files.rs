@@ -71,9 +71,14 @@ pub enum AttachError {
     /// The arena could not be mapped.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Only programs of the same user may write to each other's packets.
-    #[error("user {0} may not: only programs of the server's own user, and the superuser's, share")]
+    /// Packets are taken from programs of the same user and the superuser alone.
+    #[error(
+        "the server is of user {0}: packets are shared by servers of one's own user or root only"
+    )]
     Stranger(u32),
+    /// The memory is not shared with a process that has fewer rights.
+    #[error("the program has not all rights of the server: it needs memory of its own")]
+    FewerRights,
 }
 
 /// A region as the place of rings and of the ledger.
@@ -178,12 +183,16 @@ pub(super) fn ring(doorbell: &OwnedFd) {
     let _ = rustix::net::send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
-/// Forgets how often the other side has rung.
-pub(super) fn hush(doorbell: &OwnedFd) {
-    let mut bytes = [0; 64];
-    while rustix::net::recv(doorbell, &mut bytes, RecvFlags::DONTWAIT)
-        .is_ok_and(|(read, _)| read == bytes.len())
-    {}
+/// Bytes of a doorbell that are read at once. The other side rings once each time it is asked to, and
+/// what it is asked for next may be sent before that: it is a flood when there are so many.
+const FLOOD: usize = 64;
+
+/// Forgets how often the other side has rung, by one system call however fast it does. Returns whether it
+/// floods the doorbell.
+pub(super) fn hush(doorbell: &OwnedFd) -> bool {
+    let mut bytes = [0; FLOOD];
+    rustix::net::recv(doorbell, &mut bytes, RecvFlags::DONTWAIT)
+        .is_ok_and(|(read, _)| read == FLOOD)
 }
 
 fn u32_at(header: &[u8], at: usize) -> u32 {
@@ -277,8 +286,7 @@ pub(super) fn make_private(file: BorrowedFd<'_>) -> Result<(), AttachError> {
     Ok(rustix::fs::fchmod(file, mode).map_err(system("fchmod"))?)
 }
 
-/// The user of whoever is at the other end of a UNIX socket, if that is another than ours and not the
-/// superuser. The others can write to our memory anyway, as debuggers do.
+/// The user at the other end of a UNIX socket, if that is another than ours and not the superuser.
 pub(super) fn stranger_at(socket: BorrowedFd<'_>) -> Result<Option<u32>, AttachError> {
     let peer = rustix::net::sockopt::socket_peercred(socket).map_err(system("SO_PEERCRED"))?;
     let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();

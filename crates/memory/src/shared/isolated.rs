@@ -41,6 +41,9 @@ pub struct Isolated {
     doorbell: OwnedFd,
     tally: Tally,
     broken: bool,
+    floods: bool,
+    /// Whether packets of its own are taken from it.
+    sends: bool,
 }
 
 /// What a word of an isolated member's says.
@@ -50,7 +53,9 @@ pub struct Sent<'a> {
     pub index: u32,
     /// Whether what is decided by it holds for all of the packet's flow.
     pub flow: bool,
-    /// The packet it has sent, which it may go on writing; none where it returned the buffer.
+    /// Whether it has sent the packet, or returned the buffer.
+    pub passes: bool,
+    /// The packet it has sent, which it may go on writing; none of one that only reads.
     pub packet: Option<ForeignBytes<'a>>,
 }
 
@@ -64,12 +69,13 @@ fn geometry(stride: u32, headroom: u32, cells: u32) -> Geometry {
 
 impl Isolated {
     /// Memory for one member that holds at most `cells` buffers (rounded up to a power of two), each as
-    /// large as those of `like`, and the files to hand to it.
+    /// large as those of `like`, and the files to hand to it. Of one that does not [send](Sent::passes) no
+    /// byte is read.
     ///
     /// # Errors
     ///
     /// When there are too many cells, or the kernel refuses.
-    pub fn create(like: &Arena, cells: u32) -> Result<(Isolated, Files), AttachError> {
+    pub fn create(like: &Arena, cells: u32, sends: bool) -> Result<(Isolated, Files), AttachError> {
         if !(1..=CELLS_MAX).contains(&cells) {
             let (option, value) = ("cells", cells.into());
             let reason = "choose 1 to 65536".into();
@@ -95,6 +101,8 @@ impl Isolated {
             doorbell,
             tally: Tally::default(),
             broken: false,
+            floods: false,
+            sends,
         };
         Ok((isolated, Files { directory, packets, channel: file, doorbell: theirs }))
     }
@@ -220,8 +228,10 @@ impl Isolated {
             };
             self.ledger.release(MEMBER, word.index);
             let at = self.at(word.index) + usize::from(word.offset);
-            let packet = if word.empty { None } else { self.region.bytes(at, word.length.into()) };
-            self.tally.copied += each(Sent { index: word.index, flow: word.flow, packet });
+            let passes = !word.empty;
+            let packet =
+                (passes && self.sends).then(|| self.region.bytes(at, word.length.into())).flatten();
+            self.tally.copied += each(Sent { index: word.index, flow: word.flow, passes, packet });
             self.free.push(word.index);
         }
         self.to_server.release();
@@ -249,6 +259,16 @@ impl Isolated {
         self.tally
     }
 
+    /// As [`Server::floods`](super::Server::floods).
+    pub fn floods(&self) -> bool {
+        self.floods
+    }
+
+    /// Whether packets it sends are taken.
+    pub fn sends(&self) -> bool {
+        self.sends
+    }
+
     /// Whether one of its rings was found broken.
     pub fn is_broken(&self) -> bool {
         self.broken || self.region.is_broken()
@@ -256,7 +276,9 @@ impl Isolated {
 
     /// As [`Server::arm`](super::Server::arm).
     pub fn arm(&mut self) -> bool {
-        files::hush(&self.doorbell);
+        if files::hush(&self.doorbell) {
+            (self.broken, self.floods) = (true, true);
+        }
         self.to_server.arm();
         let sleeps = matches!(self.to_server.ready(), Ok(0));
         if !sleeps {
@@ -268,5 +290,13 @@ impl Isolated {
     /// As [`Server::event`](super::Server::event).
     pub fn event(&self) -> BorrowedFd<'_> {
         self.doorbell.as_fd()
+    }
+}
+
+impl Drop for Isolated {
+    fn drop(&mut self) {
+        // Its process may keep the files.
+        self.region.discard();
+        self.to_server.place().0.discard();
     }
 }

@@ -3,7 +3,10 @@
 //! One process, the server, has the arena, its free buffers and the ports. Others, members, get
 //! buffers of it by a ring each, and send or return them by another. Only the server writes who holds
 //! what ([`Ledger`]); so there is nothing that a member's death could leave half done, and what it held
-//! is found by looking. One that is not trusted gets memory of its own and copies ([`Isolated`]). The format, field by field, is in `docs/shared-memory.md`.
+//! is found by looking. Memory is shared with a process that could write to the server's
+//! anyway ([`PeerRights`]), or for reading, once the kernel keeps all others from writing
+//! ([`Server::seal`]). Any other gets memory of its own and copies ([`Isolated`]). The format, field by
+//! field, is in `docs/shared-memory.md`.
 
 mod ledger;
 mod ring;
@@ -18,6 +21,8 @@ mod isolated;
 #[cfg(not(any(loom, miri)))]
 mod member;
 #[cfg(not(any(loom, miri)))]
+mod peer;
+#[cfg(not(any(loom, miri)))]
 mod server;
 
 #[cfg(not(any(loom, miri)))]
@@ -26,7 +31,8 @@ pub use self::{
     files::{Access, AttachError, Files},
     isolated::{Isolated, Sent},
     member::Member,
-    server::{Invitation, Joining, Lent, MemberId, Returned, Server, Tally},
+    peer::PeerRights,
+    server::{Invitation, Joining, Lent, MemberId, Returned, Server, Tally, WORDS},
 };
 pub use self::{
     ledger::{Ledger, MEMBERS_MAX},

@@ -197,6 +197,12 @@ impl<P: Place> Receiver<P> {
         Receiver { place, base, cells: cells.into(), head: 0, tail: 0 }
     }
 
+    /// Where the ring is.
+    #[cfg(not(any(loom, miri)))]
+    pub(super) fn place(&self) -> &P {
+        &self.place
+    }
+
     /// Words that can be taken.
     #[inline]
     pub fn ready(&mut self) -> Result<usize, Broken> {

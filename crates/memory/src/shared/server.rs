@@ -8,6 +8,7 @@ use std::{
 use super::{
     files::{self, Access, AttachError, Channel, Files, LEDGER, Region, TO_MEMBER},
     ledger::{Ledger, MEMBERS_MAX},
+    peer::PeerRights,
     ring::{Broken, CELLS_MAX, Receiver, Sender},
     word::{KEPT, Word},
 };
@@ -15,6 +16,9 @@ use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot
 
 /// Buffers that are given to the pool in one go.
 const RUN: usize = 64;
+/// Words of a member's that [`Server::receive`] takes in one go. A member may return as many as it holds,
+/// and write as many that say nothing as fast as they are taken: others wait meanwhile.
+pub const WORDS: usize = 1024;
 
 /// A member, by the bit that it has in the ledger. Another may have it when this one was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,8 +77,9 @@ struct Peer {
     held: u32,
     quota: u32,
     tally: Tally,
-    /// Whether one of its rings was found broken.
+    /// Whether one of its rings was found broken, or its doorbell is flooded.
     broken: bool,
+    floods: bool,
 }
 
 impl Peer {
@@ -118,8 +123,7 @@ impl Invitation {
         let Invitation { arena, directory, channel } = self;
         let (region, file) = files::create_channel(channel)?;
         let (doorbell, theirs) = files::create_doorbell().map_err(system("socketpair"))?;
-        // SAFETY: what those who invite have made sure of is what `fd` asks for.
-        let packets = unsafe { arena.fd() };
+        let packets = arena.file();
         let packets = match channel.access {
             Access::Write => packets.try_clone_to_owned().map_err(system("dup"))?,
             Access::Read => files::read_only(packets)?,
@@ -134,6 +138,7 @@ impl Invitation {
             quota: channel.cells,
             tally: Tally::default(),
             broken: false,
+            floods: false,
         };
         Ok((Joining { bit: channel.member as usize, peer }, handed))
     }
@@ -171,8 +176,7 @@ impl Server {
     ///
     /// When the kernel refuses: sealing needs Linux 5.1.
     pub fn new(arena: &Arena) -> Result<Server, AttachError> {
-        // SAFETY: nothing is written by it.
-        files::make_private(unsafe { arena.fd() })?;
+        files::make_private(arena.file())?;
         let geometry = arena.geometry();
         let (region, directory) = files::create_directory(&geometry)?;
         Ok(Server {
@@ -205,28 +209,41 @@ impl Server {
         Ok((self.welcome(joining)?, files))
     }
 
-    /// The first of three steps that take in whoever is at the other end of a UNIX socket: this one and
-    /// the last, [`Server::welcome`], are quick, and [`Invitation::make`] between them, which makes
-    /// files, needs no server.
+    /// The first of three steps that take in a process with these rights: this one and the last,
+    /// [`Server::welcome`], are quick, and [`Invitation::make`] between them, which makes files, needs no
+    /// server.
     ///
-    /// Who may write is of the same user, or the superuser, and could write to this process's memory
-    /// anyway: so what is promised to [`Server::admit`] is as true as it is of this process by itself.
-    /// Others may read, and the kernel keeps them from more: the descriptors cannot be written by, nor
-    /// opened once more for it.
+    /// A process that may write to this one's memory may have the packets for writing: what is promised to
+    /// [`Server::admit`] is as true as it is of this process by itself. Any other may read them once they
+    /// are [sealed](Server::seal), as the kernel keeps it from writing then. A descriptor opened for
+    /// reading would not do before: a process of the same user can open it once more for writing.
     ///
     /// # Errors
     ///
-    /// When there are too many members or cells, the kernel refuses, or somebody else wants to write.
+    /// [`AttachError::FewerRights`] when the process needs memory of its own. When there are too many
+    /// members or cells, and when the kernel refuses.
     pub fn invite_from(
         &self,
-        socket: BorrowedFd<'_>,
+        rights: PeerRights,
         access: Access,
         cells: u32,
     ) -> Result<Invitation, AttachError> {
-        match files::stranger_at(socket)?.filter(|_| access == Access::Write) {
-            Some(user) => Err(AttachError::Stranger(user)),
-            None => self.invite(access, cells),
-        }
+        let is_sealed = self.arena.is_sealed();
+        let shares = match access {
+            Access::Read => rights.can_write() || is_sealed,
+            Access::Write => rights.can_write() && !is_sealed,
+        };
+        if shares { self.invite(access, cells) } else { Err(AttachError::FewerRights) }
+    }
+
+    /// Seals the packets for good: no process that has not mapped them for writing by now can. This process
+    /// writes them as before.
+    ///
+    /// # Errors
+    ///
+    /// When a port has shared them with a trusted peer, and when the kernel refuses.
+    pub fn seal(&self) -> Result<(), AttachError> {
+        Ok(self.arena.seal()?)
     }
 
     fn invite(&self, access: Access, cells: u32) -> Result<Invitation, AttachError> {
@@ -291,6 +308,11 @@ impl Server {
     /// [remove](Server::remove) it. It is lent nothing more.
     pub fn is_broken(&self, id: MemberId) -> bool {
         self.members[id.0].as_ref().expect("a member that was not removed").broken
+    }
+
+    /// Whether a member was found to ring its doorbell without being asked: it is broken then.
+    pub fn floods(&self, id: MemberId) -> bool {
+        self.members[id.0].as_ref().expect("a member that was not removed").floods
     }
 
     /// Words on the ring to a member that it has not taken.
@@ -580,8 +602,9 @@ impl Server {
         }
     }
 
-    /// Takes what a member sent and returned: packets go to the end of `frame`, as many as there is
-    /// room for, buffers that nobody holds any more to `pool`. Returns how many packets there were.
+    /// Takes what a member sent and returned, [`WORDS`] words at most: packets go to the end of `frame`, as
+    /// many as there is room for, buffers that nobody holds any more to `pool`. Returns how many packets
+    /// there were.
     ///
     /// # Errors
     ///
@@ -594,9 +617,11 @@ impl Server {
     ) -> Result<usize, Broken> {
         let before = frame.len();
         self.begin_receiving(id)?;
+        let left = self.peer(id).to_server.left();
+        let end = left.saturating_sub(WORDS);
         while frame.room() > 0 {
-            self.take_back_front(id, pool, frame);
-            if frame.room() == 0 {
+            self.take_back_front(id, pool, frame, end);
+            if frame.room() == 0 || self.peer(id).to_server.left() <= end {
                 break;
             }
             let Some(word) = self.peer(id).to_server.take() else { break };
@@ -642,9 +667,15 @@ impl Server {
         if peer.broken { Err(Broken) } else { Ok(()) }
     }
 
-    /// Takes what a member sent and returned as long as it held that alone, and as there is room in the
-    /// frame: nearly all words are such. What is left is looked at one by one.
-    fn take_back_front(&mut self, id: MemberId, pool: &mut PoolCache, frame: &mut Frame) {
+    /// Takes what a member sent and returned, until `end` words are left, as long as it held that alone and
+    /// as there is room in the frame: nearly all words are such. What is left is looked at one by one.
+    fn take_back_front(
+        &mut self,
+        id: MemberId,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+        end: usize,
+    ) {
         let Server { arena, ledger, members, shared, .. } = self;
         let peer = members[id.0].as_mut().expect("a member that was not removed");
         let (tag, stride) = (arena.tag(), arena.buffer_size() as u32);
@@ -652,7 +683,7 @@ impl Server {
         // As long as the ledger, so that one look says whether there is such a buffer.
         let shared = &shared[..holders.len()];
         loop {
-            let limit = RUN.min(peer.to_server.left());
+            let limit = RUN.min(peer.to_server.left().saturating_sub(end));
             let (mut cells, mut taken) = (peer.to_server.cells(), 0);
             let (mut numbers, mut empty) = ([0; RUN], 0);
             while taken < limit {
@@ -750,7 +781,10 @@ impl Server {
             // SAFETY: the buffer was lent out, and nobody has it now; an empty packet is inside.
             pool.give_one(unsafe { arena.restore(index, shared, (0, 0)) });
         });
-        self.members[id.0] = None;
+        if let Some(peer) = self.members[id.0].take() {
+            // The files of one that lives on are not to take memory for ever.
+            peer.to_server.place().0.discard();
+        }
         held
     }
 
@@ -758,7 +792,9 @@ impl Server {
     /// no time to sleep. Waited for is [`Server::event`].
     pub fn arm(&mut self, id: MemberId) -> bool {
         let peer = self.peer(id);
-        files::hush(&peer.doorbell);
+        if files::hush(&peer.doorbell) {
+            (peer.broken, peer.floods) = (true, true);
+        }
         peer.to_server.arm();
         let sleeps = matches!(peer.to_server.ready(), Ok(0));
         if !sleeps {

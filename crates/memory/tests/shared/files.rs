@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use linerate_memory::{
-    ForeignRegion,
-    shared::{Access, Board, BoardView, Member, Server},
+    ForeignRegion, Frame,
+    shared::{Access, AttachError, Board, BoardView, Member, PeerRights, Server},
 };
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -67,20 +67,76 @@ proptest! {
 }
 
 #[test]
-fn who_is_at_a_socket_decides_who_may_write() {
+fn rights_at_a_socket_decide_about_sharing() {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let arena = arena();
     let mut server = Server::new(&arena).unwrap();
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let (joining, files) =
-        server.invite_from(near.as_fd(), Access::Write, 4).unwrap().make().unwrap();
-    let (second, _) = server.invite_from(near.as_fd(), Access::Read, 4).unwrap().make().unwrap();
+    let rights = PeerRights::of(near.as_fd());
+    let (joining, files) = server.invite_from(rights, Access::Write, 4).unwrap().make().unwrap();
+    let (second, _) = server.invite_from(rights, Access::Read, 4).unwrap().make().unwrap();
     server.welcome(joining).unwrap();
     assert!(server.welcome(second).is_err(), "it was invited to the same place");
     let status = rustix::fs::fstat(&files.packets).unwrap();
     assert_eq!(status.st_mode & 0o777, 0o600, "others could open it once more");
     assert!(Member::attach_from(far.as_fd(), files).is_ok());
+}
+
+/// What is known of nobody.
+fn no_rights() -> PeerRights {
+    let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    PeerRights::of(socket.as_fd())
+}
+
+/// A descriptor opened for reading is opened for writing by any process of the same user, until the memory
+/// is sealed.
+#[test]
+fn sealed_memory_is_written_by_its_server_alone() {
+    use std::os::fd::AsRawFd;
+    let arena = arena();
+    let mut server = Server::new(&arena).unwrap();
+    let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let rights = PeerRights::of(near.as_fd());
+    for access in [Access::Read, Access::Write] {
+        let refused = server.invite_from(no_rights(), access, 4);
+        assert!(matches!(refused, Err(AttachError::FewerRights)), "{access:?}");
+    }
+    server.seal().unwrap();
+    server.seal().unwrap();
+    let refused = server.invite_from(rights, Access::Write, 4);
+    assert!(matches!(refused, Err(AttachError::FewerRights)));
+    let (joining, files) =
+        server.invite_from(no_rights(), Access::Read, 4).unwrap().make().unwrap();
+    let id = server.welcome(joining).unwrap();
+    let path = format!("/proc/self/fd/{}", files.packets.as_raw_fd());
+    if let Ok(again) = std::fs::OpenOptions::new().read(true).write(true).open(path) {
+        assert!(ForeignRegion::map(&again, 4096).is_err(), "it can be mapped for writing");
+        assert!(std::os::unix::fs::FileExt::write_at(&again, &[1], 0).is_err());
+        let holes = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        assert!(rustix::fs::fallocate(&again, holes, 0, 4096).is_err());
+    }
+    // SAFETY: nothing is written.
+    assert!(unsafe { arena.fd() }.is_err(), "a port could share it");
+    // SAFETY: what was returned is not looked at.
+    let mut member = unsafe { Member::attach(files).unwrap() };
+    let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
+    let (mut frame, mut got) = (Frame::new(4), Frame::new(4));
+    pool.take(&mut frame, 1, 60);
+    arena.packet_mut(&mut frame.slots_mut()[0]).unwrap().fill(5);
+    server.lend(&[id], &mut frame).unwrap();
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(1));
+    assert_eq!(member.arena().packets(&got).next(), Some(&[5; 60][..]));
+}
+
+#[test]
+fn memory_that_a_port_shares_is_not_sealed() {
+    let arena = arena();
+    let server = Server::new(&arena).unwrap();
+    // SAFETY: nothing is written by it.
+    unsafe { arena.fd() }.unwrap();
+    assert!(server.seal().is_err());
+    assert!(server.invite_from(no_rights(), Access::Read, 4).is_err());
 }
 
 #[test]

@@ -1,10 +1,21 @@
 //! Words and positions that are not true.
 
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
 use linerate_memory::{
     ForeignRegion, Frame,
-    shared::{Access, Member, Server},
+    shared::{Access, Isolated, Member, Server, WORDS},
 };
 use proptest::prelude::*;
+use rustix::net::SendFlags;
 
 use crate::{arena, pair};
 
@@ -63,7 +74,6 @@ proptest! {
 /// Two slots of a buffer would be two owners of its bytes, so that nothing a ring says can make them.
 #[test]
 fn no_word_makes_a_second_slot_of_a_buffer() {
-    use std::sync::atomic::Ordering;
     for access in [Access::Write, Access::Read] {
         let arena = arena();
         let mut server = Server::new(&arena).unwrap();
@@ -112,4 +122,79 @@ fn a_member_with_a_broken_ring_keeps_nobody_waiting() {
     server.remove(second, &mut pool);
     server.remove(first, &mut pool);
     assert_eq!(arena.accounting().held, 0);
+}
+
+/// Rings without end on another thread until it is dropped.
+fn flood(doorbell: OwnedFd) -> impl Drop {
+    struct Flood(Arc<AtomicBool>, Option<JoinHandle<()>>);
+    impl Drop for Flood {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+            self.1.take().unwrap().join().unwrap();
+        }
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&is_over);
+    let thread = thread::spawn(move || {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        while !until.load(Ordering::Relaxed) {
+            let _ = rustix::net::send(&doorbell, &[1; 1 << 16], flags);
+        }
+    });
+    Flood(is_over, Some(thread))
+}
+
+/// A doorbell costs the server one system call however often it is rung, and one that is rung without end
+/// breaks the member.
+#[test]
+fn a_flooded_doorbell_keeps_nobody() {
+    let arena = arena();
+    let mut server = Server::new(&arena).unwrap();
+    // SAFETY: nothing maps the packets.
+    let (id, files) = unsafe { server.admit(Access::Write, 8).unwrap() };
+    assert!(server.arm(id) && !server.floods(id));
+    rustix::net::send(&files.doorbell, &[1; 2], SendFlags::empty()).unwrap();
+    assert!(server.arm(id) && !server.floods(id), "an honest one may be late");
+    let flood = flood(files.doorbell);
+    let until = Instant::now() + Duration::from_secs(20);
+    while !server.floods(id) {
+        assert!(Instant::now() < until, "it is not noticed");
+        server.arm(id);
+    }
+    assert!(server.is_broken(id));
+    // Unread, there are some hundred kilobytes.
+    for _ in 0..100_000 {
+        server.arm(id);
+    }
+    drop(flood);
+    server.remove(id, &mut arena.cache(8));
+    let (mut isolated, files) = Isolated::create(&arena, 8, true).unwrap();
+    let flood = self::flood(files.doorbell);
+    while !isolated.floods() {
+        assert!(Instant::now() < until, "it is not noticed");
+        isolated.arm();
+    }
+    assert!(isolated.is_broken());
+    drop(flood);
+}
+
+/// Words that say nothing are taken a thousand at a time, however many there are.
+#[test]
+fn words_are_taken_so_many_at_a_time() {
+    const CELLS: u64 = 1 << 14;
+    let arena = arena();
+    let mut server = Server::new(&arena).unwrap();
+    // SAFETY: nothing maps the packets, and the rings may be written with anything.
+    let (id, files) = unsafe { server.admit(Access::Write, CELLS as u32).unwrap() };
+    let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
+    let channel = ForeignRegion::map(&files.channel, len).unwrap();
+    let tail = 8 * (8 + 24 + CELLS as usize);
+    channel.words(tail, 1).unwrap()[0].store(CELLS, Ordering::Release);
+    let (mut pool, mut frame) = (arena.cache(8), Frame::new(8));
+    for turn in 1..=CELLS / WORDS as u64 {
+        assert_eq!(server.receive(id, &mut pool, &mut frame), Ok(0));
+        assert_eq!(server.malformed(id), turn * WORDS as u64);
+    }
+    assert_eq!(server.receive(id, &mut pool, &mut frame), Ok(0));
+    assert_eq!(server.malformed(id), CELLS);
 }

@@ -1,5 +1,7 @@
 //! Memory of a member's own.
 
+use std::os::fd::OwnedFd;
+
 use linerate_memory::{
     ForeignRegion, Frame,
     shared::{Isolated, Member, Sent},
@@ -11,7 +13,7 @@ use crate::arena;
 #[test]
 fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     let like = arena();
-    let (mut isolated, files) = Isolated::create(&like, 3).unwrap();
+    let (mut isolated, files) = Isolated::create(&like, 3, true).unwrap();
     let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;
     let channel = ForeignRegion::map(&files.channel, len).unwrap();
     // SAFETY: they come from a server of this process, and only `member` uses them.
@@ -67,4 +69,41 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     word(to_server, 3);
     assert!(isolated.receive_each(9, |_| 0).is_err() && isolated.is_broken());
     assert_eq!((isolated.room(1), isolated.lend(&[1], 0)), (0, None));
+}
+
+/// The process may keep the files; what the server has put into them goes.
+#[test]
+fn memory_of_a_member_that_is_gone_is_given_back() {
+    let (mut isolated, files) = Isolated::create(&arena(), 64, true).unwrap();
+    isolated.lend(&[7; 100], 0).unwrap();
+    isolated.publish();
+    let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;
+    assert!(blocks(&files.packets) > 0 && blocks(&files.channel) > 0);
+    let packets = files.packets.try_clone().unwrap();
+    let channel = files.channel.try_clone().unwrap();
+    // SAFETY: they come from a server of this process, and only the member uses them.
+    let _member = unsafe { Member::attach(files).unwrap() };
+    drop(isolated);
+    assert_eq!((blocks(&packets), blocks(&channel)), (0, 0));
+}
+
+/// What it makes of packets is not looked at: it says what becomes of them, and nothing else.
+#[test]
+fn of_a_member_that_only_reads_no_byte_is_taken() {
+    let (mut isolated, files) = Isolated::create(&arena(), 4, false).unwrap();
+    // SAFETY: they come from a server of this process, and only `member` uses them.
+    let mut member = unsafe { Member::attach(files).unwrap() };
+    let (mut theirs, mut got) = (member.arena().cache(4), Frame::new(4));
+    (0..2).for_each(|number| _ = isolated.lend(&[number; 60], 0).unwrap());
+    isolated.publish();
+    assert_eq!(member.receive(&mut theirs, &mut got), Ok(2));
+    assert_eq!(member.answer(&mut theirs, &mut got, |packet| (packet[0] == 1, false)), Ok(1));
+    let mut said = Vec::new();
+    let each = |sent: Sent<'_>| {
+        said.push((sent.passes, sent.packet.is_some()));
+        0
+    };
+    assert_eq!(isolated.receive_each(9, each), Ok(2));
+    assert_eq!(said, [(false, false), (true, false)]);
+    assert_eq!((isolated.tally().copied, isolated.held()), (120, 0));
 }

@@ -39,7 +39,7 @@ const NOTHING: RawSlot = RawSlot { buffer: u32::MAX, offset: 0, length: 0 };
 pub(super) fn region(arena: &Arena) -> io::Result<OwnedFd> {
     // SAFETY: the peer writes only to buffers that it was lent, as the user has promised for it when
     // the port was opened (see above). Nothing of ours uses the descriptor otherwise.
-    unsafe { arena.fd() }.try_clone_to_owned()
+    unsafe { arena.fd() }?.try_clone_to_owned()
 }
 
 /// Whether every buffer of the arena can be named by the 32 bits of a descriptor's offset.

@@ -28,7 +28,7 @@ pub(super) fn file(arena: &Arena) -> io::Result<OwnedFd> {
     // SAFETY: the device writes only to buffers that it was lent, as the user has promised for it
     // when the port was opened (see above). We use the descriptor for nothing but mapping it once
     // more, to copy out of buffers that are back and whose slots we have.
-    unsafe { arena.fd() }.try_clone_to_owned()
+    unsafe { arena.fd() }?.try_clone_to_owned()
 }
 
 /// The buffers a device has by a ring, by their numbers.
