@@ -51,7 +51,15 @@ impl Connection {
 
     /// What the server says next, and what it hands over. A refusal is an error.
     pub(crate) fn ask(&self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), ClientError> {
-        transport::send(&self.socket, &request.encode(), &[]).map_err(lost)?;
+        if let Err(error) = transport::send(&self.socket, &request.encode(), &[]) {
+            // A server that refuses a connection says why before it closes it.
+            return match self.hear() {
+                Ok(Some((Reply::Refused(reason, text), _))) => {
+                    Err(ClientError::Refused { reason, text })
+                }
+                _ => Err(lost(error)),
+            };
+        }
         let until = Instant::now() + PATIENCE;
         loop {
             match self.hear()? {
@@ -74,7 +82,7 @@ impl Connection {
         match transport::receive(&self.socket) {
             Received::Nothing => Ok(None),
             Received::Closed => Err(ClientError::ServerGone),
-            Received::Malformed => Err(ClientError::Protocol("what it sends is no message")),
+            Received::Malformed(_) => Err(ClientError::Protocol("what it sends is no message")),
             Received::Message(bytes, descriptors) => {
                 let reply = Reply::decode(&bytes).map_err(ClientError::Protocol)?;
                 Ok(Some((reply, descriptors)))

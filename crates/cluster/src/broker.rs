@@ -11,8 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::slice;
-use linerate_memory::{Arena, shared::AttachError};
+use linerate_host::{close, slice, socket};
+use linerate_memory::{
+    Arena,
+    shared::{AttachError, PeerRights},
+};
 use linerate_port::peer::{
     self,
     address::Address,
@@ -21,22 +24,28 @@ use linerate_port::peer::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
+    io::Errno,
     net::{SocketFlags, SocketType},
 };
 
 use crate::{
     exchange::{Admitted, Exchange},
+    limits::{self, Holder, Room},
     transport::{self, Received},
     wire::{Access, Reason, Reply, Request},
 };
 
-/// Clients at a time, consumers and others.
-const CONNECTIONS_MAX: usize = 256;
+/// Connections that are accepted before other clients are listened to again.
+const ACCEPTED: usize = 16;
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often buffers that have come back are looked for where no packets flow, and figures brought up to
 /// date.
 const LOOK: Duration = Duration::from_millis(20);
+/// How soon that is done again whatever wakes the thread: workers wait meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How soon a client is listened to again that has asked for something.
+const PACE: Duration = Duration::from_millis(10);
 /// How long consumers that were told to go are waited for: they may take what is on their rings. One that
 /// could write is waited for as long as the server lives.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -136,11 +145,17 @@ impl Broker {
                 ListenError::NoSocket => BrokerError::NoSocket(address.to_string()),
                 ListenError::System(step, source) => system(step)(source),
             })?;
+        let figures = exchange.figures_file().map_err(system("open the figures"))?;
         let exchange = Arc::new(Mutex::new(exchange));
         let ending = Arc::new(AtomicBool::new(false));
         let mut desk = Desk {
             exchange: Arc::clone(&exchange),
+            figures,
+            refuses_descriptors: socket::refuse_descriptors(listener.fd()),
             listener,
+            deaf_until: None,
+            looked: None,
+            is_due: false,
             alarm: Arc::clone(&alarm),
             ending: Arc::clone(&ending),
             clients: Vec::new(),
@@ -190,9 +205,27 @@ impl Drop for Hold {
 struct Client {
     socket: OwnedFd,
     role: Role,
-    /// The number of its process, and whether its user may change something.
+    /// The number of its process, and its user; whether that may change something.
     process: u64,
+    user: u32,
     trusted: bool,
+    /// When it connected, or last asked.
+    heard: Instant,
+    /// Bytes of memory that was made for it alone.
+    memory: u64,
+}
+
+impl Client {
+    fn holder(&self) -> Holder {
+        Holder {
+            user: self.user,
+            trusted: self.trusted,
+            consumes: matches!(self.role, Role::Attached(..) | Role::Leaving(..)),
+            asks: self.role == Role::Asks,
+            heard: self.heard,
+            memory: self.memory,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +243,16 @@ enum Role {
 /// What the thread has.
 struct Desk {
     exchange: Arc<Mutex<Exchange>>,
+    /// What clients are shown.
+    figures: OwnedFd,
+    /// Whether the kernel keeps clients from handing over descriptors.
+    refuses_descriptors: bool,
     listener: Socket,
+    /// Nobody is accepted until then, as this process has no descriptor for it.
+    deaf_until: Option<Instant>,
+    /// When buffers that have come back were looked for, and whether that is due.
+    looked: Option<Instant>,
+    is_due: bool,
     alarm: Arc<OwnedFd>,
     ending: Arc<AtomicBool>,
     clients: Vec<Client>,
@@ -238,24 +280,30 @@ impl Desk {
     fn next_look(&self, now: Instant, is_held: bool) -> Instant {
         let due = |client: &Client| match client.role {
             Role::New(until) if !is_held => Some(until),
-            Role::New(_) | Role::Asks => None,
+            Role::New(_) => None,
+            Role::Asks => Some(client.heard + PACE).filter(|again| *again > now),
             Role::Leaving(_, Some(until)) => Some(until.min(now + LOOK)),
             Role::Attached(..) | Role::Leaving(..) => Some(now + LOOK),
         };
-        let due = self.clients.iter().filter_map(due).min();
+        let look = self.is_due.then_some(now + LOOK_AGAIN);
+        let due = self.clients.iter().filter_map(due).chain(self.deaf_until).chain(look).min();
         due.unwrap_or_else(|| now + Duration::from_secs(3600))
     }
 
     /// Waits, and listens to whoever says something.
     fn look(&mut self, until: Instant, is_held: bool) {
         // Who is not listened to now has the alarm in his place: all others keep theirs.
+        let now = Instant::now();
         let heeded = |client: &Client| match client.role {
             Role::New(_) => !is_held,
-            Role::Asks | Role::Attached(..) => true,
+            Role::Attached(..) => true,
+            Role::Asks => client.heard + PACE <= now,
             Role::Leaving(..) => false,
         };
         let alarm = self.alarm.as_fd();
-        let fixed = [alarm, if is_held { alarm } else { self.listener.fd().as_fd() }];
+        self.deaf_until = self.deaf_until.filter(|until| *until > now);
+        let is_deaf = is_held || self.deaf_until.is_some();
+        let fixed = [alarm, if is_deaf { alarm } else { self.listener.fd().as_fd() }];
         let sockets = self
             .clients
             .iter()
@@ -274,7 +322,7 @@ impl Desk {
             let client = &self.clients[at];
             let stays = match client.role {
                 Role::Leaving(_, until) => {
-                    ignore(&client.socket);
+                    self.ignore(&client.socket);
                     until.is_none_or(|until| until > now) && !is_gone(&client.socket)
                 }
                 _ if *ready && heeded(client) => self.hear(at),
@@ -287,24 +335,52 @@ impl Desk {
                 self.dismiss(at);
             }
         }
-        if ready[1] && !is_held {
+        if ready[1] && !is_deaf {
             self.accept(now);
         }
     }
 
     fn accept(&mut self, now: Instant) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = rustix::net::accept_with(self.listener.fd(), flags) {
+        for _ in 0..ACCEPTED {
+            let socket = match rustix::net::accept_with(self.listener.fd(), flags) {
+                Ok(socket) => socket,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                    self.deaf_until = Some(now + LOOK);
+                    return;
+                }
+                Err(_) => return,
+            };
             let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else { continue };
-            if self.clients.len() >= CONNECTIONS_MAX {
-                let text = format!("{CONNECTIONS_MAX} programs are connected");
-                say(&socket, &Reply::Refused(Reason::Full, text));
-                continue;
-            }
             let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+            let user = peer.uid.as_raw();
+            let holders = self.clients.iter().map(Client::holder);
+            match limits::room(holders, user, trusted) {
+                Room::Free => {}
+                Room::Instead(at) => {
+                    let text = "others connect, and this connection was silent for longest";
+                    say(&self.clients[at].socket, &Reply::Refused(Reason::Full, text.into()));
+                    self.dismiss(at);
+                }
+                Room::None(text) => {
+                    say(&socket, &Reply::Refused(Reason::Full, text));
+                    self.close([socket]);
+                    continue;
+                }
+            }
             let process = peer.pid.as_raw_pid() as u64;
             let role = Role::New(now + PATIENCE);
-            self.clients.push(Client { socket, role, process, trusted });
+            let client = Client { socket, role, process, user, trusted, heard: now, memory: 0 };
+            self.clients.push(client);
+        }
+    }
+
+    /// Closes what a client has, or may have put something into.
+    fn close(&self, descriptors: impl IntoIterator<Item = OwnedFd>) {
+        if self.refuses_descriptors {
+            descriptors.into_iter().for_each(drop);
+        } else {
+            close::close(descriptors);
         }
     }
 
@@ -319,8 +395,15 @@ impl Desk {
             }
             Received::Closed => return false,
             Received::Message(bytes, descriptors) if descriptors.is_empty() => bytes,
-            Received::Message(..) | Received::Malformed => return self.refuse(at, "no request"),
+            Received::Message(_, descriptors) | Received::Malformed(descriptors) => {
+                self.close(descriptors);
+                return self.refuse(at, "no request");
+            }
         };
+        // Of one that does not read, answers would take memory and descriptors that others need.
+        if !matches!(socket::unread_by_peer(&client.socket), Ok(0)) {
+            return self.refuse(at, "read answers first");
+        }
         match client.role {
             // Consumers have nothing more to say, and nobody listens to those that were told to go.
             Role::Attached(..) | Role::Leaving(..) => {
@@ -335,10 +418,13 @@ impl Desk {
         if matches!(request, Request::Attach { .. }) && client.role == Role::Asks {
             return self.refuse(at, "attach by a connection of its own");
         }
+        self.clients[at].heard = Instant::now();
         let reply = match request {
             Request::Attach { name, access } => return self.attach(at, &name, access),
             Request::Look => return self.show(at),
-            _ if !client.trusted => Reply::Refused(Reason::Stranger, "change nothing here".into()),
+            _ if !self.clients[at].trusted => {
+                Reply::Refused(Reason::Stranger, "change nothing here".into())
+            }
             Request::Weigh { name, weights } => match self.exchange().weigh(&name, &weights) {
                 Ok(moved) => Reply::Done(moved as u32),
                 Err((reason, text)) => Reply::Refused(reason, text),
@@ -360,15 +446,18 @@ impl Desk {
 
     fn attach(&mut self, at: usize, name: &str, access: Option<Access>) -> bool {
         let client = &self.clients[at];
-        let invited = self.exchange().invite(name, access, client.socket.as_fd());
+        let rights = PeerRights::of(client.socket.as_fd());
+        let invited = self.exchange().invite(name, access, rights);
         // Files are made while workers have the exchange.
         let made = invited.and_then(|invited| {
+            let memory = invited.bytes();
+            let holders = self.clients.iter().map(Client::holder);
+            limits::room_for_consumer(holders, client.user, client.trusted, memory)
+                .map_err(|text| (Reason::Full, text))?;
             let (ready, files) = invited.make()?;
-            let figures = self.exchange().figures_file();
-            let figures = figures.map_err(|error| (Reason::System, error.to_string()))?;
-            Ok((self.exchange().admit(ready, client.process)?, files, figures))
+            Ok((self.exchange().admit(ready, client.process)?, files, memory))
         });
-        let (Admitted { place, access, spare, asked }, files, figures) = match made {
+        let (Admitted { place, access, spare, asked }, files, memory) = match made {
             Ok(made) => made,
             Err((reason, text)) => {
                 say(&client.socket, &Reply::Refused(reason, text));
@@ -376,17 +465,33 @@ impl Desk {
             }
         };
         self.clients[at].role = Role::Attached(place);
-        let files = [&files.directory, &files.packets, &files.channel, &files.doorbell, &figures];
+        self.clients[at].memory = memory;
+        let figures = &self.figures;
+        let files = [&files.directory, &files.packets, &files.channel, &files.doorbell, figures];
         let reply = Reply::Attached { line: place as u32, access, spare, asked };
         transport::send(&self.clients[at].socket, &reply.encode(), &files.map(AsFd::as_fd)).is_ok()
     }
 
     fn show(&mut self, at: usize) -> bool {
         self.clients[at].role = Role::Asks;
-        self.exchange().look_after();
-        let Ok(file) = self.exchange().figures_file() else { return false };
+        let client = &self.clients[at];
+        if client.trusted {
+            self.exchange().look_after();
+        } else {
+            self.look_after();
+        }
         let socket = &self.clients[at].socket;
-        transport::send(socket, &Reply::Figures.encode(), &[file.as_fd()]).is_ok()
+        transport::send(socket, &Reply::Figures.encode(), &[self.figures.as_fd()]).is_ok()
+    }
+
+    /// Has the exchange look after buffers and figures, unless it has a moment ago.
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        self.is_due = self.looked.is_some_and(|looked| now - looked < LOOK_AGAIN);
+        if !self.is_due {
+            self.exchange().look_after();
+            self.looked = Some(now);
+        }
     }
 
     /// Detaches the consumer of a name.
@@ -414,8 +519,11 @@ impl Desk {
     fn dismiss(&mut self, at: usize) {
         let client = self.clients.remove(at);
         if let Role::Attached(place) | Role::Leaving(place, _) = client.role {
-            self.exchange().remove(place);
+            // Dropped behind the exchange's lock.
+            let memory = self.exchange().remove(place);
+            drop(memory);
         }
+        self.close([client.socket]);
     }
 
     fn house_keeping(&mut self) {
@@ -426,7 +534,7 @@ impl Desk {
                 self.end(at, place, reason);
             }
         }
-        self.exchange().look_after();
+        self.look_after();
     }
 
     /// The server ends: consumers are told, and waited for.
@@ -437,10 +545,12 @@ impl Desk {
             self.end(at, place, Reason::Gone);
         }
         self.listener.unlink();
-        self.clients.retain(|client| matches!(client.role, Role::Leaving(..)));
+        let leaves = |client: &mut Client| matches!(client.role, Role::Leaving(..));
+        let others: Vec<Client> = self.clients.extract_if(.., |client| !leaves(client)).collect();
+        self.close(others.into_iter().map(|client| client.socket));
         let until = Instant::now() + FAREWELL;
         while !self.clients.is_empty() && Instant::now() < until {
-            self.clients.iter().for_each(|client| ignore(&client.socket));
+            self.clients.iter().for_each(|client| self.ignore(&client.socket));
             match self.clients.iter().position(|client| is_gone(&client.socket)) {
                 Some(at) => self.dismiss(at),
                 None => thread::sleep(LOOK / 20),
@@ -451,19 +561,28 @@ impl Desk {
         while let Some(at) = self.clients.iter().position(reads) {
             self.dismiss(at);
         }
+        let rest = std::mem::take(&mut self.clients);
+        self.close(rest.into_iter().map(|client| client.socket));
+    }
+
+    /// Receives what nobody wants to know: a descriptor that is left in there may be that of the other end,
+    /// which would stay open.
+    fn ignore(&self, socket: &OwnedFd) {
+        for _ in 0..IGNORED {
+            match transport::receive(socket) {
+                Received::Nothing => return,
+                Received::Message(_, descriptors) | Received::Malformed(descriptors) => {
+                    self.close(descriptors);
+                }
+                // A message of no bytes looks as the end does, and others may be behind it.
+                Received::Closed => {}
+            }
+        }
     }
 }
 
 /// Messages that are received and forgotten in one go: more than a socket holds as the kernel has it.
 const IGNORED: usize = 64;
-
-/// Receives what nobody wants to know: a descriptor that is left in there may be that of the other end, which
-/// would stay open.
-fn ignore(socket: &OwnedFd) {
-    // A message of no bytes looks as the end does, and others may be behind it.
-    let is_something = |_: &usize| !matches!(transport::receive(socket), Received::Nothing);
-    (0..IGNORED).take_while(is_something).for_each(drop);
-}
 
 /// Whether who had the other end has closed it, which the kernel does for who has ended behind letting go
 /// of his memory. Who has only shut it for what he would say has not.

@@ -91,8 +91,8 @@ figures! {
     sent,
     /// Their bytes.
     sent_bytes,
-    /// Packets it has sent and nobody received: no `FromConsumer` is there, or there was no buffer to copy
-    /// one to that is in memory of its own.
+    /// Packets it has sent and nobody received: no `FromConsumer` is there, or, of a consumer in memory of
+    /// its own, there was no buffer to copy one to, or it may only read.
     unheard,
     /// What it wrote to its ring and named no buffer it holds.
     malformed,
@@ -112,6 +112,8 @@ figures! {
     unasked,
     /// Answers that came when nobody waited for them any more.
     late,
+    /// Times a consumer was ended because it rang its doorbell without being asked.
+    floods,
 }
 
 const _: () = assert!(word::NUMBERS + Figures::COUNT <= word::LINE);

@@ -11,13 +11,14 @@
 //! # Where things are
 //!
 //! [`wire`] and [`transport`] are the messages, [`figures`] the statistics in shared memory, [`balance`]
-//! who gets which flow, [`exchange`] what workers call per burst, [`broker`] the socket and its thread.
+//! who gets which flow, [`exchange`] what workers call per burst, [`broker`] the socket and its thread, `limits` how many may connect.
 #![forbid(unsafe_code)]
 
 pub mod balance;
 pub mod broker;
 pub mod exchange;
 pub mod figures;
+mod limits;
 pub mod transport;
 pub mod wire;
 

@@ -18,6 +18,9 @@ use crate::wire::SIZE;
 
 /// Most descriptors of a message.
 pub const DESCRIPTORS: usize = 5;
+/// Most that the kernel takes (`SCM_MAX_FD`). What there is no room for it would close at once, which may
+/// [wait](linerate_host::close).
+const DESCRIPTORS_MAX: usize = 253;
 
 /// What was there to be received.
 #[derive(Debug)]
@@ -28,8 +31,8 @@ pub enum Received {
     Nothing,
     /// The other side has closed the socket, or ended.
     Closed,
-    /// What came is no message. Its descriptors are closed.
-    Malformed,
+    /// What came is no message, and what came with it.
+    Malformed(Vec<OwnedFd>),
 }
 
 /// Sends a message. It never waits: each side has at most a few messages to read, and one that does not
@@ -58,17 +61,27 @@ pub fn send(
 
 /// Receives a message, if there is one. Never waits.
 pub fn receive(socket: impl AsFd) -> Received {
+    // What the other side has sent before is there, though it has closed its end and not read all.
+    let received = receive_next(&socket);
+    let received = received.or_else(|errno| match errno {
+        Errno::CONNRESET => receive_next(&socket),
+        _ => Err(errno),
+    });
+    received.unwrap_or(Received::Closed)
+}
+
+fn receive_next(socket: impl AsFd) -> Result<Received, Errno> {
     // A byte more than a message has shows one that is too long.
     let mut bytes = Box::new([0; SIZE + 1]);
     let mut space =
-        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS), ScmCredentials(1))];
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let mut to = [IoSliceMut::new(&mut bytes[..])];
     let got = match rustix::net::recvmsg(socket, &mut to, &mut control, flags) {
         Ok(got) => got,
-        Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
-        Err(_) => return Received::Closed,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+        Err(errno) => return Err(errno),
     };
     // Taken out first, so that they are closed whatever is wrong with the rest.
     let descriptors: Vec<OwnedFd> = control
@@ -79,13 +92,17 @@ pub fn receive(socket: impl AsFd) -> Received {
         })
         .flatten()
         .collect();
-    match bytes.first_chunk() {
+    Ok(match bytes.first_chunk() {
         _ if got.bytes == 0 => Received::Closed,
-        Some(message) if got.bytes == SIZE && !got.flags.contains(ReturnFlags::CTRUNC) => {
+        Some(message)
+            if got.bytes == SIZE
+                && descriptors.len() <= DESCRIPTORS
+                && !got.flags.contains(ReturnFlags::CTRUNC) =>
+        {
             Received::Message(Box::new(*message), descriptors)
         }
-        _ => Received::Malformed,
-    }
+        _ => Received::Malformed(descriptors),
+    })
 }
 
 #[cfg(test)]
@@ -115,7 +132,7 @@ mod tests {
         let (a, b) = pair();
         for length in [1, SIZE - 1, SIZE + 1, 4 * SIZE] {
             rustix::net::send(&a, &vec![0; length], SendFlags::empty()).unwrap();
-            assert!(matches!(receive(&b), Received::Malformed), "{length}");
+            assert!(matches!(receive(&b), Received::Malformed(_)), "{length}");
         }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(100))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -124,6 +141,18 @@ mod tests {
         let message = [0; SIZE];
         rustix::net::sendmsg(&a, &[IoSlice::new(&message)], &mut control, SendFlags::empty())
             .unwrap();
-        assert!(matches!(receive(&b), Received::Malformed));
+        assert!(matches!(receive(&b), Received::Malformed(files) if files.len() == 100));
+    }
+
+    #[test]
+    fn what_was_said_before_the_end_is_received() {
+        let (a, b) = pair();
+        send(&b, &[1; SIZE], &[]).unwrap();
+        send(&a, &[2; SIZE], &[]).unwrap();
+        // With a message unread the other end is reset.
+        drop(a);
+        let Received::Message(bytes, _) = receive(&b) else { panic!("no message") };
+        assert_eq!(*bytes, [2; SIZE]);
+        assert!(matches!(receive(&b), Received::Closed));
     }
 }

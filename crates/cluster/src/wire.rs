@@ -134,10 +134,12 @@ pub enum Reason {
     Broken,
     /// The server ends, or its new configuration has no such consumer.
     Gone,
+    /// It rang its doorbell without being asked.
+    Flood,
 }
 
 impl Reason {
-    const ALL: [Reason; 10] = [
+    const ALL: [Reason; 11] = [
         Reason::Unknown,
         Reason::Taken,
         Reason::NotGranted,
@@ -148,6 +150,7 @@ impl Reason {
         Reason::Detached,
         Reason::Broken,
         Reason::Gone,
+        Reason::Flood,
     ];
 
     /// For people.
@@ -163,6 +166,7 @@ impl Reason {
             Reason::Detached => "it was detached",
             Reason::Broken => "its rings made no sense",
             Reason::Gone => "the server has ended, or has no such consumer any more",
+            Reason::Flood => "it rang its doorbell without being asked",
         }
     }
 }

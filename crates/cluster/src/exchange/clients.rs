@@ -1,16 +1,16 @@
 //! Programs that come, and go.
 
-use std::os::fd::BorrowedFd;
-
 use linerate_memory::{
     Arena, MemoryError,
-    shared::{self, AttachError, CELLS_MAX, Files, Invitation, Isolated, Joining, Tally},
+    shared::{
+        self, AttachError, CELLS_MAX, Files, Invitation, Isolated, Joining, PeerRights, Tally,
+        WORDS,
+    },
 };
 use linerate_port::peer::event;
 
 use super::{
     Exchange,
-    inline::WORDS,
     link::Link,
     place::{Place, Seat},
 };
@@ -23,6 +23,8 @@ pub(crate) struct Invited {
     name: String,
     access: Access,
     cells: u32,
+    /// Whether what it sends is taken, where it is isolated.
+    sends: bool,
     way: Way,
 }
 
@@ -39,6 +41,7 @@ pub(crate) struct Ready {
     name: String,
     access: Access,
     cells: u32,
+    sends: bool,
     link: Joins,
 }
 
@@ -49,20 +52,28 @@ enum Joins {
 }
 
 impl Invited {
+    /// Bytes of memory that will be made for it alone, of packets.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.way {
+            Way::Sharing(_) => 0,
+            Way::Isolated(like) => Isolated::bytes(like.buffer_size(), self.cells),
+        }
+    }
+
     /// Makes the files to hand out, for which nothing of the exchange is needed.
     pub(crate) fn make(self) -> Result<(Ready, Files), (Reason, String)> {
-        let Invited { place, name, access, cells, way } = self;
+        let Invited { place, name, access, cells, sends, way } = self;
         let (link, files) = match way {
             Way::Sharing(invitation) => {
                 let (joining, files) = invitation.make().map_err(refusal)?;
                 (Joins::Sharing(joining), files)
             }
             Way::Isolated(like) => {
-                let (isolated, files) = Isolated::create(&like, cells).map_err(refusal)?;
+                let (isolated, files) = Isolated::create(&like, cells, sends).map_err(refusal)?;
                 (Joins::Isolated(Box::new(isolated)), files)
             }
         };
-        Ok((Ready { place, name, access, cells, link }, files))
+        Ok((Ready { place, name, access, cells, sends, link }, files))
     }
 }
 
@@ -77,7 +88,6 @@ pub(crate) struct Admitted {
 
 fn refusal(error: AttachError) -> (Reason, String) {
     let reason = match &error {
-        AttachError::Stranger(_) => Reason::Stranger,
         AttachError::Memory(MemoryError::Option { .. }) => Reason::Full,
         _ => Reason::System,
     };
@@ -94,12 +104,13 @@ fn name_of(access: Access) -> &'static str {
 
 impl Exchange {
     /// The first of three steps that take in a client as the consumer of that name: between this and
-    /// [`Exchange::admit`] its files are made.
+    /// [`Exchange::admit`] its files are made. One that has fewer rights than this process, so that memory
+    /// cannot be shared with it, is isolated instead.
     pub(crate) fn invite(
         &mut self,
         name: &str,
         wanted: Option<Access>,
-        socket: BorrowedFd<'_>,
+        rights: PeerRights,
     ) -> Result<Invited, (Reason, String)> {
         let found = self.places.iter().position(|place| {
             place.as_ref().is_some_and(|place| place.users > 0 && place.name == name)
@@ -122,21 +133,25 @@ impl Exchange {
         }
         let spare = if granted.access == Access::Read { 0 } else { place.spare };
         let cells = granted.cells.saturating_add(spare).min(CELLS_MAX);
-        let mut access = wanted.unwrap_or(granted.access);
-        let invite = |access| self.server.invite_from(socket, access, cells);
-        let way = match access {
-            Access::Isolated => Way::Isolated(self.arena().clone()),
-            Access::Read => Way::Sharing(invite(shared::Access::Read).map_err(refusal)?),
-            Access::Write => match invite(shared::Access::Write) {
-                // Who takes what there is may read.
-                Err(AttachError::Stranger(_)) if wanted.is_none() => {
-                    access = Access::Read;
-                    Way::Sharing(invite(shared::Access::Read).map_err(refusal)?)
-                }
-                invited => Way::Sharing(invited.map_err(refusal)?),
-            },
+        let access = wanted.unwrap_or(granted.access);
+        let sends = access != Access::Read;
+        if access == Access::Read && !rights.can_write() && !self.grants_writing() {
+            // It is isolated where that fails.
+            let _ = self.server.seal();
+        }
+        let shares = match access {
+            Access::Isolated => None,
+            Access::Read => Some(shared::Access::Read),
+            Access::Write => Some(shared::Access::Write),
         };
-        Ok(Invited { place: at, name: name.into(), access, cells, way })
+        let invited = shares.map(|shares| self.server.invite_from(rights, shares, cells));
+        let (access, way) = match invited {
+            None | Some(Err(AttachError::FewerRights)) => {
+                (Access::Isolated, Way::Isolated(self.arena().clone()))
+            }
+            Some(invited) => (access, Way::Sharing(invited.map_err(refusal)?)),
+        };
+        Ok(Invited { place: at, name: name.into(), access, cells, sends, way })
     }
 
     /// Takes in a client that was invited, and for which there are files.
@@ -145,7 +160,7 @@ impl Exchange {
         ready: Ready,
         process: u64,
     ) -> Result<Admitted, (Reason, String)> {
-        let Ready { place: at, name, access, cells, link } = ready;
+        let Ready { place: at, name, access, cells, sends, link } = ready;
         let place = self.places.get_mut(at).and_then(Option::as_mut);
         let is_free =
             |place: &&mut Place| place.name == name && place.users > 0 && place.seat.is_empty();
@@ -172,7 +187,7 @@ impl Exchange {
         // Whoever was there before is not taken for this one.
         place.attachment.set(false, "");
         place.seen = Tally::default();
-        place.owed = if access == Access::Read { 0 } else { place.spare };
+        place.owed = if sends { place.spare } else { 0 };
         let figures = &mut place.figures;
         figures.state = 1;
         figures.process = process;
@@ -229,21 +244,29 @@ impl Exchange {
         before
     }
 
-    /// The process of a consumer has ended, or can do no harm: all it held is taken back.
-    pub(crate) fn remove(&mut self, at: usize) {
+    /// The process of a consumer has ended, or can do no harm: all it held is taken back. Returns memory
+    /// that was its own, whose dropping takes a while.
+    pub(crate) fn remove(&mut self, at: usize) -> Option<Box<Isolated>> {
         self.publish(at);
-        let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else { return };
+        let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else {
+            return None;
+        };
         self.place(at).tell();
         let held = link.held(&self.server);
         let place = self.places[at].as_mut().expect("somebody is there");
-        if let Link::Sharing(id) = link {
-            self.server.remove(id, &mut self.pool);
-        }
+        let own = match link {
+            Link::Sharing(id) => {
+                self.server.remove(id, &mut self.pool);
+                None
+            }
+            Link::Isolated(own) => Some(own),
+        };
         let figures = &mut place.figures;
         (figures.state, figures.held, figures.waiting) = (0, 0, 0);
         figures.died += u64::from(held > 0);
         figures.reclaimed += held as u64;
         self.board.set_figures(at, &place.figures);
+        own
     }
 
     /// Lends a consumer nothing more. Returns whether it could write to what others have: then it has to
@@ -251,7 +274,12 @@ impl Exchange {
     pub(crate) fn end(&mut self, at: usize) -> bool {
         self.place(at).figures.state = 2;
         if let Seat::Taken(link) = self.sit(at, Seat::Empty) {
-            self.place(at).seat = Seat::Leaving(link);
+            let floods = link.floods(&self.server);
+            let place = self.places[at].as_mut().expect("somebody is there");
+            // However often it rings, nothing wakes by it any more.
+            place.events.remove(link.event(&self.server));
+            place.figures.floods += u64::from(floods);
+            place.seat = Seat::Leaving(link);
         }
         self.publish(at);
         self.place(at).figures.access == 1
@@ -266,7 +294,9 @@ impl Exchange {
             let Some(place) = place else { continue };
             let (unused, too_much) = (place.users == 0, place.has_too_much());
             let Some(link) = place.seat.taken() else { continue };
-            if link.is_broken(&self.server) {
+            if link.floods(&self.server) {
+                list.push((at, Reason::Flood));
+            } else if link.is_broken(&self.server) {
                 list.push((at, Reason::Broken));
             } else if unused {
                 list.push((at, Reason::Gone));

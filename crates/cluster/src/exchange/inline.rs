@@ -11,15 +11,12 @@ use std::{
 
 use linerate_memory::{
     Arena, Frame, HeaderStart, PoolCache, Slot,
-    shared::{Access, Server},
+    shared::{Access, Server, WORDS},
 };
 use linerate_packet::flow::{FlowKey, VlanRule, extract};
 
 use super::link::{Answer, Link};
 use crate::figures::Figures;
-
-/// Words that are taken from a consumer's ring in one go.
-pub(super) const WORDS: usize = 1024;
 
 /// What holds for packets that a consumer is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,7 +274,7 @@ impl Inline {
     ) -> bool {
         let Inline { terms, queues, asked, flows, stalled, .. } = self;
         let mut each = |pool: &mut PoolCache, answer: Answer| {
-            let Answer { index, flow, sends, packet } = answer;
+            let Answer { index, flow, sends, packet, reads } = answer;
             let was = asked.get_mut(index as usize);
             let was = was.map_or(Asked::Nothing, |was| std::mem::replace(was, Asked::Nothing));
             let found = match was {
@@ -308,6 +305,12 @@ impl Inline {
                 (true, Some(mut packet)) => {
                     keep_meta(pool.arena(), kept.as_ref(), &mut packet);
                     waiting.slot = Some(packet);
+                    figures.passed += 1;
+                    State::Passes
+                }
+                // What it has of the packet is not taken.
+                (true, None) if reads => {
+                    waiting.slot = kept.take();
                     figures.passed += 1;
                     State::Passes
                 }

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use linerate_memory::{
     Frame, PoolCache, Slot,
-    shared::{Broken, Isolated, MemberId, Sent, Server, Tally},
+    shared::{Broken, Isolated, MemberId, Sent, Server, Tally, WORDS},
 };
 
 /// How a consumer has its packets.
@@ -22,9 +22,11 @@ pub(super) struct Answer {
     /// The buffer, by the number that it was lent under.
     pub(super) index: u32,
     pub(super) flow: bool,
-    /// Whether it sends the packet, and the packet; that is missing where there was no buffer for it.
+    /// Whether it sends the packet, and the packet; that is missing where there was no buffer for it, and
+    /// of a consumer that only reads.
     pub(super) sends: bool,
     pub(super) packet: Option<Slot>,
+    pub(super) reads: bool,
 }
 
 impl Link {
@@ -39,6 +41,14 @@ impl Link {
         match self {
             Link::Sharing(id) => server.tally(*id),
             Link::Isolated(isolated) => isolated.tally(),
+        }
+    }
+
+    /// Whether it rings its doorbell without being asked.
+    pub(super) fn floods(&self, server: &Server) -> bool {
+        match self {
+            Link::Sharing(id) => server.floods(*id),
+            Link::Isolated(isolated) => isolated.floods(),
         }
     }
 
@@ -104,27 +114,25 @@ impl Link {
         lent as u32
     }
 
-    /// Takes packets that it has sent, as many as the frame has room for, and `cells` words at most, which
-    /// is as many as its ring has; returns how many packets, and how many more there was no buffer for.
+    /// Takes packets that it has sent, as many as the frame has room for, and [`WORDS`] words at most;
+    /// returns how many packets, and how many more were lost: there was no buffer, or it only reads.
     pub(super) fn receive(
         &mut self,
         server: &mut Server,
         pool: &mut PoolCache,
         frame: &mut Frame,
-        cells: usize,
     ) -> (usize, usize) {
         let before = frame.len();
         match self {
             Link::Sharing(id) => (server.receive(*id, pool, frame).unwrap_or(0), 0),
             Link::Isolated(isolated) => {
-                // Words without a packet leave the frame its room, and who goes on writing them meanwhile
-                // would keep us here.
-                let (mut left, mut lost) = (cells, 0);
+                // Words without a packet leave the frame its room.
+                let (mut left, mut lost) = (WORDS, 0);
                 while left > 0 && frame.room() > 0 {
                     let limit = frame.room().min(left);
                     let words = isolated.receive_each(limit, |sent| {
                         let Some(slot) = copied(&sent, pool) else {
-                            lost += usize::from(sent.packet.is_some());
+                            lost += usize::from(sent.passes);
                             return 0;
                         };
                         let bytes = slot.len() as u64;
@@ -152,15 +160,18 @@ impl Link {
         match self {
             Link::Sharing(id) => server.receive_each(*id, pool, limit, |pool, back| {
                 let (index, flow, packet) = (back.index, back.flow, back.packet);
-                each(pool, Answer { index, flow, sends: packet.is_some(), packet });
+                each(pool, Answer { index, flow, sends: packet.is_some(), packet, reads: false });
             }),
-            Link::Isolated(isolated) => isolated.receive_each(limit, |sent| {
-                let packet = copied(&sent, pool);
-                let bytes = packet.as_ref().map_or(0, |slot| slot.len() as u64);
-                let (index, flow, sends) = (sent.index, sent.flow, sent.packet.is_some());
-                each(pool, Answer { index, flow, sends, packet });
-                bytes
-            }),
+            Link::Isolated(isolated) => {
+                let reads = !isolated.sends();
+                isolated.receive_each(limit, |sent| {
+                    let packet = copied(&sent, pool);
+                    let bytes = packet.as_ref().map_or(0, |slot| slot.len() as u64);
+                    let (index, flow, sends) = (sent.index, sent.flow, sent.passes);
+                    each(pool, Answer { index, flow, sends, packet, reads });
+                    bytes
+                })
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ pub use self::{
     place::Granted,
     uses::{BalancerUse, InlineUse, PlaceUse},
 };
-use crate::figures::FigureBoard;
+use crate::{figures::FigureBoard, wire::Access};
 
 /// Buffers that the broker's thread keeps at hand.
 const CACHE: usize = 64;
@@ -90,6 +90,12 @@ impl Exchange {
 
     pub(crate) fn figures_file(&self) -> io::Result<OwnedFd> {
         self.board.file()
+    }
+
+    /// Whether an element lets its consumer write packets where they are.
+    fn grants_writing(&self) -> bool {
+        let mut places = self.places.iter().flatten().filter(|place| place.users > 0);
+        places.any(|place| place.granted().access == Access::Write)
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -355,10 +361,9 @@ impl Exchange {
         let Some(place) = self.places[at].as_mut().filter(|place| place.listeners == 0) else {
             return;
         };
-        let cells = place.cells;
         let Some(link) = place.seat.link() else { return };
         let pool = pool.unwrap_or(&mut self.pool);
-        let (unheard, lost) = link.receive(&mut self.server, pool, &mut self.unheard, cells);
+        let (unheard, lost) = link.receive(&mut self.server, pool, &mut self.unheard);
         if unheard + lost > 0 {
             place.figures.sent += (unheard + lost) as u64;
             place.figures.sent_bytes += self.unheard.bytes();
@@ -410,10 +415,9 @@ impl Exchange {
         let server = &mut self.server;
         let place = self.places[at].as_mut().expect("a place somebody uses");
         place.has_arrived();
-        let cells = place.cells;
         let Some(link) = place.seat.link() else { return 0 };
         let before = frame.bytes();
-        let (received, lost) = link.receive(server, pool, frame, cells);
+        let (received, lost) = link.receive(server, pool, frame);
         let is_broken = link.is_broken(server);
         place.on_the_way = received > 0;
         place.figures.sent += (received + lost) as u64;
@@ -433,7 +437,12 @@ impl Exchange {
     /// Who receives from a place is going to sleep until there is something: `false` when there is.
     pub fn arm(&mut self, at: usize) -> bool {
         let place = self.places[at].as_mut().expect("a place somebody uses");
-        place.seat.taken().is_none_or(|link| link.arm(&mut self.server))
+        let Some(link) = place.seat.taken() else { return true };
+        let sleeps = link.arm(&mut self.server);
+        if link.is_broken(&self.server) {
+            event::set(&self.alarm);
+        }
+        sleeps
     }
 
     // Packets that consumers are asked about
