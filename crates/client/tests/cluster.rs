@@ -5,6 +5,7 @@ mod hostile;
 mod inline;
 mod isolated;
 mod killed;
+mod limits;
 mod recording;
 
 use std::{
@@ -569,7 +570,12 @@ fn say_with_descriptors(socket: &OwnedFd) {
 
 fn connected(address: &str) -> OwnedFd {
     let socket = listen::open(SocketType::SEQPACKET).unwrap();
-    rustix::net::connect(&socket, &Address::parse(address).unwrap().socket().unwrap()).unwrap();
+    let address = Address::parse(address).unwrap().socket().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while let Err(error) = rustix::net::connect(&socket, &address) {
+        assert!(error == rustix::io::Errno::AGAIN && Instant::now() < until, "{error}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
     socket
 }
 

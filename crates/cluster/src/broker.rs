@@ -35,6 +35,8 @@ use crate::{
     wire::{Access, Reason, Reply, Request},
 };
 
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// Connections that are accepted before other clients are listened to again.
 const ACCEPTED: usize = 16;
 /// How long a client may take to say what it wants.
@@ -140,11 +142,13 @@ impl Broker {
         let mut exchange = Exchange::new(arena, Arc::clone(&alarm))?;
         exchange.hold();
         let listener =
-            Socket::bind(&address, SocketType::SEQPACKET, 16).map_err(|error| match error {
-                ListenError::InUse => BrokerError::InUse(address.to_string()),
-                ListenError::NoSocket => BrokerError::NoSocket(address.to_string()),
-                ListenError::System(step, source) => system(step)(source),
-            })?;
+            Socket::bind(&address, SocketType::SEQPACKET, BACKLOG).map_err(
+                |error| match error {
+                    ListenError::InUse => BrokerError::InUse(address.to_string()),
+                    ListenError::NoSocket => BrokerError::NoSocket(address.to_string()),
+                    ListenError::System(step, source) => system(step)(source),
+                },
+            )?;
         let figures = exchange.figures_file().map_err(system("open the figures"))?;
         let exchange = Arc::new(Mutex::new(exchange));
         let ending = Arc::new(AtomicBool::new(false));

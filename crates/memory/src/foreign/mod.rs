@@ -226,10 +226,10 @@ impl ForeignRegion {
     /// Gives the memory back to the kernel, as far as it can be: all mappings of the file have zeros from
     /// then on. A peer that keeps the file pays for what it writes to it.
     pub fn discard(&self) {
+        let len = self.mapping.as_ref().map_or(0, |mapping| mapping.len);
         // SAFETY: the region is mapped; what it has is no value of ours, and may change at any time.
-        let _ = unsafe {
-            rustix::mm::madvise(self.start.as_ptr().cast(), self.mapped, Advice::LinuxRemove)
-        };
+        let _ =
+            unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), len, Advice::LinuxRemove) };
     }
 
     /// Bytes in it.

@@ -31,15 +31,19 @@ pub struct PeerRights {
 impl PeerRights {
     /// The rights of the process that connected.
     ///
-    /// They are those it has now. A process that ended, or whose socket another has by now, has none; so has
-    /// any before Linux 6.5, which does not say which process connected, only what number it had.
+    /// They are those it has now and, as far as the kernel kept them, those of the thread that connected. A
+    /// process that has ended has none, whatever process has its socket by now. Before Linux 6.5 none has
+    /// any: the kernel says which number the process had, not which process it was.
     pub fn of(socket: BorrowedFd<'_>) -> PeerRights {
         let dumpable = rustix::process::dumpable_behavior();
         let dumpable = matches!(dumpable, Ok(DumpableBehavior::Dumpable));
         let own = Process::of_number("self");
         let peer = process_at(socket).ok().and_then(|process| Process::of_descriptor(&process));
+        let connected = rustix::net::sockopt::socket_peercred(socket).is_ok_and(|peer| {
+            peer.uid == rustix::process::geteuid() && peer.gid == rustix::process::getegid()
+        });
         let can_write = matches!((own, peer), (Some(own), Some(peer)) if peer.may_write_to(&own));
-        PeerRights { can_write: dumpable && can_write }
+        PeerRights { can_write: dumpable && connected && can_write }
     }
 
     /// Whether it could write to this process's memory without being handed any.
