@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::Result;
-use linerate_graph::{Access, Class, Handler, Library, Need};
+use linerate_graph::{Access, Class, Handler, Library, Need, Right};
 use serde_json::{Value, json};
 
 use crate::exit::cannot_write;
@@ -84,9 +84,12 @@ pub(crate) fn markdown(class: &Class) -> String {
     if !class.handlers.is_empty() {
         text += "\n## Handlers\n\n| name | access | meaning |\n|---|---|---|\n";
         for handler in class.handlers {
-            let row = [handler.name, access(handler), handler.help].map(cell);
+            let row = [handler.name, &access(handler), handler.help].map(cell);
             let _ = writeln!(text, "| {} |", row.join(" | "));
         }
+    }
+    if let Some(config) = reconfigured(class) {
+        let _ = writeln!(text, "\n{config}");
     }
     if !class.drops.is_empty() {
         let _ =
@@ -126,6 +129,9 @@ pub(crate) fn text(class: &Class) -> String {
             let _ = writeln!(text, "  {:<width$}  {access:<5}  {}", handler.name, handler.help);
         }
     }
+    if let Some(config) = reconfigured(class) {
+        let _ = write!(text, "\n{}", wrap(&config, 0));
+    }
     if !class.drops.is_empty() {
         let _ = writeln!(text, "\nDrops packets for\n  {}", class.drops.join(", "));
     }
@@ -158,6 +164,10 @@ pub(crate) fn json(class: &Class) -> Value {
     let handlers = class.handlers.iter().map(
         |handler| json!({ "name": handler.name, "access": access(handler), "help": handler.help }),
     );
+    let reconfigured = class.reconfigured.map(|right| match right {
+        Right::Read | Right::Write => "write",
+        Right::Replace => "replace",
+    });
     json!({
         "name": class.name,
         "family": class.family,
@@ -168,6 +178,7 @@ pub(crate) fn json(class: &Class) -> Value {
         "flow": class.flow,
         "arguments": args.collect::<Vec<_>>(),
         "handlers": handlers.collect::<Vec<_>>(),
+        "reconfigured": reconfigured,
         "drops": class.drops,
         "cost": class.cost,
         "example": class.example,
@@ -184,12 +195,22 @@ fn name_of(name: &str, need: Need) -> String {
     }
 }
 
-fn access(handler: &Handler) -> &'static str {
+/// What can be done with a handler; what needs the right to replace the configuration is marked.
+fn access(handler: &Handler) -> String {
+    let mark = |right: Right| if right == Right::Replace { " (-R)" } else { "" };
+    let read = format!("read{}", mark(handler.read_right));
+    let write = format!("write{}", mark(handler.write_right));
     match handler.access {
-        Access::Read => "read",
-        Access::Write => "write",
-        Access::ReadWrite => "read, write",
+        Access::Read => read,
+        Access::Write => write,
+        Access::ReadWrite => format!("{read}, {write}"),
     }
+}
+
+/// Whether an element's configuration can be changed while it runs.
+fn reconfigured(class: &Class) -> Option<String> {
+    let mark = if class.reconfigured? == Right::Replace { " (-R)" } else { "" };
+    Some(format!("Its configuration can be changed while it runs, by the handler `config`{mark}."))
 }
 
 /// Port counts and kinds in words.

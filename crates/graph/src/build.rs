@@ -25,6 +25,7 @@ use crate::{
     names::Names,
     off_worker::OffWorkers,
     plan::Plan,
+    right::Right,
     router::Options,
     step::Exits,
 };
@@ -108,6 +109,12 @@ impl Base {
             shared: SharedValues::default(),
             off_workers: OffWorkers::default(),
             version: self.options.version.clone(),
+            insecure_control: self.options.insecure_control,
+            writers: if self.options.reader.is_some() || self.options.grants_replace {
+                Right::Replace
+            } else {
+                Right::Write
+            },
             predecessor,
             failure: Arc::default(),
         };
@@ -188,6 +195,7 @@ impl Base {
             account: Account::new(stats, self.options.cycles),
             node: 0,
             late: Vec::new(),
+            right: Right::ALL,
             delivered: false,
             looks_again: false,
             on_the_way: false,

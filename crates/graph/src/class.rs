@@ -5,7 +5,9 @@
 
 use std::{fmt, panic::Location};
 
-use crate::{element::Element, make::Make, names::Names, plan::Plan, schedule::Schedule};
+use crate::{
+    element::Element, make::Make, names::Names, plan::Plan, right::Right, schedule::Schedule,
+};
 
 /// A kind of element. Written as a constant:
 /// `Class { name: "Counter", ports: "1/1", .., ..Counter::CLASS }`, on what follows from the
@@ -37,6 +39,9 @@ pub struct Class {
     pub args: &'static [Arg],
     /// Handlers besides those every element has.
     pub handlers: &'static [Handler],
+    /// Whether its configuration can be changed while it runs, by its handler `config`, and the
+    /// right that needs: [`Right::Replace`] where arguments name files, ports or handlers.
+    pub reconfigured: Option<Right>,
     /// What it costs and why, for the reference page.
     pub cost: &'static str,
     /// A configuration that uses it and runs as it stands.
@@ -126,6 +131,7 @@ impl Class {
             flow: "x/x",
             args: &[],
             handlers: &[],
+            reconfigured: None,
             cost: "",
             example: "",
             role: Role::Task,
@@ -349,6 +355,10 @@ pub struct Handler {
     pub parameter: bool,
     /// Whether writing needs no value (a button).
     pub button: bool,
+    /// The right that reading it needs.
+    pub read_right: Right,
+    /// The right that writing it needs.
+    pub write_right: Right,
     /// Whether it is kept from clients of control sockets.
     pub private: bool,
     /// Whether it needs no worker
@@ -365,6 +375,8 @@ impl Handler {
             merge: Merge::First,
             parameter: false,
             button: false,
+            read_right: Right::Read,
+            write_right: Right::Write,
             private: false,
             off_worker: false,
         }
@@ -398,6 +410,17 @@ impl Handler {
     /// The same, whose reading takes a parameter.
     pub const fn with_parameter(self) -> Handler {
         Handler { parameter: true, ..self }
+    }
+
+    /// The same, read with that right: its answer is not all that reading it does.
+    pub const fn read_needs(self, right: Right) -> Handler {
+        Handler { read_right: right, ..self }
+    }
+
+    /// The same, written with that right: [`Right::Replace`] where it opens files or ports, runs
+    /// scripts, or keeps handler calls that run later.
+    pub const fn write_needs(self, right: Right) -> Handler {
+        Handler { write_right: right, ..self }
     }
 
     /// The same, kept from clients of control sockets.

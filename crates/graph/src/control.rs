@@ -23,6 +23,7 @@ use crate::{
     make::World,
     off_worker::{Helper, OffWorkerHandler},
     plan::Plan,
+    right::Right,
     value::HandlerRef,
 };
 
@@ -142,7 +143,7 @@ impl Control {
         let Live { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
         if let Some(found) = OffWorkerHandler::new(&plan, &world, &handler) {
-            return self.unless_replaced(&plan, found.read(parameter));
+            return self.unless_replaced(&plan, found.read(parameter, Right::ALL));
         }
         let Some(element) = handler.element else {
             let parameter = parameter.to_owned();
@@ -170,7 +171,7 @@ impl Control {
         let Live { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
         if let Some(found) = OffWorkerHandler::new(&plan, &world, &handler) {
-            return self.unless_replaced(&plan, found.write(value));
+            return self.unless_replaced(&plan, found.write(value, Right::ALL));
         }
         let Some(element) = handler.element else {
             if handler.handler == HOTCONFIG && self.base.options.reader.is_some() {

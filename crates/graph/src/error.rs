@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::lang::Diagnostics;
+use crate::{Right, lang::Diagnostics};
 
 /// A configuration that cannot be run.
 #[derive(Debug, Error)]
@@ -44,6 +44,14 @@ pub enum HandlerError {
     /// It exists and cannot be written.
     #[error("handler '{0}' not writable")]
     NotWritable(String),
+    /// The caller has not the right that the handler needs.
+    #[error("permission denied for '{handler}': {}", what_to_do(*.needs))]
+    Denied {
+        /// Its name.
+        handler: String,
+        /// The right it needs.
+        needs: Right,
+    },
     /// The element refused the value or the parameter.
     #[error("{0}")]
     Refused(String),
@@ -58,10 +66,26 @@ pub enum HandlerError {
     Busy(String),
 }
 
+/// What somebody does who has not a right.
+fn what_to_do(needs: Right) -> &'static str {
+    match needs {
+        Right::Read | Right::Write => "say AUTH and the token first",
+        Right::Replace => {
+            "it opens files, ports or scripts; start the program with --allow-reconfigure (-R) and \
+             say AUTH and the token first"
+        }
+    }
+}
+
 impl HandlerError {
     /// For an element that declares a handler and does not carry it out.
     pub fn missing(handler: &str) -> HandlerError {
         HandlerError::NoHandler(handler.into())
+    }
+
+    /// The caller has not the right that a handler needs.
+    pub fn denied(handler: &str, needs: Right) -> HandlerError {
+        HandlerError::Denied { handler: handler.into(), needs }
     }
 
     /// The element refuses, for this reason.

@@ -17,17 +17,18 @@ use crate::{
     error::HandlerError,
     off_worker::OffWorkerHandler,
     plan::{PlanElement, Processing},
+    right::Right,
     value::{HandlerRef, parse_integer},
 };
 
 /// How long another worker may take to answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
-/// Handlers every element has.
-pub const COMMON: &[Handler] = &[
+/// Handlers every element has. `config` can be written where the class says so.
+const COMMON: &[Handler] = &[
     Handler::read("name", "the element's name"),
     Handler::read("class", "the element's class"),
-    Handler::value("config", "the configuration string; writing it reconfigures the element"),
+    Handler::read(CONFIG, "the configuration string"),
     Handler::read("ports", "its ports: push or pull (with ~ if agnostic) and what they lead to"),
     Handler::read(
         "handlers",
@@ -41,6 +42,12 @@ pub const COMMON: &[Handler] = &[
     Handler::read("tickets", "the share of its task: 1024 unless ScheduleInfo says otherwise"),
     Handler::read("home_thread", "the worker it is on, from 0"),
 ];
+
+const CONFIG: &str = "config";
+/// The handler `config` of classes that can be reconfigured while they run, by the right that needs.
+static WRITTEN_CONFIG: Handler =
+    Handler::value(CONFIG, "the configuration string; writing it reconfigures the element");
+static REPLACED_CONFIG: Handler = WRITTEN_CONFIG.write_needs(Right::Replace);
 
 /// Handlers of the router as a whole.
 pub const GLOBAL: &[Handler] = &[
@@ -62,7 +69,8 @@ pub const GLOBAL: &[Handler] = &[
         TIMEWARP,
         "how many seconds pass in a second, nowait if nobody waits, or simulation",
     ),
-    Handler::write(HOTCONFIG, "replaces the configuration, where that is allowed"),
+    Handler::write(HOTCONFIG, "replaces the configuration, where that is allowed")
+        .write_needs(Right::Replace),
 ];
 
 /// The handler that replaces the graph; not there unless the router was made
@@ -116,15 +124,25 @@ fn sum_lines(answers: &[String]) -> String {
 /// A handler of a class: its own, or one every element has.
 pub fn find(class: &Class, name: &str) -> Option<&'static Handler> {
     let own = class.handlers.iter().find(|handler| handler.name == name);
-    own.or_else(|| COMMON.iter().find(|handler| handler.name == name))
+    own.or_else(|| common(class).find(|handler| handler.name == name))
 }
 
-/// Whether a handler can be read so.
+/// The handlers that an element of a class has as every element has them.
+pub fn common(class: &Class) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
+    let config = class.reconfigured.map(|right| match right {
+        Right::Read | Right::Write => &WRITTEN_CONFIG,
+        Right::Replace => &REPLACED_CONFIG,
+    });
+    COMMON.iter().map(move |handler| config.filter(|_| handler.name == CONFIG).unwrap_or(handler))
+}
+
+/// Whether a handler can be read so, by somebody with that right.
 pub(crate) fn check_read(
     handler: Option<&Handler>,
     element: &str,
     name: &str,
     parameter: &str,
+    right: Right,
 ) -> Result<(), HandlerError> {
     let handler = handler.ok_or_else(|| HandlerError::missing(name))?;
     if !handler.access.reads() {
@@ -134,13 +152,24 @@ pub(crate) fn check_read(
         let text = format!("read handler '{element}.{name}' does not take parameters");
         return Err(HandlerError::refused(text));
     }
-    Ok(())
+    check_right(name, handler.read_right, right)
 }
 
-/// Whether a handler can be written.
-pub(crate) fn check_write(handler: Option<&Handler>, name: &str) -> Result<(), HandlerError> {
+/// Whether a handler can be written by somebody with that right.
+pub(crate) fn check_write(
+    handler: Option<&Handler>,
+    name: &str,
+    right: Right,
+) -> Result<(), HandlerError> {
     let handler = handler.ok_or_else(|| HandlerError::missing(name))?;
-    if handler.access.writes() { Ok(()) } else { Err(HandlerError::NotWritable(name.into())) }
+    if !handler.access.writes() {
+        return Err(HandlerError::NotWritable(name.into()));
+    }
+    check_right(name, handler.write_right, right)
+}
+
+fn check_right(name: &str, needs: Right, right: Right) -> Result<(), HandlerError> {
+    if right >= needs { Ok(()) } else { Err(HandlerError::denied(name, needs)) }
 }
 
 /// The text of a `handlers` handler: last declared first, as Click has it.
@@ -166,6 +195,8 @@ pub(crate) struct LateWrite {
     element: usize,
     name: String,
     value: String,
+    /// The right of the caller who wrote it.
+    right: Right,
 }
 
 impl Context {
@@ -184,7 +215,7 @@ impl Context {
             return self.read_global(&handler.handler);
         };
         if let Some(found) = OffWorkerHandler::new(&self.plan, &self.world, handler) {
-            return found.read(parameter);
+            return found.read(parameter, self.right());
         }
         let name = &handler.handler;
         let mut answers = Vec::new();
@@ -214,7 +245,7 @@ impl Context {
             return self.write_global(&handler.handler, value);
         };
         if let Some(found) = OffWorkerHandler::new(&self.plan, &self.world, handler) {
-            return found.write(value);
+            return found.write(value, self.right());
         }
         let name = &handler.handler;
         let mut answer = String::new();
@@ -241,6 +272,8 @@ impl Context {
         element: usize,
         job: impl FnOnce(&mut Context) -> Result<T, HandlerError> + Send + 'static,
     ) -> Result<T, HandlerError> {
+        let right = self.right();
+        let job = move |cx: &mut Context| cx.with_right(right, job);
         let question = self.hub.question_of(worker, &self.plan, job);
         let deadline = Instant::now() + ANSWER;
         loop {
@@ -313,6 +346,7 @@ impl Context {
     }
 
     fn write_global(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
+        check_write(self.globals().find(|handler| handler.name == name), name, self.right())?;
         match name {
             "stop" => {
                 // As Click has it, what is no number is one.
@@ -327,10 +361,7 @@ impl Context {
             HOTCONFIG if self.may_be_replaced() => {
                 self.replace_unattended(value).map(|()| String::new())
             }
-            _ if self.globals().any(|handler| handler.name == name) => {
-                Err(HandlerError::NotWritable(name.into()))
-            }
-            _ => Err(HandlerError::missing(name)),
+            _ => Err(HandlerError::NotWritable(name.into())),
         }
     }
 
@@ -346,7 +377,8 @@ impl Context {
         parameter: &str,
     ) -> Result<String, HandlerError> {
         let (handler, own) = self.handler_of(element, name).unzip();
-        check_read(handler, &self.plan.elements[element].name, name, parameter)?;
+        let right = self.right();
+        check_read(handler, &self.plan.elements[element].name, name, parameter, right)?;
         if own == Some(false) {
             return Ok(self.read_common(element, name));
         }
@@ -368,17 +400,17 @@ impl Context {
         value: &str,
     ) -> Result<String, HandlerError> {
         let (handler, own) = self.handler_of(element, name).unzip();
-        check_write(handler, name)?;
+        check_write(handler, name, self.right())?;
         // An element that shows its configuration as it is now is still made
         // anew when that is written.
-        if own == Some(false) || name == "config" {
+        if own == Some(false) || name == CONFIG {
             return self.reconfigure(element, value).map(|()| String::new());
         }
         match self.call(element, |found, cx| found.write(cx, name, value)) {
             Some(answer) => answer,
             None => {
                 let (name, value) = (name.to_owned(), value.to_owned());
-                self.late.push(LateWrite { element, name, value });
+                self.late.push(LateWrite { element, name, value, right: self.right() });
                 Ok(String::new())
             }
         }
@@ -388,8 +420,9 @@ impl Context {
     /// packets they pulled.
     #[cold]
     pub(crate) fn write_late(&mut self) {
-        for LateWrite { element, name, value } in std::mem::take(&mut self.late) {
-            if let Err(error) = self.write_here(element, &name, &value) {
+        for LateWrite { element, name, value, right } in std::mem::take(&mut self.late) {
+            let write = |cx: &mut Context| cx.write_here(element, &name, &value);
+            if let Err(error) = self.for_another(|cx| cx.with_right(right, write)) {
                 let text = format!("{}.{name}: {error}\n", self.plan.elements[element].name);
                 self.console().report(&text);
             }
@@ -432,9 +465,9 @@ impl Context {
     }
 
     fn handlers_text(&self, element: usize) -> String {
-        let own = self.plan.elements[element].class.handlers;
-        let replaced = |common: &&Handler| own.iter().any(|own| own.name == common.name);
-        let fixed = COMMON.iter().filter(|common| !replaced(common)).chain(own);
+        let class = self.plan.elements[element].class;
+        let replaced = |common: &&Handler| class.handlers.iter().any(|own| own.name == common.name);
+        let fixed = common(class).filter(|common| !replaced(common)).chain(class.handlers);
         let mut all: Vec<(String, &Handler)> =
             fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
         if let Some(found) = &self.stations[element].element {

@@ -24,7 +24,7 @@
 //! struct).
 //!
 //! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
-//! read and write handlers, `off_worker` without a worker; `control` is the handle others
+//! read and write handlers, `off_worker` without a worker, `right` is what callers may have done; `control` is the handle others
 //! have on it, `replacement` puts another graph in its place, `console` is where text
 //! goes.
 #![forbid(unsafe_code)]
@@ -50,6 +50,7 @@ mod names;
 mod off_worker;
 mod plan;
 mod replacement;
+mod right;
 mod router;
 mod schedule;
 mod step;
@@ -83,6 +84,7 @@ pub use names::{
 pub use off_worker::{Answer, OffWorker};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub use replacement::{ConfigReader, Replacement};
+pub use right::Right;
 pub use router::{Options, Router};
 pub use schedule::Schedule;
 pub use step::{Exit, Exits, PerPacket, Reads, Step, Touch, Way, Writes};

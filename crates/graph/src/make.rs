@@ -28,6 +28,7 @@ use crate::{
     names::Names,
     off_worker::OffWorkers,
     plan::{Plan, Processing},
+    right::Right,
     value::{ElementRef, Value},
 };
 
@@ -77,6 +78,11 @@ pub struct World {
     pub shared: SharedValues,
     /// What the `version` handler says.
     pub version: String,
+    /// Whether whoever connects to a control socket has every right, as in Click.
+    pub insecure_control: bool,
+    /// The right of those who may write: [`Right::Write`], or [`Right::Replace`] where the graph
+    /// may be replaced.
+    pub writers: Right,
     /// What carries out handlers off the workers.
     pub(crate) off_workers: OffWorkers,
     /// The graph this one is to replace.

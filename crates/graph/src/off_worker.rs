@@ -25,6 +25,7 @@ use crate::{
     handler::{check_read, check_write, find},
     make::{Scope, World},
     plan::Plan,
+    right::Right,
     value::HandlerRef,
 };
 
@@ -112,16 +113,16 @@ impl OffWorkerHandler {
         Scope { plan: &self.plan, names: &self.world.names, name }
     }
 
-    pub(crate) fn read(&self, parameter: &str) -> Result<String, HandlerError> {
+    pub(crate) fn read(&self, parameter: &str, right: Right) -> Result<String, HandlerError> {
         let scope = self.scope();
         let class = self.plan.elements[self.element].class;
-        check_read(find(class, &self.handler), scope.name, &self.handler, parameter)?;
+        check_read(find(class, &self.handler), scope.name, &self.handler, parameter, right)?;
         self.off_worker.read(&scope, &self.handler, parameter)
     }
 
-    pub(crate) fn write(&self, value: &str) -> Result<String, HandlerError> {
+    pub(crate) fn write(&self, value: &str, right: Right) -> Result<String, HandlerError> {
         let class = self.plan.elements[self.element].class;
-        check_write(find(class, &self.handler), &self.handler)?;
+        check_write(find(class, &self.handler), &self.handler, right)?;
         self.off_worker.write(&self.scope(), &self.handler, value)
     }
 }
@@ -176,14 +177,14 @@ impl Context {
     /// done in order. In simulated time, and before the graph runs, it is done
     /// at once.
     pub fn read_off_worker(&self, handler: &HandlerRef, parameter: &str) -> Option<Answer> {
-        let parameter = parameter.to_owned();
-        self.off_worker(handler, move |found| found.read(&parameter))
+        let (parameter, right) = (parameter.to_owned(), self.right());
+        self.off_worker(handler, move |found| found.read(&parameter, right))
     }
 
     /// As [`Context::read_off_worker`], to write it.
     pub fn write_off_worker(&self, handler: &HandlerRef, value: &str) -> Option<Answer> {
-        let value = value.to_owned();
-        self.off_worker(handler, move |found| found.write(&value))
+        let (value, right) = (value.to_owned(), self.right());
+        self.off_worker(handler, move |found| found.write(&value, right))
     }
 
     fn off_worker(

@@ -15,7 +15,13 @@ use std::{
     thread,
 };
 
-use crate::{Context, error::HandlerError, handler::HOTCONFIG, lang::Diagnostics, plan::Plan};
+use crate::{
+    Context,
+    error::HandlerError,
+    handler::{GLOBAL, HOTCONFIG, check_write},
+    lang::Diagnostics,
+    plan::Plan,
+};
 
 /// Replacements of one router that may be under way; they are carried out one
 /// after the other.
@@ -73,9 +79,11 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// When the router was not made to allow it, or too many replacements are
-    /// under way.
+    /// When the router was not made to allow it, the caller may not, or too many
+    /// replacements are under way.
     pub fn replace_graph(&self, text: &str) -> Result<Replacement, HandlerError> {
+        let handler = GLOBAL.iter().find(|handler| handler.name == HOTCONFIG);
+        check_write(handler, HOTCONFIG, self.right())?;
         let (done, outcome) = sync_channel(1);
         self.replace_and(text, move |result| {
             // Who asked may be gone.

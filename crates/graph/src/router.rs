@@ -19,6 +19,7 @@ use crate::{
     off_worker::OffWorkerHandler,
     plan::Plan,
     replacement::ConfigReader,
+    right::Right,
     value::HandlerRef,
 };
 
@@ -55,6 +56,10 @@ pub struct Options {
     /// Reads the configurations written to the `hotconfig` handler, which there
     /// is not without.
     pub reader: Option<ConfigReader>,
+    /// Whether connections that may write have [`Right::Replace`] without a `reader`, too.
+    pub grants_replace: bool,
+    /// Whether whoever connects to a control socket has every right, as in Click.
+    pub insecure_control: bool,
 }
 
 impl Default for Options {
@@ -73,6 +78,8 @@ impl Default for Options {
             console: Console::default(),
             version: env!("CARGO_PKG_VERSION").into(),
             reader: None,
+            grants_replace: false,
+            insecure_control: false,
         }
     }
 }
@@ -215,7 +222,7 @@ impl Router {
             return self.contexts[0].read_handler(&handler, parameter);
         };
         if let Some(found) = OffWorkerHandler::new(&plan, &self.contexts[0].world, &handler) {
-            return found.read(parameter);
+            return found.read(parameter, Right::ALL);
         }
         let name = &handler.handler;
         let answers = self
@@ -239,7 +246,7 @@ impl Router {
             return self.contexts[0].write_handler(&handler, value);
         };
         if let Some(found) = OffWorkerHandler::new(&plan, &self.contexts[0].world, &handler) {
-            return found.write(value);
+            return found.write(value, Right::ALL);
         }
         let mut answer = Ok(String::new());
         for worker in self.workers_of(element) {

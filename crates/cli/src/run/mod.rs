@@ -154,6 +154,8 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
             let loader = Arc::clone(&loader);
             graph::ConfigReader::new(move |text| loader.plan_of_text(text))
         }),
+        // Ports are added to what is changed from beside: that is what it is for.
+        grants_replace: beside.is_some(),
         ..Options::default()
     };
     service.status("taking memory and opening ports");

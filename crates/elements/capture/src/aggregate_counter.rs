@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, HandlerResult, Make, Text,
-    lang::config::shift_word, parse_bool, parse_integer, unquoted,
+    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, HandlerResult, Make, Right,
+    Text, lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
 use linerate_memory::{Frame, Meta, Slot};
 
@@ -50,13 +50,18 @@ pub(super) const CLASS: Class = Class {
         Handler::button("clear", "forgets all counts"),
         Handler::button("counts_pdf", "counts how often each count occurs"),
         Handler::button("reaggregate_counts", "the same"),
-        Handler::value("aggregate_call", "what is written after so many aggregates"),
-        Handler::value("count_call", "what is written at that count"),
-        Handler::write("write_text_file", "writes aggregates and counts as text"),
-        Handler::write("write_ascii_file", "the same"),
-        Handler::write("write_ip_file", "the same, aggregates as addresses"),
-        Handler::write("write_pdf_file", "writes aggregates and shares of the count"),
-        Handler::write("write_file", "writes aggregates and counts packed"),
+        Handler::value("aggregate_call", "what is written after so many aggregates")
+            .write_needs(Right::Replace),
+        Handler::value("count_call", "what is written at that count").write_needs(Right::Replace),
+        Handler::write("write_text_file", "writes aggregates and counts as text")
+            .write_needs(Right::Replace),
+        Handler::write("write_ascii_file", "the same").write_needs(Right::Replace),
+        Handler::write("write_ip_file", "the same, aggregates as addresses")
+            .write_needs(Right::Replace),
+        Handler::write("write_pdf_file", "writes aggregates and shares of the count")
+            .write_needs(Right::Replace),
+        Handler::write("write_file", "writes aggregates and counts packed")
+            .write_needs(Right::Replace),
     ],
     annotates: true,
     calls: |plan, at| {

@@ -1,7 +1,7 @@
 //! `GetEtherAddress`, `SetEtherAddress`, `StoreEtherAddress`: Ethernet addresses
 //! between packets and their annotations.
 
-use linerate_graph::{Arguments, Class, Exit, Make, Step, Way, Word, parse_integer};
+use linerate_graph::{Arguments, Class, Exit, Make, Right, Step, Way, Word, parse_integer};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -13,6 +13,7 @@ const DROPS: &[&str] = &["no buffer", "too short"];
 
 pub(super) const GET: Class = Class {
     name: "GetEtherAddress",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "copies an Ethernet address of packets to an annotation",
     description: "From `OFFSET`, where `src` stands for 6 and `dst` for 0. Packets that end before \
@@ -27,6 +28,7 @@ pub(super) const GET: Class = Class {
 
 pub(super) const SET: Class = Class {
     name: "SetEtherAddress",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets an annotation to an Ethernet address",
     description: "To the same for every packet. StoreEtherAddress writes it into packets.",

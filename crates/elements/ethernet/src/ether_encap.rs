@@ -1,6 +1,6 @@
 //! `EtherEncap`: a fixed Ethernet header in front of packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -12,6 +12,7 @@ use linerate_kit::{
 
 pub(super) const CLASS: Class = Class {
     name: "EtherEncap",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "puts an Ethernet header in front of packets",
     description: "The same for all. The network header is then behind it.",

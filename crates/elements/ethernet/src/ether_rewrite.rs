@@ -1,6 +1,6 @@
 //! `EtherRewrite`: other Ethernet addresses.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Writes};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right, Writes};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -16,6 +16,7 @@ const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "EtherRewrite",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the Ethernet addresses of packets",
     description: "The Ethertype stays. The header is where MarkMACHeader says, otherwise at the \

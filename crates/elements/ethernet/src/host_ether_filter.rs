@@ -1,6 +1,6 @@
 //! `HostEtherFilter`: what a network card with an address would take.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Right, Step, Way};
 use linerate_memory::{Meta, PacketMut};
 
 use super::{FAMILY, ether_encap::address};
@@ -12,6 +12,7 @@ const NO_BUFFER: usize = 1;
 
 pub(super) const CLASS: Class = Class {
     name: "HostEtherFilter",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "drops Ethernet packets to other hosts",
     description: "Does what the card of a host with the address `ETHER` does, and sets the packet \

@@ -3,13 +3,14 @@
 //! It is kept as the header's place in the buffer, so that it stays true while
 //! bytes are stripped from and put in front of the packet.
 
-use linerate_graph::{Arguments, Class, Make, Step, Way};
+use linerate_graph::{Arguments, Class, Make, Right, Step, Way};
 use linerate_memory::{HeaderStart, PacketMut};
 
 use super::FAMILY;
 
 pub(super) const CLASS: Class = Class {
     name: "MarkMACHeader",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "says where the Ethernet header is",
     description: "It begins `OFFSET` bytes into the packet. With a `LENGTH` it ends, and the \

@@ -1,12 +1,13 @@
 //! `SetPacketType`: says how packets were addressed on their link.
 
-use linerate_graph::{Arguments, Class, Make, Step, Way, Word};
+use linerate_graph::{Arguments, Class, Make, Right, Step, Way, Word};
 use linerate_memory::{Meta, PacketMut};
 
 use super::FAMILY;
 
 pub(super) const CLASS: Class = Class {
     name: "SetPacketType",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the packet type",
     description: "How packets were addressed on their link, which DropBroadcasts, ICMPError, \

@@ -1,6 +1,6 @@
 //! `SetVLANAnno`: sets the VLAN annotation.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError, HandlerResult};
+use linerate_graph::{Arg, Class, Context, Element, HandlerError, HandlerResult, Right};
 use linerate_memory::Frame;
 
 use super::{
@@ -13,6 +13,7 @@ const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "SetVLANAnno",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the VLAN annotation",
     description: "To VLAN_TCI, or VLAN_ID, with VLAN_PCP. VLANEncap, EtherVLANEncap and \

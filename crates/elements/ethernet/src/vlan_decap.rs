@@ -1,6 +1,6 @@
 //! `VLANDecap`, `StripEtherVLANHeader`: 802.1Q tags come off.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Right, Step, Way};
 use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
 
@@ -27,6 +27,7 @@ pub(super) const CLASS: Class = Class {
 
 pub(super) const STRIP: Class = Class {
     name: "StripEtherVLANHeader",
+    reconfigured: Some(Right::Write),
     summary: "takes the Ethernet header with its VLAN tag off packets",
     description: "18 bytes with a tag, 14 without. The VLAN annotation says what the tag was, \
         NATIVE_VLAN for packets without. Where that is below zero, packets without tag leave by \

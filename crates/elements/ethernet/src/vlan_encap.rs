@@ -1,7 +1,7 @@
 //! `VLANEncap`, `EtherVLANEncap`: 802.1Q tags.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerResult, Make, Way, Writes,
+    Arg, Class, Context, Element, Exit, Handler, HandlerResult, Make, Right, Way, Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{EtherType, MacAddr};
@@ -21,6 +21,7 @@ const DROPS: &[&str] = &[header::DROPS[0], header::DROPS[1], "no Ethernet header
 
 pub(super) const SHIM: Class = Class {
     name: "VLANEncap",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "adds a VLAN tag to Ethernet packets",
     description: "The tag is VLAN_TCI, or VLAN_ID, with VLAN_PCP; `ANNO` takes each packet's VLAN \
@@ -60,6 +61,7 @@ pub(super) const ETHER_OLD: Class = Class {
 
 pub(super) const ETHER: Class = Class {
     name: "EtherVLANEncap",
+    reconfigured: Some(Right::Write),
     summary: "puts an Ethernet header with a VLAN tag in front of packets",
     description: "The same addresses and ETHERTYPE for all. The tag is VLAN_TCI, or VLAN_ID, with \
         VLAN_PCP; `ANNO` takes each packet's VLAN annotation. Packets of the NATIVE_VLAN get a \

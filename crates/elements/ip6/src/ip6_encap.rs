@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Scope, Text,
-    Value, Writes, unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Scope,
+    Text, Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -21,6 +21,7 @@ const ANNOTATION: &str = "DST_ANNO";
 
 pub(super) const CLASS: Class = Class {
     name: "IP6Encap",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "puts an IPv6 header in front of packets",
     description: "The destination is `DST`, which becomes the destination annotation, or that \

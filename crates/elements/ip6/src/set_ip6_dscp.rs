@@ -1,7 +1,8 @@
 //! `SetIP6DSCP`: the class of service.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope, Value, Writes,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, Scope, Value,
+    Writes,
 };
 use linerate_memory::Frame;
 
@@ -10,6 +11,7 @@ use linerate_kit::written::record_argument;
 
 pub(super) const CLASS: Class = Class {
     name: "SetIP6DSCP",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the differentiated services code point of IPv6 packets",
     description: "The upper six bits of the traffic class; the two for congestion stay. The IPv6 \

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Text, unquoted};
+use linerate_graph::{
+    Arguments, Class, Context, Element, HandlerResult, Make, Right, Text, unquoted,
+};
 use linerate_memory::{Frame, Meta};
 
 use super::FAMILY;
@@ -15,6 +17,7 @@ use linerate_kit::{
 
 pub(super) const CLASS: Class = Class {
     name: "Print",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "shows packets",
     description: "Writes a line per packet to the standard error stream: the label, what else was \

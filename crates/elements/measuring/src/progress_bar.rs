@@ -3,8 +3,8 @@
 use std::{io::IsTerminal, time::Duration};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Text,
-    parse_bool, unquoted,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Right,
+    Text, parse_bool, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -35,8 +35,8 @@ pub(super) const CLASS: Class = Class {
         Handler::write("mark_done", "shows it for the last time, as complete"),
         Handler::value("active", "whether it is shown"),
         Handler::value("banner", "what is written in front of the bar"),
-        Handler::value("poshandler", "handlers read for the position"),
-        Handler::value("sizehandler", "handlers read for the size"),
+        Handler::value("poshandler", "handlers read for the position").write_needs(Right::Replace),
+        Handler::value("sizehandler", "handlers read for the size").write_needs(Right::Replace),
         Handler::read("pos", "the position last seen"),
         Handler::value("size", "the size"),
         Handler::button("reset", "starts again"),

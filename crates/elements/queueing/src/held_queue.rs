@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Class, Context, Element, HandlerError, HandlerResult, Make, Signals, parse_u32,
+    Class, Context, Element, HandlerError, HandlerResult, Make, Right, Signals, parse_u32,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -27,6 +27,7 @@ const FULL: usize = 0;
 
 pub(super) const FRONT_DROP: Class = Class {
     name: "FrontDropQueue",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "holds packets and drops the oldest when it is full",
     description: "Holds up to `CAPACITY` packets, oldest first out. What arrives when it is full \

@@ -11,8 +11,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Replica, Signals,
-    parse_u32,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Replica, Right,
+    Signals, parse_u32,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -48,6 +48,7 @@ pub(crate) const HANDLERS: &[Handler] = &[
 
 pub(super) const QUEUE: Class = Class {
     name: "Queue",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "holds packets between push and pull",
     description: "Holds up to `CAPACITY` packets, oldest first out, and drops what arrives when \

@@ -1,7 +1,9 @@
 //! `RatedSplitter` and `BandwidthRatedSplitter`: what is above a rate goes
 //! elsewhere.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+};
 use linerate_memory::Frame;
 
 use super::{
@@ -20,6 +22,7 @@ const EXCESS: usize = 0;
 
 pub(super) const PACKETS: Class = Class {
     name: "RatedSplitter",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "splits packets above a rate from those below",
     description: "At most `RATE` packets per second leave by output 0, in bursts of at most \

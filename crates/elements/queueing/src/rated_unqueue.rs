@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right,
 };
 use linerate_memory::Frame;
 
@@ -25,6 +25,7 @@ const HANDLERS: &[Handler] = &[
 
 pub(super) const PACKETS: Class = Class {
     name: "RatedUnqueue",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "pulls packets at a rate and pushes them on",
     description: "Moves `RATE` packets per second (`10/min`, `1/hr` for less than one), as long \

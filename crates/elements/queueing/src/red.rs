@@ -5,7 +5,7 @@
 
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Make, Plan,
-    Processing, Scope, Text, Value, lang::config::words,
+    Processing, Right, Scope, Text, Value, lang::config::words,
 };
 use linerate_memory::Frame;
 
@@ -28,6 +28,7 @@ const IDLE_NS: u64 = 20_000_000;
 
 pub(super) const CLASS: Class = Class {
     name: "RED",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "drops packets at random when queues grow",
     description: "Follows the average length of the next queues downstream (upstream when it is \

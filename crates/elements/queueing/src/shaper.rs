@@ -1,6 +1,8 @@
 //! `Shaper` and `BandwidthShaper`: pull at a rate.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, ahead::Ahead, wake_at, wrong};
@@ -14,6 +16,7 @@ const HANDLERS: &[Handler] =
 
 pub(super) const PACKETS: Class = Class {
     name: "Shaper",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "lets packets be pulled at a rate",
     description: "At most `RATE` packets per second can be pulled from output 0, at equal \

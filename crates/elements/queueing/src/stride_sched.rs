@@ -1,6 +1,6 @@
 //! `StrideSched`: inputs served in proportion to tickets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
 use linerate_memory::Frame;
 
 use super::{
@@ -11,6 +11,7 @@ use linerate_kit::tickets::Tickets;
 
 pub(super) const CLASS: Class = Class {
     name: "StrideSched",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "pulls from its inputs in proportion to tickets",
     description: "An input with twice the tickets of another is served twice as often, one with \

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, Make, flow_outputs};
+use linerate_graph::{Arg, Class, Context, Element, Make, Right, flow_outputs};
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::{
     IpProtocol,
@@ -19,6 +19,7 @@ use super::{
 
 pub(super) const CLASS: Class = Class {
     name: "FTPPortMapper",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "makes rewriters know of the data connections FTP clients ask for",
     description: "Takes packets of FTP control connections on their way to `CONTROL_REWRITER`, a \

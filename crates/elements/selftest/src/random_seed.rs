@@ -1,6 +1,6 @@
 //! `RandomSeed`: random numbers that are the same in every run.
 
-use linerate_graph::{Arg, Class, Inert, Make, Preparation, Role};
+use linerate_graph::{Arg, Class, Inert, Make, Preparation, Right, Role};
 
 use linerate_kit::random::Seed;
 
@@ -8,6 +8,7 @@ use super::FAMILY;
 
 pub(super) const CLASS: Class = Class {
     name: "RandomSeed",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "makes random choices the same in every run",
     description: "Elements that choose at random draw from generators of their own, which begin \

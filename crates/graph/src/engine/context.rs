@@ -29,6 +29,7 @@ use crate::{
     lang::Severity,
     make::{Make, Replica, Scope, World},
     plan::Plan,
+    right::Right,
     step::Exits,
 };
 
@@ -59,6 +60,8 @@ pub struct Context {
     pub(crate) account: Account,
     /// Handlers to be written when their elements are no longer at work.
     pub(crate) late: Vec<LateWrite>,
+    /// What those may have done for whom an element is at work.
+    pub(crate) right: Right,
     /// The element at work.
     pub(crate) node: usize,
     /// Whether the task that runs has had a packet pulled by anybody.

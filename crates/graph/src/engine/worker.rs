@@ -61,8 +61,10 @@ impl Context {
     pub(crate) fn run_jobs(&mut self) {
         let hub: Hub = self.hub.clone();
         for job in hub.take(self.worker) {
-            job(self);
-            self.drain();
+            self.for_another(|cx| {
+                job(cx);
+                cx.drain();
+            });
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError},
 };
 
-use linerate_graph::{Class, Handler, HandlerError, HandlerResult};
+use linerate_graph::{Class, Handler, HandlerError, HandlerResult, Right};
 use linerate_packet::MacAddr;
 use serde_json::{Value, json};
 
@@ -29,7 +29,8 @@ pub(super) const CLASS: Class = Class {
             "add",
             "adds a port: [NAME=]PORT, and on lines of their own, where wanted, vlan VLANS, mac \
              MAC, ticket NUMBER",
-        ),
+        )
+        .write_needs(Right::Replace),
         Handler::write("remove", "takes a port out: its name, and ticket NUMBER on a line"),
         Handler::read(
             "outcomes",

@@ -6,7 +6,7 @@
 //! last frame are kept, and a packet that was in it gets its own. Others get
 //! those of the last packet, as in Click.
 
-use linerate_graph::{Arg, Class, Context, Element, Make, parse_u32};
+use linerate_graph::{Arg, Class, Context, Element, Make, Right, parse_u32};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -16,6 +16,7 @@ const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "Clipboard",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "copies bytes from packets of input 0 into those of input 1",
     description: "Arguments are ranges of bytes, each `OFFSET/LENGTH`. Packets of input 0 leave \

@@ -1,6 +1,6 @@
 //! `Pad`: packets of at least a length.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Right, Step, Way};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -11,6 +11,7 @@ const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
     name: "Pad",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "makes packets at least as long as given, or as they once were",
     description: "Without `LENGTH`, or with 0, packets grow by their extra length annotation, \

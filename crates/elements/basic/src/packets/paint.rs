@@ -1,6 +1,6 @@
 //! `Paint` and `SetAnnoByte`: set an annotation of one byte.
 
-use linerate_graph::{Arguments, Class, Context, Make, Step, Way, Writes};
+use linerate_graph::{Arguments, Class, Context, Make, Right, Step, Way, Writes};
 use linerate_memory::{Frame, PacketMut};
 
 use super::{FAMILY, color::Color};
@@ -8,6 +8,7 @@ use linerate_kit::annotation_byte::Byte;
 
 pub(super) const CLASS: Class = Class {
     name: "Paint",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the paint annotation",
     description: "Other elements go by it: PaintSwitch, PaintTee, CheckPaint. `ANNO` is PAINT or \
@@ -23,6 +24,7 @@ pub(super) const CLASS: Class = Class {
 
 pub(super) const SET_BYTE: Class = Class {
     name: "SetAnnoByte",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets an annotation of one byte (obsolete)",
     description: "Paint with its arguments the other way round, which Click recommends instead.",

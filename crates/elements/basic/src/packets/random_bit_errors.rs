@@ -5,7 +5,7 @@
 //! it is drawn, by inversion, instead of every bit.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, unquoted,
+    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, unquoted,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -20,6 +20,7 @@ const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "RandomBitErrors",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "changes bits with a probability",
     description: "Each bit is flipped, set or cleared with probability `P`. In simulated time \

@@ -2,7 +2,7 @@
 
 use linerate_graph::{
     Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads,
-    Step, Way,
+    Right, Step, Way,
 };
 use linerate_memory::{Frame, Packet};
 
@@ -14,6 +14,7 @@ const NOT_CHOSEN: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "RandomSample",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "passes packets with a probability",
     description: "Others leave by output 1, or are dropped when there is none. Give `P`, `SAMPLE` \

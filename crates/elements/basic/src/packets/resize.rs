@@ -1,6 +1,6 @@
 //! `Resize`: bytes on or off either end.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Right, Step, Way};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
@@ -11,6 +11,7 @@ const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
     name: "Resize",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "adds bytes to packets, or takes them off, at either end",
     description: "`HEAD` bytes in front and `TAIL` bytes at the end; negative numbers take bytes \

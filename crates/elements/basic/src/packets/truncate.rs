@@ -1,6 +1,6 @@
 //! `Truncate`: packets of at most a length.
 
-use linerate_graph::{Arguments, Class, Context, Make, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Make, Reads, Right, Step, Way};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
@@ -11,6 +11,7 @@ const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "Truncate",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "cuts packets to a length",
     description: "The extra length annotation grows by what is cut off, where the graph uses \

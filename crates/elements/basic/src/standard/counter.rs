@@ -2,7 +2,7 @@
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Merge,
-    Text, lang::config::shift_word, parse_integer, unquoted,
+    Right, Text, lang::config::shift_word, parse_integer, unquoted,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -31,8 +31,10 @@ pub(super) const CLASS: Class = Class {
         Handler::value(
             "count_call",
             "the count at which a handler is written; set with handler and value",
-        ),
-        Handler::write("byte_count_call", "sets the byte count at which a handler is written"),
+        )
+        .write_needs(Right::Replace),
+        Handler::write("byte_count_call", "sets the byte count at which a handler is written")
+            .write_needs(Right::Replace),
     ],
     calls: |plan, at| plan.is_given(at, "COUNT_CALL") || plan.is_given(at, "BYTE_COUNT_CALL"),
     cost: "About one cycle per packet: only lengths are added up, which are in the slots. For the \

@@ -1,7 +1,7 @@
 //! `InfiniteSource` and `RandomSource`: packets as fast as they are taken.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Signals,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Signals,
     parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
@@ -15,6 +15,7 @@ use linerate_kit::{
 
 pub(super) const CLASS: Class = Class {
     name: "InfiniteSource",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "makes packets as fast as they are taken",
     description: "Makes `LIMIT` packets with the bytes of `DATA`, repeated to or cut at \
@@ -57,6 +58,7 @@ pub(super) const CLASS: Class = Class {
 
 pub(super) const RANDOM: Class = Class {
     name: "RandomSource",
+    reconfigured: Some(Right::Replace),
     summary: "makes packets of random bytes as fast as they are taken",
     description: "As InfiniteSource, but that packets have `LENGTH` random bytes, others each.",
     args: &[

@@ -1,6 +1,8 @@
 //! `InputSwitch`: the packets of one input.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -11,6 +13,7 @@ const OTHER_INPUT: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "InputSwitch",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "passes the packets of one input, which can be changed, and drops the others",
     description: "A negative input drops all. Writing `switch` an input there is not does as \

@@ -1,6 +1,8 @@
 //! `PullSwitch`, `SimplePullSwitch`, `StaticPullSwitch`: pull from one input.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -8,6 +10,7 @@ use linerate_kit::written::integer_or;
 
 pub(super) const PULL_SWITCH: Class = Class {
     name: "PullSwitch",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "pulls from one input, which can be changed",
     description: "A negative input, or one there is not, gives no packets. Whoever pulls sleeps \
@@ -40,6 +43,7 @@ pub(super) const SIMPLE_PULL_SWITCH: Class = Class {
 
 pub(super) const STATIC_PULL_SWITCH: Class = Class {
     name: "StaticPullSwitch",
+    reconfigured: None,
     summary: "pulls from one input",
     description: "A negative input, or one there is not, gives no packets.",
     args: &[Arg::required("INPUT", "input", "the input in use")],

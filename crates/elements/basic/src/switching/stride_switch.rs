@@ -1,6 +1,6 @@
 //! `StrideSwitch`: packets to the outputs in proportion to tickets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make};
+use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
@@ -11,6 +11,7 @@ const NO_TICKETS: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "StrideSwitch",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sends packets by its outputs in proportion to tickets",
     description: "One argument per output: its tickets, at most 32768. An output without tickets \

@@ -1,6 +1,8 @@
 //! `Switch`, `StaticSwitch`: all packets by one output.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -11,6 +13,7 @@ const OFF: usize = 0;
 
 pub(super) const SWITCH: Class = Class {
     name: "Switch",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sends all packets by one output, which can be changed",
     description: "A negative output drops them. Writing `switch` an output there is not drops \

@@ -11,7 +11,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Text,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
+    Text,
     lang::config::{quote, shift_word, split, uncomment, words},
     parse_integer,
 };
@@ -41,9 +42,13 @@ const FILE: u64 = 16 << 20;
 const NOWHERE: usize = 0;
 
 const HANDLERS: &[Handler] = &[
-    Handler::write("step", "goes past that many waiting instructions, one without a value"),
-    Handler::write("goto", "goes on at a label"),
-    Handler::value("run", "runs the script; reading gives what it returns").with_parameter(),
+    Handler::write("step", "goes past that many waiting instructions, one without a value")
+        .write_needs(Right::Replace),
+    Handler::write("goto", "goes on at a label").write_needs(Right::Replace),
+    Handler::value("run", "runs the script; reading gives what it returns")
+        .with_parameter()
+        .read_needs(Right::Replace)
+        .write_needs(Right::Replace),
     Handler::read("add", "the sum of numbers").with_parameter(),
     Handler::read("sub", "the first number less the others").with_parameter(),
     Handler::read("min", "the least number").with_parameter(),
@@ -82,19 +87,26 @@ const HANDLERS: &[Handler] = &[
     Handler::read("htonl", "32 bits in network order").with_parameter(),
     Handler::read("ntohs", "16 bits in the order of this machine").with_parameter(),
     Handler::read("ntohl", "32 bits in the order of this machine").with_parameter(),
-    Handler::read("cat", "a file's contents").with_parameter().private(),
-    Handler::read("catq", "the same, quoted").with_parameter().private(),
-    Handler::read("kill", "sends a signal to processes").with_parameter().private(),
+    Handler::read("cat", "a file's contents").with_parameter().private().read_needs(Right::Replace),
+    Handler::read("catq", "the same, quoted").with_parameter().private().read_needs(Right::Replace),
+    Handler::read("kill", "sends a signal to processes")
+        .with_parameter()
+        .private()
+        .read_needs(Right::Replace),
     Handler::read("get", "a variable's value").with_parameter(),
-    Handler::write("set", "sets a variable: name, value"),
+    Handler::write("set", "sets a variable: name, value").write_needs(Right::Replace),
     Handler::read("shift", "takes the first word off a variable, args if none is named")
-        .with_parameter(),
+        .with_parameter()
+        .read_needs(Right::Replace),
 ];
 
 /// What an exported variable is read by.
 const EXPORTED: Handler = Handler::read("VARIABLE", "an exported variable's value");
 /// What all other handlers of a proxy are.
-const PROXIED: Handler = Handler::value("ANY", "runs the script").with_parameter();
+const PROXIED: Handler = Handler::value("ANY", "runs the script")
+    .with_parameter()
+    .read_needs(Right::Replace)
+    .write_needs(Right::Replace);
 
 pub(super) const SCRIPT: Class = Class {
     name: "Script",
@@ -175,6 +187,8 @@ pub(super) struct Script {
     steps: i64,
     /// Steps asked for while the script runs; `None` while it does not.
     more_steps: Option<i64>,
+    /// The right of the caller who set it going; it goes on with it after waiting.
+    caller: Option<Right>,
     /// What the last written handler said.
     status: i32,
     called_as: String,
@@ -288,6 +302,7 @@ impl Script {
         text: &str,
         errors: &mut Errors,
     ) -> Rest {
+        self.caller = Some(cx.right());
         self.called_as = name.to_owned();
         self.called_to_write = write;
         count_work(text.len());
@@ -555,8 +570,10 @@ impl Element for Script {
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        self.go(cx, 1, Step::Timer, &mut Errors::console());
-        self.finish(cx);
+        cx.with_right(self.caller.unwrap_or(Right::ALL), |cx| {
+            self.go(cx, 1, Step::Timer, &mut Errors::console());
+            self.finish(cx);
+        });
     }
 
     /// Steps until the run is to go on or the script has ended.

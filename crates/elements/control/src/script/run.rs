@@ -13,7 +13,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Context, HandlerError, HandlerRef,
+    Context, HandlerError, HandlerRef, Right,
     lang::config::{Form, Variables, expand, shift_word, words},
     parse_time, unquoted,
 };
@@ -366,6 +366,10 @@ impl Script {
         unquote: bool,
         errors: &mut Errors,
     ) {
+        if place.is_some() && cx.right() < Right::Replace {
+            errors.add(cx, &HandlerError::denied("print", Right::Replace).to_string());
+            return;
+        }
         let file = match place.map(|(name, append)| (name, open(name, append))) {
             Some((name, Err(error))) => {
                 errors.add(cx, &format!("{name}: {}", reason(&error)));

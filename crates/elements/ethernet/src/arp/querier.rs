@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerResult, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
-    Text,
+    Right, Text,
 };
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -36,6 +36,7 @@ const SECOND: u64 = 1_000_000_000;
 
 pub(crate) const CLASS: Class = Class {
     name: "ARPQuerier",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sends IP packets to neighbours found by ARP",
     description: "IP packets at input 0 get an Ethernet header from `ETH` to the neighbour their \

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use linerate_graph::{
     Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Ipv4OrPrefix,
-    Ipv4Prefix, Make, Writes, lang::config::words,
+    Ipv4Prefix, Make, Right, Writes, lang::config::words,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -25,6 +25,7 @@ const LIMIT: usize = 65_536;
 
 pub(crate) const CLASS: Class = Class {
     name: "ARPResponder",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "answers ARP queries for some addresses",
     description: "Each argument is `IP/MASK [IP/MASK...] ETH`: who asks for an address in one of \

@@ -2,7 +2,9 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Role};
+use linerate_graph::{
+    Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, Role,
+};
 use linerate_memory::Frame;
 
 use super::TIMEOUT;
@@ -11,6 +13,7 @@ use linerate_elements_neighbours::shared::{self, Shared};
 
 pub(crate) const CLASS: Class = Class {
     name: "ARPTable",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "keeps Ethernet addresses of neighbours for ARPQueriers",
     description: "ARPQueriers that name it with `TABLE` share what one of them learns. It holds the \

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Word};
+use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Right, Word};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::checksum;
 
@@ -39,6 +39,7 @@ const ERROR_AT_POINTER: u8 = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "ICMPError",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "makes ICMP errors about packets",
     description: "Each packet is replaced by an ICMP error to its sender, which quotes as much of \

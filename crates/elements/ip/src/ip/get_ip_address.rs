@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Make, Step, Text, Way, unquoted};
+use linerate_graph::{Arguments, Class, Make, Right, Step, Text, Way, unquoted};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -29,6 +29,7 @@ pub(super) const GET: Class = Class {
 
 pub(super) const SET: Class = Class {
     name: "SetIPAddress",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the destination annotation",
     description: "To the same address for every packet, such as that of a gateway.",

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Text, Writes,
-    unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Text,
+    Writes, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -21,6 +21,7 @@ const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
     name: "IPEncap",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "puts an IP header in front of packets",
     description: "The destination is `DST`, which becomes the destination annotation, or that \

@@ -3,8 +3,8 @@
 //! RFC 2474 and RFC 3168.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Step,
-    Text, Way, parse_u32, unquoted,
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right,
+    Step, Text, Way, parse_u32, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -16,6 +16,7 @@ use linerate_kit::{
 
 pub(super) const SET_DSCP: Class = Class {
     name: "SetIPDSCP",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sets the differentiated services code point",
     description: "The ECN bits stay. The checksum is updated. The IP header must be known \
@@ -31,6 +32,7 @@ pub(super) const SET_DSCP: Class = Class {
 
 pub(super) const SET_ECN: Class = Class {
     name: "SetIPECN",
+    reconfigured: Some(Right::Write),
     summary: "sets the explicit congestion notification bits",
     description: "`ECN` is a number, or `no`, `ect1`, `ect2` (which is 2, ECT(0)) or `ce`. The code \
         point stays. The checksum is updated. The IP header must be known (`CheckIPHeader`).",

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Scope, Text,
-    UdpPort, Value, Writes, unquoted,
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Scope,
+    Text, UdpPort, Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -27,6 +27,7 @@ const UDP: usize = 8;
 
 pub(super) const CLASS: Class = Class {
     name: "UDPIPEncap",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "puts UDP and IP headers in front of packets",
     description: "The destination is `DST`, which becomes the destination annotation, or that \
@@ -57,6 +58,7 @@ pub(super) const CLASS: Class = Class {
 
 pub(super) const DYNAMIC: Class = Class {
     name: "DynamicUDPIPEncap",
+    reconfigured: None,
     summary: "puts UDP and IP headers with changing ports in front of packets",
     description: "As UDPIPEncap; after every `INTERVAL` packets both ports are one higher. The \
         destination is an address, and there are no handlers.",

@@ -1,6 +1,8 @@
 //! `Classifier`: an output for each pattern of bytes.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, pattern};
@@ -8,6 +10,7 @@ use crate::decision::{Headers, Matcher, Program, To};
 
 pub(super) const CLASS: Class = Class {
     name: "Classifier",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sends packets to the output of the first pattern their bytes match",
     description: "There is an output for each pattern. A pattern is a list of clauses \

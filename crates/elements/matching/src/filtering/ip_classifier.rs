@@ -1,7 +1,7 @@
 //! `IPClassifier`: an output for each expression.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Plan, Scope,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Plan, Right, Scope,
 };
 use linerate_memory::Frame;
 
@@ -14,6 +14,7 @@ use crate::decision::{Matcher, To};
 
 pub(super) const CLASS: Class = Class {
     name: "IPClassifier",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sends IP packets to the output of the first expression that holds for them",
     description: super::LANGUAGE,

@@ -1,6 +1,8 @@
 //! `IPFilter`: packets go where the first rule that holds for them says.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError, HandlerResult, Make, Scope};
+use linerate_graph::{
+    Arg, Class, Context, Element, HandlerError, HandlerResult, Make, Right, Scope,
+};
 use linerate_memory::Frame;
 
 use super::{
@@ -12,6 +14,7 @@ use crate::decision::Matcher;
 
 pub(super) const CLASS: Class = Class {
     name: "IPFilter",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "sends IP packets where the first rule that holds for them says",
     description: "A rule is an action and an expression. The action is `allow`, which is output \

@@ -1,6 +1,6 @@
 //! `IPsecEncap`: the IP header of a tunnel's packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Writes};
+use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Right, Writes};
 use linerate_memory::Frame;
 
 use super::{FAMILY, NO_BUFFER};
@@ -15,6 +15,7 @@ const TOO_LONG: usize = 1;
 
 pub(super) const CLASS: Class = Class {
     name: "IPsecEncap",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "puts an IP header to the other end of a tunnel in front of packets",
     description: "The destination is the annotation, which RadixIPsecLookup has set to the route's \
