@@ -25,6 +25,7 @@ pub mod runtime_directory;
 pub mod slice;
 #[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
 pub mod socket;
+pub mod socket_file;
 mod suggest;
 #[allow(unsafe_code, reason = "localtime_r(3) and strftime(3)")]
 pub mod time;

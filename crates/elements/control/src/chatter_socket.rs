@@ -25,7 +25,9 @@ use super::{
     FAMILY,
     socket::{
         client::Stream,
-        place::{Listener, Place},
+        is_own,
+        place::{Listener, Place, mode},
+        places::{Guest, Source, Verdict, admit},
     },
 };
 use linerate_kit::printed::reason;
@@ -33,13 +35,15 @@ use linerate_kit::printed::reason;
 const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
 /// Bytes a client may be behind.
 const BACKLOG: usize = 500_000;
-/// Clients served at a time; more are sent away.
-const CLIENTS: usize = 256;
+/// Clients taken in at a time.
+const ARRIVALS: usize = 16;
 /// A UNIX address holds that many bytes, with the end.
 const NAME_LIMIT: usize = 108;
-/// How long to wait before trying again to listen, in nanoseconds.
+/// How long to wait before trying again, in nanoseconds.
 const AGAIN: u64 = 1_000_000_000;
+/// The timer that tries to listen, and the one that listens again.
 const RETRY: u32 = 0;
+const RESUME: u32 = 1;
 /// What is not a client is called among those waited for.
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
@@ -51,12 +55,15 @@ pub(super) const CLASS: Class = Class {
     description: "`ChatterSocket(TCP, PORT)` listens on a TCP port, `ChatterSocket(UNIX, FILENAME)` \
         on a Unix socket. Clients get a line `Click::ChatterSocket/1.0` and then what is written to \
         the standard error stream from when they came: packets shown, warnings, errors. One \
-        that is more than 500,000 bytes behind is cut off. There is one channel. A socket of the \
+        that is more than 500,000 bytes behind is cut off. There is one channel. Whoever reaches a TCP \
+        port may read it; the permissions of a UNIX socket (`MODE`) say who may besides the user that \
+        runs the program. 256 clients are served at a time, 64 of a user or host. A socket of the \
         same name and place in a new configuration takes the listener and all clients over.",
     args: &[
         Arg::required("TYPE", "TCP or UNIX", "what kind of socket"),
         Arg::optional("PORT", "port or file name", "", "where to listen"),
         Arg::keyword("FILENAME", "file name", "", "where to listen, for UNIX"),
+        Arg::keyword("MODE", "octal", "0600", "permissions of the socket's file, for UNIX"),
         Arg::keyword("CHANNEL", "word", "default", "a channel of Click's; there is one here"),
         Arg::keyword("QUIET_CHANNEL", "bool", "true", "has no effect"),
         Arg::keyword("GREETING", "bool", "true", "whether clients get the first line"),
@@ -105,6 +112,7 @@ impl Outbox {
 
 struct Client {
     stream: Stream,
+    source: Source,
     output: Vec<u8>,
     /// Bytes of `output` that have been sent.
     sent: usize,
@@ -152,6 +160,8 @@ struct Open {
     clients: BTreeMap<u64, Client>,
     /// The number of the next client.
     next: u64,
+    /// Whether no client could be taken in the last time.
+    exhausted: bool,
 }
 
 /// Where it listens; `None` after an error.
@@ -176,7 +186,7 @@ fn place(make: &mut Make<'_>) -> Option<Place> {
                 make.error("filename too long");
                 return None;
             }
-            Some(Place::Unix(name))
+            Some(Place::Unix { name, mode: mode(make) })
         }
         _ => {
             make.error(format!("unknown socket type `{kind}'"));
@@ -247,6 +257,7 @@ impl Open {
             _console: listener,
             clients: BTreeMap::new(),
             next: 0,
+            exhausted: false,
         })
     }
 
@@ -262,24 +273,58 @@ impl Open {
         Ok(())
     }
 
-    /// Takes in a client that has come.
-    fn accept(&mut self, cx: &Context, greets: bool) {
-        let Some(listener) = &self.listener else { return };
-        let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-            Err(error) => {
-                return ChatterSocket::report(cx, &format!("accept: {}", reason(&error)));
+    /// Waits for clients, or no longer.
+    fn wait_for_clients(&self, waits: bool) -> rustix::io::Result<()> {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, waits);
+        epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(LISTENER), flags)
+    }
+
+    /// Takes in clients that have come; `false` when none can be for now.
+    fn accept(&mut self, cx: &Context, greets: bool) -> bool {
+        for _ in 0..ARRIVALS {
+            let Some(listener) = &self.listener else { return true };
+            match listener.accept() {
+                Ok(arrival) => {
+                    self.exhausted = false;
+                    self.admit(arrival.stream, arrival.source, cx.steady(), greets);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) => {
+                    if !std::mem::replace(&mut self.exhausted, true) {
+                        ChatterSocket::report(cx, &format!("accept: {}", reason(&error)));
+                    }
+                    return false;
+                }
             }
+        }
+        true
+    }
+
+    /// Gives one that has come a place, if there is one for it. Nobody says anything, so that a
+    /// stranger waits for somebody to go.
+    fn admit(&mut self, stream: Stream, source: Source, now: u64, greets: bool) {
+        let guest = |(number, client): (&u64, &Client)| Guest {
+            number: *number,
+            source: client.source,
+            writes: is_own(client.source),
+            quiet_since: *number,
         };
+        let guests: Vec<Guest> = self.clients.iter().map(guest).collect();
+        match admit(&guests, source, is_own(source), now) {
+            Verdict::InsteadOf(number) if is_own(source) => drop(self.clients.remove(&number)),
+            Verdict::Enters => {}
+            Verdict::InsteadOf(_) | Verdict::Refused => return,
+        }
         let data = epoll::EventData::new_u64(self.next);
         let added = stream.set_nonblocking().is_ok()
             && epoll::add(&self.epoll, &stream, data, epoll::EventFlags::empty()).is_ok();
-        if !added || self.clients.len() >= CLIENTS {
+        if !added {
             return;
         }
         let output = if greets { GREETING.to_vec() } else { Vec::new() };
-        self.clients.insert(self.next, Client { stream, output, sent: 0, waits: false });
+        self.clients.insert(self.next, Client { stream, source, output, sent: 0, waits: false });
         self.send(self.next);
         self.next += 1;
         self.outbox.wanted.store(true, Ordering::Release);
@@ -341,9 +386,15 @@ impl Element for ChatterSocket {
 
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
         let Some(open) = &mut self.open else { return Next::Sleep };
+        let mut resume = false;
         for (number, gone) in open.ready() {
             match number {
-                LISTENER => open.accept(cx, self.greets),
+                // Such as no descriptor left: it would only say so again.
+                LISTENER if !open.accept(cx, self.greets) => {
+                    let _ = open.wait_for_clients(false);
+                    resume = true;
+                }
+                LISTENER => {}
                 BELL => open.pass_on(),
                 _ if gone => {
                     open.clients.remove(&number);
@@ -351,6 +402,9 @@ impl Element for ChatterSocket {
                 }
                 _ => open.send(number),
             }
+        }
+        if resume {
+            cx.set_timer(RESUME, cx.steady() + AGAIN);
         }
         Next::Wait
     }
@@ -362,7 +416,13 @@ impl Element for ChatterSocket {
         }
     }
 
-    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+    fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
+        if timer == RESUME {
+            if let Some(open) = &self.open {
+                let _ = open.wait_for_clients(true);
+            }
+            return cx.schedule();
+        }
         let listens = self.open.as_ref().is_some_and(|open| open.listener.is_some());
         if !listens && let Err(text) = self.try_to_listen(cx) {
             Self::report(cx, &text);
@@ -386,10 +446,6 @@ impl Element for ChatterSocket {
     fn close(&mut self, _: &mut Context) {
         let Some(mut open) = self.open.take() else { return };
         open.pass_on();
-        if let (Some(Listener::Unix(_)), Some(Place::Unix(name))) = (&open.listener, &self.place) {
-            // It may be gone already.
-            let _ = std::fs::remove_file(name);
-        }
     }
 }
 

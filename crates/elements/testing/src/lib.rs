@@ -78,6 +78,18 @@ impl Run {
         self
     }
 
+    /// As a program that lets whoever connects do everything.
+    pub fn insecure_control(mut self) -> Run {
+        self.options.insecure_control = true;
+        self
+    }
+
+    /// As a program that lets connections replace the configuration.
+    pub fn grants_replace(mut self) -> Run {
+        self.options.grants_replace = true;
+        self
+    }
+
     /// The same in real time.
     pub fn real_time(mut self) -> Run {
         self.options.simulated = false;

@@ -25,8 +25,7 @@ pub(super) fn answer_write(client: &mut Client, full: &str, written: Result<(), 
 pub(super) fn answer_read(client: &mut Client, full: &str, read: HandlerResult) {
     match read {
         Ok(data) => {
-            client.message(code::OK, &format!("Read handler '{full}' OK"), false);
-            client.data(&data);
+            client.data(&format!("Read handler '{full}' OK"), &data);
         }
         Err(error) => {
             let text = format!("Read handler '{full}' error");
@@ -65,6 +64,8 @@ fn replaced(client: &mut Client, full: &str, told: &Diagnostics) {
 
 /// Answers that a handler has failed, and why.
 fn failed(client: &mut Client, code: u16, text: &str, error: &HandlerError) {
+    let denied = matches!(error, HandlerError::Denied { .. });
+    let code = if denied { code::PERMISSION } else { code };
     explained(client, code, text, &error.to_string());
 }
 
@@ -81,7 +82,7 @@ fn explained(client: &mut Client, code: u16, text: &str, why: &str) {
     }
 }
 
-/// Ends the conversation with a client that may not call handlers.
+/// Ends the conversation with a client that has said something wrong to get in.
 pub(super) fn refuse(client: &mut Client, text: &str) {
     client.message(code::PERMISSION, text, false);
     client.end();

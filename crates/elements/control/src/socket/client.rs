@@ -1,7 +1,8 @@
 //! One client of a control socket: its descriptor and what is on its way.
 //!
 //! Both directions are bounded: no more is read while commands wait or answers
-//! are not taken.
+//! are not taken, and what waits for all clients together has a limit. Memory is
+//! asked for, and where there is none the conversation ends.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -19,12 +20,22 @@ use rustix::{
     process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
 };
 
-use super::protocol::{Command, code, take};
+use super::{
+    places::{Guest, Source},
+    protocol::{Command, code, take},
+};
+
+/// What clients are told first.
+pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// Bytes read at a time.
 const PIECE: usize = 16 << 10;
-/// Bytes that may come before the token.
-const UNAUTHORIZED_MAX: usize = 4 << 10;
+/// Bytes of a command of a client that may only read.
+const READER_MAX: usize = 16 << 10;
+/// A command of so many bytes is copied by those who carry it out: there has to be
+/// room for some more of them.
+const LARGE: usize = 1 << 20;
+const COPIES: usize = 4;
 /// Answers that may wait before commands do.
 const ANSWERS: usize = 1 << 20;
 
@@ -110,8 +121,15 @@ pub(super) struct Client {
     /// A handler that is being carried out elsewhere, as the client called it.
     /// No other command is taken meanwhile.
     pub(super) called: Option<(String, Called)>,
-    /// Whether it may call handlers: it has said the token, or there is none.
-    pub(super) authorized: bool,
+    pub(super) source: Source,
+    /// Whether it may write without a token, for whose it is.
+    pub(super) is_trusted: bool,
+    /// Whether it has said the token.
+    pub(super) said_token: bool,
+    /// When its last command was complete, or it came.
+    pub(super) quiet_since: u64,
+    /// Bytes that it may have waiting, for all that others have.
+    pub(super) room: usize,
 }
 
 /// What is waited for, to answer a client.
@@ -123,19 +141,39 @@ pub(super) enum Called {
 }
 
 impl Client {
-    pub(super) fn new(stream: Stream, authorized: bool) -> Client {
+    pub(super) fn new(stream: Stream, source: Source, is_trusted: bool, now: u64) -> Client {
         Client {
             stream,
+            source,
+            is_trusted,
+            said_token: false,
+            quiet_since: now,
+            room: usize::MAX,
             input: Vec::new(),
-            output: b"Click::ControlSocket/1.3\r\n".to_vec(),
+            output: GREETING.to_vec(),
             sent: 0,
             input_closed: false,
             output_closed: false,
             incomplete: true,
             waits_to_send: false,
             called: None,
-            authorized,
         }
+    }
+
+    /// Whether it may write.
+    pub(super) fn writes(&self) -> bool {
+        self.is_trusted || self.said_token
+    }
+
+    /// It as one of those who have places.
+    pub(super) fn guest(&self, number: u64) -> Guest {
+        let (source, writes) = (self.source, self.writes());
+        Guest { number, source, writes, quiet_since: self.quiet_since }
+    }
+
+    /// Bytes that wait on its behalf.
+    pub(super) fn waiting(&self) -> usize {
+        self.input.len() + self.output.len()
     }
 
     /// Reads a piece of what has come, unless commands wait.
@@ -144,6 +182,9 @@ impl Client {
             return;
         }
         let length = self.input.len();
+        if self.waiting() + PIECE > self.room || self.input.try_reserve(PIECE).is_err() {
+            return self.lose("Too much data is on its way");
+        }
         self.input.resize(length + PIECE, 0);
         let read = self.stream.read(&mut self.input[length..]);
         let (read, closed) = match read {
@@ -163,8 +204,12 @@ impl Client {
         if self.output.len() - self.sent > ANSWERS || self.called.is_some() {
             return None;
         }
+        if self.input.len() > LARGE && !has_memory(COPIES * self.input.len()) {
+            self.lose("Not enough memory for so much data");
+            return None;
+        }
         let taken = match take(&self.input, self.input_closed) {
-            None if !self.authorized && self.input.len() > UNAUTHORIZED_MAX => {
+            None if !self.writes() && self.input.len() > READER_MAX => {
                 let text = "Too much data before AUTH".into();
                 Some((Command::Lost { code: code::PERMISSION, text }, self.input.len()))
             }
@@ -175,6 +220,9 @@ impl Client {
             return None;
         };
         self.input.drain(..length);
+        if self.input.is_empty() {
+            self.input.shrink_to(PIECE);
+        }
         if matches!(command, Command::Quit { .. } | Command::Lost { .. }) {
             self.input_closed = true;
             self.input.clear();
@@ -205,11 +253,24 @@ impl Client {
         self.input.clear();
     }
 
-    /// Answers with data.
-    pub(super) fn data(&mut self, data: impl AsRef<[u8]>) {
+    /// Answers with what is said of data, and the data.
+    pub(super) fn data(&mut self, text: &str, data: impl AsRef<[u8]>) {
         let data = data.as_ref();
+        let fits = self.waiting().saturating_add(data.len()) <= self.room
+            && self.output.try_reserve(data.len() + text.len() + PIECE).is_ok();
+        if !fits {
+            return self.lose("Too much data waits to be taken");
+        }
+        self.message(code::OK, text, false);
         self.output.extend(format!("DATA {}\r\n", data.len()).bytes());
         self.output.extend(data);
+    }
+
+    /// Ends the conversation for want of memory.
+    fn lose(&mut self, text: &str) {
+        self.message(code::TOO_BIG, text, false);
+        self.end();
+        self.input = Vec::new();
     }
 
     /// Sends what can be sent.
@@ -246,6 +307,11 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.stream.shut();
     }
+}
+
+/// Whether there is so much memory now.
+fn has_memory(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
 /// Text without what could be taken for the end of a line.

@@ -2,7 +2,8 @@
 //!
 //! One descriptor, an epoll instance, stands for the listener and all clients,
 //! so the element waits as any other task does. [`protocol`] takes commands
-//! apart, [`client`] keeps what is on its way; here they are carried out.
+//! apart, [`client`] keeps what is on its way, [`places`] says who is served where many want to be;
+//! here commands are carried out, with the right of the connection they came by.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
 
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
-    Make, Next, Role, parse_integer,
+    Make, Next, Right, Role, parse_integer,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -22,20 +23,24 @@ mod answers;
 pub(super) mod client;
 mod llrpc;
 pub(super) mod place;
+pub(super) mod places;
 mod protocol;
 mod token;
 
 use super::{FAMILY, proxy::is_proxy};
 use answers::{answer_called, answer_read, answer_write, help, refuse};
 use client::{Called, Client, Stream};
-use place::{CannotListen, Listener, Place, place};
+use place::{Arrival, CannotListen, Listener, Place, place};
+use places::{Guest, Source, Verdict, admit};
 use protocol::{Command, code};
 use token::Token;
 
 use linerate_kit::printed::reason;
 
-/// Clients served at a time; more wait until one goes.
-const CLIENTS: usize = 256;
+/// Clients taken in at a time.
+const ARRIVALS: usize = 16;
+/// Bytes that wait on behalf of all clients together: a command of the largest size, and as much again.
+const WAITING: usize = 2 * protocol::DATA_LIMIT;
 /// Commands carried out at a time.
 const COMMANDS: usize = 16;
 /// What the listener is called among the clients.
@@ -60,15 +65,23 @@ pub(super) const CLASS: Class = Class {
         `CHECKWRITE`, `LLRPC`, `HELP`, `QUIT`, with handlers named `element.handler`, \
         `number.handler` or, global, `handler`. Answers begin with a code of three digits, 2xx for \
         success. Lines of more than 1 MiB and data of more than 64 MiB (1 MiB up to a \
-        terminator) end with code 521 and the end of the \
-        conversation; 256 clients are served at a time. Where the program allows it, writing \
-        `hotconfig` replaces the configuration and is answered when the new one runs, with code \
-        220 and the warnings where there are any, or cannot; \
+        terminator) end with code 521 and the end of the conversation. Where the program allows it, \
+        writing `hotconfig` replaces the configuration and is answered when the new one runs, with \
+        code 220 and the warnings where there are any, or cannot; \
         a socket of the same name and place there takes the listener and all clients over.\n\n\
-        Whoever reaches a TCP port can call all handlers, `stop` included, unless `ADDRESS` or \
-        `LOCALHOST` say whose connections are taken, or there is a `TOKEN`, in a file or a variable \
-        of the environment. Clients then begin with `AUTH` and the token; others get code 530. \
-        Nothing is encrypted.",
+        A connection has a right. *Read*: handlers are read. *Write*: state is changed, `stop` \
+        included. *Replace*: `hotconfig`, scripts, and handlers that open files or keep handler \
+        calls; there only where the program was started with `--allow-reconfigure` (`-R`), and then \
+        every connection that may write has it. By TCP, from this host too, a connection may read, \
+        and write once it has said `AUTH` and the `TOKEN`, which is in a file or a variable of the \
+        environment. By a UNIX socket the user that runs the program and root may write, others \
+        whom the permissions of its file (`MODE`) let in may read, or say the token; the other end \
+        of `SOCKET` may write. What is refused is answered with code 530 and what to do. Nothing is \
+        encrypted. A program started with `--insecure-control` lets every connection do everything, \
+        as Click does.\n\n\
+        256 clients are served at a time, of those that only read 64 of a user or host and 224 in \
+        all; one more takes the place of the one that has been quiet longest. The file of a UNIX \
+        socket that nothing listens at any more is replaced.",
     args: &[
         Arg::required("TYPE", "TCP, UNIX or SOCKET", "what kind of socket"),
         Arg::optional("PORT", "port, port+, file name or descriptor", "", "where to listen").late(),
@@ -83,8 +96,9 @@ pub(super) const CLASS: Class = Class {
             "TOKEN",
             "file:NAME or env:NAME",
             "none",
-            "where the token is that clients say first",
+            "where the token is that clients say to write",
         ),
+        Arg::keyword("MODE", "octal", "0600", "permissions of the socket's file, for UNIX"),
         Arg::keyword("RETRIES", "count", "0", "times to try again to listen, once a second"),
         Arg::keyword("RETRY_WARNINGS", "bool", "true", "whether each failure is reported"),
     ],
@@ -111,7 +125,7 @@ struct ControlSocket {
     proxy: Option<usize>,
     verbose: bool,
     local: bool,
-    /// What clients must say first.
+    /// What clients say to write.
     token: Option<Token>,
     retries: i64,
     retry_warnings: bool,
@@ -121,6 +135,8 @@ struct ControlSocket {
     listener: Option<Listener>,
     /// Whether the listener is among what is waited for.
     listening: bool,
+    /// Whether it has been said that no client can be taken in.
+    exhausted: bool,
     epoll: Option<OwnedFd>,
     clients: BTreeMap<u64, Client>,
     /// The number of the next client.
@@ -142,6 +158,7 @@ impl Default for ControlSocket {
             inherits: false,
             listener: None,
             listening: false,
+            exhausted: false,
             epoll: None,
             clients: BTreeMap::new(),
             next: 0,
@@ -201,19 +218,20 @@ impl ControlSocket {
 
     /// Takes in clients that have come.
     fn accept(&mut self, cx: &mut Context) {
-        loop {
-            if self.clients.len() >= CLIENTS {
-                let _ = self.wait_for_clients(false);
-                return;
-            }
+        for _ in 0..ARRIVALS {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
-                Ok((stream, from)) => self.add(cx, stream, &from),
+                Ok(arrival) => {
+                    self.exhausted = false;
+                    self.admit(cx, arrival);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Such as no descriptor left: trying again at once would
                     // only say so again.
-                    self.report(cx, &format!("accept: {}", reason(&error)));
+                    if !std::mem::replace(&mut self.exhausted, true) {
+                        self.report(cx, &format!("accept: {}", reason(&error)));
+                    }
                     let _ = self.wait_for_clients(false);
                     cx.set_timer(RESUME, cx.steady() + AGAIN);
                     return;
@@ -222,7 +240,36 @@ impl ControlSocket {
         }
     }
 
-    fn add(&mut self, cx: &Context, stream: Stream, from: &str) {
+    /// Gives one that has come a place, if there is one for it.
+    fn admit(&mut self, cx: &Context, arrival: Arrival) {
+        let Arrival { mut stream, source, from } = arrival;
+        let is_trusted = cx.world().insecure_control || is_own(source);
+        let guests: Vec<Guest> =
+            self.clients.iter().map(|(number, client)| client.guest(*number)).collect();
+        match admit(&guests, source, is_trusted, cx.steady()) {
+            Verdict::Enters => {}
+            Verdict::InsteadOf(number) => {
+                if let Some(mut client) = self.clients.remove(&number) {
+                    client.message(code::UNSPECIFIED, "Another client needs the place", false);
+                    client.send();
+                    if self.verbose {
+                        self.report(cx, &format!("closed connection {number}"));
+                    }
+                }
+            }
+            Verdict::Refused => {
+                let text = format!("{} Too many connections\r\n", code::UNSPECIFIED);
+                // It may not listen.
+                let _ = stream
+                    .set_nonblocking()
+                    .and_then(|()| stream.write(&[client::GREETING, text.as_bytes()].concat()));
+                return;
+            }
+        }
+        self.add(cx, stream, source, is_trusted, &from);
+    }
+
+    fn add(&mut self, cx: &Context, stream: Stream, source: Source, is_trusted: bool, from: &str) {
         let Some(epoll) = &self.epoll else { return };
         let number = self.next;
         let data = epoll::EventData::new_u64(number);
@@ -237,7 +284,7 @@ impl ControlSocket {
         if self.verbose {
             self.report(cx, &format!("opened connection {number}{from}"));
         }
-        let mut client = Client::new(stream, self.token.is_none());
+        let mut client = Client::new(stream, source, is_trusted, cx.steady());
         client.send();
         self.clients.insert(number, client);
     }
@@ -265,20 +312,19 @@ impl ControlSocket {
         // It is not among the others while its commands are carried out: one of
         // them may replace this element.
         let Some(mut client) = self.clients.remove(&number) else { return false };
+        let waiting: usize = self.clients.values().map(Client::waiting).sum();
+        client.room = WAITING.saturating_sub(waiting);
         client.receive();
         for _ in 0..COMMANDS {
             let Some(command) = client.command() else { break };
-            self.carry_out(cx, &mut client, command);
+            client.quiet_since = cx.steady();
+            let right = self.right_of(cx, &client);
+            cx.with_right(right, |cx| self.carry_out(cx, &mut client, command));
         }
         client.send();
         if client.is_over() || self.wait_for(number, &mut client).is_err() {
             if self.verbose {
                 self.report(cx, &format!("closed connection {number}"));
-            }
-            drop(client);
-            // There is room for another one.
-            if cx.timer(RESUME).is_none() {
-                let _ = self.wait_for_clients(true);
             }
             return false;
         }
@@ -302,25 +348,45 @@ impl ControlSocket {
         Ok(())
     }
 
+    /// What a client may have done.
+    fn right_of(&self, cx: &Context, client: &Client) -> Right {
+        match cx.world() {
+            world if world.insecure_control => Right::ALL,
+            world if client.writes() => world.writers,
+            _ => Right::Read,
+        }
+    }
+
+    /// Tells a client that it has not the right that a handler needs, and what to do.
+    fn deny(&self, cx: &Context, client: &mut Client, full: &str, needs: Right) {
+        let why = if needs > cx.world().writers {
+            "it opens files, ports or scripts: only a program started with --allow-reconfigure (-R) \
+             lets connections do that"
+        } else if self.token.is_some() {
+            "say AUTH and the token first"
+        } else if matches!(self.place, Place::Unix { .. }) {
+            "only the user that runs the program and root may"
+        } else {
+            "clients of a port say a token, and this one has none (TOKEN)"
+        };
+        let text = format!("Permission denied for '{full}': {why}");
+        client.message(code::PERMISSION, &text, false);
+    }
+
+    fn authenticate(&self, client: &mut Client, said: &str) {
+        match &self.token {
+            Some(token) if token.is(said) => client.said_token = true,
+            Some(_) => return refuse(client, "Wrong token"),
+            None if client.writes() => {}
+            None => return client.message(code::PERMISSION, "There is no token", false),
+        }
+        client.message(code::OK, "AUTH OK", false);
+    }
+
     fn carry_out(&mut self, cx: &mut Context, client: &mut Client, command: Command) {
         match command {
             Command::Nothing => {}
-            Command::Authenticate { token } => {
-                client.authorized |= self.token.as_ref().is_none_or(|own| own.is(&token));
-                if client.authorized {
-                    client.message(code::OK, "AUTH OK", false);
-                } else {
-                    refuse(client, "Wrong token");
-                }
-            }
-            Command::Read { .. }
-            | Command::Write { .. }
-            | Command::Check { .. }
-            | Command::Llrpc { .. }
-                if !client.authorized =>
-            {
-                refuse(client, "Say AUTH and the token first");
-            }
+            Command::Authenticate { token } => self.authenticate(client, &token),
             Command::Wrong { code, text } | Command::Lost { code, text } => {
                 client.message(code, &text, false);
             }
@@ -374,14 +440,17 @@ impl ControlSocket {
             client.message(code::NO_HANDLER, &text, false);
             return None;
         };
-        Some(Found { handler, reads: about.access.reads(), writes: about.access.writes() })
+        Some(Found { handler, about })
     }
 
     fn read(&mut self, cx: &mut Context, client: &mut Client, full: &str, parameter: &str) {
         let Some(found) = self.find(cx, client, full) else { return };
-        if !found.reads {
+        if !found.about.access.reads() {
             client.message(code::PERMISSION, &format!("Handler '{full}' write-only"), false);
             return;
+        }
+        if cx.right() < found.about.read_right {
+            return self.deny(cx, client, full, found.about.read_right);
         }
         if let Some(answer) = cx.read_off_worker(&found.handler, parameter) {
             return wait_for(client, full, Called::Read(answer));
@@ -392,11 +461,13 @@ impl ControlSocket {
 
     fn write(&mut self, cx: &mut Context, client: &mut Client, full: &str, value: &str) {
         let Some(found) = self.find(cx, client, full) else { return };
-        if !found.writes {
+        if !found.about.access.writes() {
             client.message(code::PERMISSION, &format!("Handler '{full}' read-only"), false);
         } else if self.read_only {
             let text = format!("Permission denied for '{full}'");
             client.message(code::PERMISSION, &text, false);
+        } else if cx.right() < found.about.write_right {
+            self.deny(cx, client, full, found.about.write_right);
         } else {
             let handler = &found.handler;
             if let Some(answer) = cx.write_off_worker(handler, value) {
@@ -418,7 +489,12 @@ impl ControlSocket {
 
     fn check(&mut self, cx: &mut Context, client: &mut Client, full: &str, write: bool) {
         let Some(found) = self.find(cx, client, full) else { return };
-        let can = if write { found.writes } else { found.reads };
+        let Handler { access, read_right, write_right, .. } = found.about;
+        let can = if write { access.writes() } else { access.reads() };
+        let needs = if write { *write_right } else { *read_right };
+        if can && cx.right() < needs && !(write && self.read_only) {
+            return self.deny(cx, client, full, needs);
+        }
         let (code, text) = if !can {
             let kind = if write { "writable" } else { "readable" };
             (code::NO_HANDLER, format!("Handler '{full}' not {kind}"))
@@ -456,6 +532,9 @@ impl ControlSocket {
         }
         let mut error = "Invalid argument";
         let action = call.action(&cx.plan().elements[element], data);
+        if matches!(action, Some(llrpc::Action::Write(..))) && cx.right() < Right::Write {
+            return self.deny(cx, client, name, Right::Write);
+        }
         let answer = action.and_then(|action| {
             let handler = |name: &str| HandlerRef { element: Some(element), handler: name.into() };
             cx.stand_in(self, |cx| match action {
@@ -476,8 +555,8 @@ impl ControlSocket {
         });
         match answer {
             Some(answer) => {
-                client.message(code::OK, &format!("LLRPC '{name}' OK"), false);
-                client.data(if call.answers { &answer[..] } else { &[] });
+                let data = if call.answers { &answer[..] } else { &[] };
+                client.data(&format!("LLRPC '{name}' OK"), data);
             }
             None => {
                 let text = format!("LLRPC '{name}' error: {error}");
@@ -490,8 +569,7 @@ impl ControlSocket {
 /// A handler and what can be done with it.
 struct Found {
     handler: HandlerRef,
-    reads: bool,
-    writes: bool,
+    about: &'static Handler,
 }
 
 /// A client waits for what is done elsewhere, which may be done already.
@@ -499,6 +577,15 @@ fn wait_for(client: &mut Client, full: &str, called: Called) {
     client.called = Some((full.into(), called));
     // Looked at again by the next run of the task otherwise.
     let _ = answer_called(client);
+}
+
+/// Whether the user that runs this program, or root, is at the other end.
+pub(super) fn is_own(source: Source) -> bool {
+    match source {
+        Source::User(user) => user == 0 || user == rustix::process::geteuid().as_raw(),
+        Source::Parent => true,
+        Source::Host(_) => false,
+    }
 }
 
 /// `handler` for `.handler` and `0.handler`, which are global too.
@@ -517,7 +604,7 @@ impl Element for ControlSocket {
         if let Place::Given(number) = self.place {
             let stream =
                 Stream::given(number).map_err(|error| format!("fd: {}", reason(&error)))?;
-            self.add(cx, stream, "");
+            self.add(cx, stream, Source::Parent, true, "");
             return Ok(());
         }
         self.try_to_listen(cx)
@@ -573,8 +660,7 @@ impl Element for ControlSocket {
         self.listening = old.listening;
         self.clients = std::mem::take(&mut old.clients);
         if self.token != old.token {
-            let authorized = self.token.is_none();
-            self.clients.values_mut().for_each(|client| client.authorized = authorized);
+            self.clients.values_mut().for_each(|client| client.said_token = false);
         }
         self.next = old.next;
         cx.schedule();
@@ -599,10 +685,7 @@ impl Element for ControlSocket {
             }
             client.send();
         }
-        if let (Some(Listener::Unix(_)), Place::Unix(name)) = (self.listener.take(), &self.place) {
-            // It may be gone already.
-            let _ = std::fs::remove_file(name);
-        }
+        self.listener = None;
         self.clients.clear();
         self.epoll = None;
     }
@@ -610,7 +693,7 @@ impl Element for ControlSocket {
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match (handler, &self.place) {
             ("port", Place::Tcp { .. }) => Ok(self.port.to_string()),
-            ("filename", Place::Unix(name)) => Ok(name.clone()),
+            ("filename", Place::Unix { name, .. }) => Ok(name.clone()),
             _ => Err(HandlerError::missing(handler)),
         }
     }

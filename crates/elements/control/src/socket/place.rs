@@ -7,16 +7,22 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixListener,
     },
+    path::Path,
 };
 
 use linerate_graph::{Make, parse_integer};
+use linerate_host::socket_file::SocketFile;
+use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
 
-use super::client::Stream;
+use super::{client::Stream, places::Source};
 use linerate_kit::printed::reason;
 
 /// Ports tried for `PORT+`.
 const PORTS: u16 = 12;
+
+/// Permissions of a UNIX socket that nothing is said of: its owner connects.
+const MODE: u32 = 0o600;
 
 /// Where it listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +34,11 @@ pub(in super::super) enum Place {
         /// The address to listen on, where it was given.
         address: Option<IpAddr>,
     },
-    Unix(String),
+    Unix {
+        name: String,
+        /// The permissions of its file.
+        mode: u32,
+    },
     /// One client, at a file descriptor of this process.
     Given(i32),
 }
@@ -50,14 +60,18 @@ impl Place {
 #[derive(Debug)]
 pub(in super::super) enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix {
+        listener: UnixListener,
+        /// Removed with the listener.
+        _file: SocketFile,
+    },
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(listener) => listener.as_fd(),
+            Listener::Unix { listener, .. } => listener.as_fd(),
         }
     }
 }
@@ -108,33 +122,47 @@ impl Listener {
                     bound = TcpListener::bind((address, other));
                 }
                 let listener = bound.map_err(failed(&SocketAddr::new(address, *port), "bind"))?;
+                listener.set_nonblocking(true).map_err(failed(&"a socket", "listen"))?;
                 let port = listener.local_addr().map_or(*port, |address| address.port());
                 (Listener::Tcp(listener), port)
             }
-            Place::Unix(name) => {
-                let listener = UnixListener::bind(name).map_err(failed(name, "bind"))?;
-                (Listener::Unix(listener), 0)
+            Place::Unix { name, mode } => {
+                let listens = SocketFile::listen(Path::new(name), *mode);
+                let (listener, file) =
+                    listens.map_err(|error| failed(name, error.call)(error.source))?;
+                (Listener::Unix { listener, _file: file }, 0)
             }
         };
-        let nonblocking = match &listener {
-            Listener::Tcp(listener) => listener.set_nonblocking(true),
-            Listener::Unix(listener) => listener.set_nonblocking(true),
-        };
-        nonblocking.map_err(failed(&"a socket", "listen"))?;
         Ok(Some((listener, port)))
     }
 
-    /// Takes in a client that has come, and says from where.
-    pub(in super::super) fn accept(&self) -> io::Result<(Stream, String)> {
+    /// Takes in a client that has come.
+    pub(in super::super) fn accept(&self) -> io::Result<Arrival> {
         match self {
-            Listener::Tcp(listener) => listener.accept().map(|(stream, from)| {
-                (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))
-            }),
-            Listener::Unix(listener) => {
-                listener.accept().map(|(stream, _)| (Stream::Unix(stream), String::new()))
+            Listener::Tcp(listener) => {
+                let (stream, from) = listener.accept()?;
+                Ok(Arrival {
+                    stream: Stream::Tcp(stream),
+                    source: Source::of(from.ip()),
+                    from: format!(" from {}.{}", from.ip(), from.port()),
+                })
+            }
+            Listener::Unix { listener, .. } => {
+                let (stream, _) = listener.accept()?;
+                let user = socket_peercred(&stream)?.uid.as_raw();
+                let source = Source::User(user);
+                Ok(Arrival { stream: Stream::Unix(stream), source, from: String::new() })
             }
         }
     }
+}
+
+/// A client that has come.
+pub(in super::super) struct Arrival {
+    pub(in super::super) stream: Stream,
+    pub(in super::super) source: Source,
+    /// From where, for people.
+    pub(super) from: String,
 }
 
 /// Where a socket listens whose type is `kind`.
@@ -152,7 +180,9 @@ pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
             let name = if make.is_given("PORT") { "PORT" } else { "FILENAME" };
             match make.get::<String>(name) {
                 // The kernel's addresses hold that many, with the end.
-                Some(name) if name.len() < 108 => return Place::Unix(name),
+                Some(name) if name.len() < 108 => {
+                    return Place::Unix { name, mode: mode(make) };
+                }
                 Some(_) => make.error("filename too long"),
                 None => make.error("FILENAME: required argument missing"),
             }
@@ -168,6 +198,16 @@ pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
         _ => make.error(format!("unknown socket type '{kind}'")),
     }
     Place::Nowhere
+}
+
+/// The permissions of a socket's file, in octal as chmod(1) takes them.
+pub(in super::super) fn mode(make: &mut Make<'_>) -> u32 {
+    let Some(text) = make.get::<String>("MODE") else { return MODE };
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.unwrap_or_else(|| {
+        make.error("MODE requires permissions in octal, such as 0660");
+        MODE
+    })
 }
 
 /// The address to listen on.

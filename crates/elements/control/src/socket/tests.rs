@@ -4,12 +4,15 @@
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
-    os::{fd::AsRawFd, unix::net::UnixStream},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use linerate_elements_testing::Run;
+use linerate_elements_testing::{Run, Scratch};
 
 /// A file name of its own for a test.
 fn file(name: &str) -> PathBuf {
@@ -19,85 +22,182 @@ fn file(name: &str) -> PathBuf {
 /// What is answered to `sent`, after which the client says no more. The run
 /// ends when it has been answered.
 fn talk(config: &str, name: &str, sent: &[&[u8]]) -> Vec<String> {
+    talk_to(config, name, sent, |run| run)
+}
+
+/// The same to a run that `prepare` has made what it is.
+fn talk_to(
+    config: &str,
+    name: &str,
+    sent: &[&[u8]],
+    prepare: impl FnOnce(Run) -> Run,
+) -> Vec<String> {
     let path = file(name);
     let _ = std::fs::remove_file(&path);
     let text = format!("cs :: ControlSocket(UNIX, {}{config}", path.display());
     let sent: Vec<Vec<u8>> = sent.iter().map(|sent| sent.to_vec()).collect();
     let client = std::thread::spawn(move || {
-        let connect = || {
-            for _ in 0..1000 {
-                if let Ok(stream) = UnixStream::connect(&path) {
-                    return stream;
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            panic!("nobody listens on {}", path.display());
-        };
-        let answers: Vec<String> = sent
-            .iter()
-            .map(|sent| {
-                let mut stream = connect();
-                let mut writer = stream.try_clone().unwrap();
-                let mut answer = Vec::new();
-                std::thread::scope(|scope| {
-                    scope.spawn(move || {
-                        // The other side may have had enough.
-                        let _ = writer.write_all(sent);
-                        let _ = writer.shutdown(Shutdown::Write);
-                    });
-                    let _ = stream.read_to_end(&mut answer);
-                });
-                String::from_utf8(answer).unwrap()
-            })
-            .collect();
-        let _ = connect().write_all(b"AUTH s3cret\nWRITE stop 100\n");
+        let connect = || connected(|| UnixStream::connect(&path));
+        let answers = sent.iter().map(|sent| conversation(connect(), sent)).collect();
+        let _ = connect().write_all(b"WRITE stop 100\n");
         answers
     });
-    let mut run = Run::new(&text).real_time();
+    let mut run = prepare(Run::new(&text).real_time());
     run.run();
     client.join().unwrap()
+}
+
+/// A connection, as soon as there can be one.
+fn connected<S>(connect: impl Fn() -> std::io::Result<S>) -> S {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match connect() {
+            Ok(stream) => return stream,
+            Err(error) => assert!(Instant::now() < deadline, "nobody listens: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// All that is answered to `sent`.
+fn conversation(stream: impl Into<OwnedFd>, sent: &[u8]) -> String {
+    let mut stream = UnixStream::from(stream.into());
+    let mut writer = stream.try_clone().unwrap();
+    let mut answer = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // The other side may have had enough.
+            let _ = writer.write_all(sent);
+            let _ = writer.shutdown(Shutdown::Write);
+        });
+        let _ = stream.read_to_end(&mut answer);
+    });
+    String::from_utf8(answer).unwrap()
+}
+
+/// The same over TCP, to a run that has a port of its own.
+fn talk_by_port(config: &str, sent: &[&[u8]], prepare: impl FnOnce(Run) -> Run) -> Vec<String> {
+    let port = free_port();
+    let text = format!("cs :: ControlSocket(TCP, {port}, LOCALHOST true{config}");
+    let sent: Vec<Vec<u8>> = sent.iter().map(|sent| sent.to_vec()).collect();
+    let mut run = prepare(Run::new(&text).real_time());
+    let control = run.control();
+    let client = std::thread::spawn(move || {
+        let connect = || connected(|| TcpStream::connect(("127.0.0.1", port)));
+        let answers = sent.iter().map(|sent| conversation(connect(), sent)).collect();
+        control.stop();
+        answers
+    });
+    run.run();
+    client.join().unwrap()
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 #[test]
 fn commands_are_answered_as_click_does() {
     let sent = include_bytes!("conversation.txt");
-    let answers = talk(
+    let answers = talk_to(
         "); c :: Counter; Idle -> c -> Discard; s :: Script(TYPE PASSIVE, return \"<$args>\");
         e :: Script(TYPE PASSIVE, error bad thing)",
         "commands",
         &[sent],
+        Run::insecure_control,
     );
     // Only lines of the protocol end in two bytes, so the file has one.
     assert_eq!(answers[0].replace("\r\n", "\n"), include_str!("answers.txt"));
     assert!(answers[0].starts_with("Click::ControlSocket/1.3\r\n200 "));
 }
 
-/// Nothing is called for a client that has not said the token, and it is heard no further.
+/// A client of a port reads, and writes when it has said the token.
 #[test]
-fn a_token_comes_first() {
+fn by_tcp_the_token_lets_write() {
     let token = file("secret");
     std::fs::write(&token, "s3cret\n").unwrap();
     let config = format!(", TOKEN file:{}); c :: Counter; Idle -> c -> Discard", token.display());
     let long = [b"WRITEDATA c.reset_counts 9999999\n".to_vec(), vec![b'x'; 100_000]].concat();
     let sent: [&[u8]; 5] = [
-        b"auth s3cret\nread c.count\nquit\n",
-        b"read c.count\nauth s3cret\nread c.count\n",
+        b"read c.count\nauth s3cret\nwrite c.reset\ncheckwrite c.reset\nwrite c.count_call 1 stop\n",
+        b"read c.count\nwrite c.reset\ncheckwrite c.reset\nread c.count\nwrite stop\nquit\n",
         b"auth s3crets\nread c.count\n",
-        b"auth\nhelp\nllrpc c#c004c003 4\n\0\0\0\0",
+        b"auth\nread s.switch\nllrpc s#80044006 4\n\x01\0\0\0read s.switch\n",
         &long,
     ];
-    let answers = talk(&config, "token", &sent);
+    let config = config + "; Idle -> s :: Switch(0) -> Idle; s [1] -> Idle";
+    let answers = talk_by_port(&config, &sent, |run| run);
     let _ = std::fs::remove_file(token);
     let greeting = "Click::ControlSocket/1.3\r\n";
     let said = |answer: &str| answer.strip_prefix(greeting).unwrap().to_owned();
     let all: Vec<String> = answers.iter().map(|answer| said(answer)).collect();
-    let counted = "200 AUTH OK\r\n200 Read handler 'c.count' OK\r\nDATA 1\r\n0200 Goodbye!\r\n";
-    assert_eq!(all[0], counted);
-    assert_eq!(all[1], "530 Say AUTH and the token first\r\n");
+    let counted = "200 Read handler 'c.count' OK\r\nDATA 1\r\n0";
+    let denied = |handler: &str| {
+        format!("530 Permission denied for '{handler}': say AUTH and the token first\r\n")
+    };
+    let replaces = "530 Permission denied for 'c.count_call': it opens files, ports or scripts: only a \
+        program started with --allow-reconfigure (-R) lets connections do that\r\n";
+    let written = "200 AUTH OK\r\n".to_owned() + &"200 Write handler 'c.reset' OK\r\n".repeat(2);
+    assert_eq!(all[0], format!("{counted}{written}{replaces}"));
+    let (write, stop) = (denied("c.reset"), denied("stop"));
+    assert_eq!(all[1], format!("{counted}{write}{write}{counted}{stop}200 Goodbye!\r\n"));
     assert_eq!(all[2], "530 Wrong token\r\n");
-    assert!(all[3].starts_with("500 Wrong number of arguments\r\n200-Commands supported:"));
-    assert!(all[3].ends_with("530 Say AUTH and the token first\r\n"), "{}", all[3]);
+    let switch = "200 Read handler 's.switch' OK\r\nDATA 1\r\n0";
+    let wrong = "500 Wrong number of arguments\r\n";
+    assert_eq!(all[3], format!("{wrong}{switch}{}{switch}", denied("s#80044006")));
     assert_eq!(all[4], "530 Too much data before AUTH\r\n");
+}
+
+#[test]
+fn a_port_without_a_token_is_for_reading() {
+    let config = "); c :: Counter; Idle -> c -> Discard; p :: Script(TYPE PASSIVE, return 1);
+        q :: HandlerProxy; all :: HandlerAggregate(ELEMENT p)";
+    let sent: &[u8] = b"auth x\nread c.count\nwrite c.reset\nwrite q.c.reset\nread p.run\n\
+        read q.p.run\nread all.add run\nread p.add 1 2\nwrite stop\n";
+    let answers = talk_by_port(config, &[sent], |run| run);
+    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
+    let wanted = [
+        "530 There is no token",
+        "200 Read handler 'c.count' OK",
+        "DATA 1",
+        "0530 Permission denied for 'c.reset': clients of a port say a token, and this one has none \
+         (TOKEN)",
+        "530 Permission denied for 'q.c.reset': clients of a port say a token, and this one has none \
+         (TOKEN)",
+        "530 Permission denied for 'p.run': it opens files, ports or scripts: only a program started \
+         with --allow-reconfigure (-R) lets connections do that",
+    ];
+    assert_eq!(lines[..wanted.len()], wanted, "{}", answers[0]);
+    assert!(lines[wanted.len()].starts_with("530-Read handler 'q.p.run' error"), "{lines:?}");
+    assert!(answers[0].contains("Read handler 'all.add' error"), "{}", answers[0]);
+    assert!(answers[0].contains("200 Read handler 'p.add' OK\r\nDATA 1\r\n3530 Permission"));
+    // Whoever asks for Click's behaviour has it.
+    let answers = talk_by_port(config, &[sent], Run::insecure_control);
+    assert!(!answers[0].contains("530"), "{}", answers[0]);
+}
+
+#[test]
+fn a_caller_has_no_more_right_by_way_of_others() {
+    let scratch = Scratch::new("rights");
+    let [printed, counted] = ["printed", "counted"].map(|name| scratch.path(name));
+    let config = format!(
+        "); InfiniteSource(LIMIT 3) -> c :: Counter(COUNT_CALL 2 own.run) -> Discard;
+        own :: Script(TYPE PASSIVE, print >{printed} $args);
+        a :: AggregateCounter; Idle -> a -> Discard; Script(wait 10ms, write own.run started)"
+    );
+    let script: &[u8] = b"write own.run x\nread own.run\nwrite own.set args x\nwrite own.step\n\
+        write own.goto x\nwrite c.count_call 1 own.run\nwrite a.count_call 1 own.run\nwrite \
+        a.write_text_file";
+    let script = [script, b" ", counted.as_bytes(), b"\n"].concat();
+    let answers = talk_to(&config, "rights", &[&script], |run| run);
+    assert_eq!(answers[0].matches("\r\n530 Permission denied for '").count(), 8, "{}", answers[0]);
+    // What the configuration itself does has every right.
+    assert_eq!(std::fs::read_to_string(&printed).unwrap(), "started\n");
+    assert!(!std::path::Path::new(&counted).exists());
+    let answers = talk_to(&config, "rights", &[&script], Run::grants_replace);
+    assert!(!answers[0].contains("530"), "{}", answers[0]);
+    assert!(std::path::Path::new(&counted).exists());
 }
 
 /// As `IPRewriter`s of Click answer: with what a flow becomes, or that it is to be asked again.
@@ -196,10 +296,11 @@ fn a_client_that_takes_no_answers_is_not_read_from() {
     // Many answers of some size: the client sends all commands before it reads.
     let commands = b"READ s.run\n".repeat(200);
     let text = "x".repeat(60_000);
-    let answers = talk(
+    let answers = talk_to(
         &format!("); s :: Script(TYPE PASSIVE, return {text})"),
         "answers",
         &[&commands, b"READ s.length abc\n"],
+        Run::grants_replace,
     );
     let answer = format!("200 Read handler 's.run' OK\r\nDATA 60000\r\n{text}");
     assert_eq!(answers[0], format!("Click::ControlSocket/1.3\r\n{}", answer.repeat(200)));

@@ -8,6 +8,7 @@ use std::{
 };
 
 use linerate_graph::{Context, Element, Make, Next};
+use linerate_host::socket_file::SocketFile;
 use linerate_memory::{FRAME_DEFAULT, Frame, Slot};
 use linerate_port::{Interest, Wake};
 use rustix::{
@@ -43,9 +44,6 @@ pub(super) trait Open: PartialEq + Send + 'static {
     ///
     /// The system call that failed, and why.
     fn open(&self, sockets: &mut Sockets) -> Result<(), Failed>;
-
-    /// Undoes what outlives the sockets.
-    fn close(&self) {}
 }
 
 /// A system call that failed.
@@ -65,6 +63,8 @@ pub(super) struct Sockets {
     pub(super) own: Option<SocketAddrAny>,
     /// Keeps a port reserved.
     pub(super) reserved: Option<OwnedFd>,
+    /// The file of a UNIX socket, removed with the sockets.
+    pub(super) file: Option<SocketFile>,
 }
 
 /// Where packets go.
@@ -430,15 +430,7 @@ impl<O: Open> Element for Carrier<O> {
         if let Some(spare) = self.spare.take() {
             cx.pool.give_one(spare);
         }
-        if std::mem::take(&mut self.sockets).is_open() {
-            self.open.close();
-        }
-    }
-}
-
-impl Sockets {
-    fn is_open(&self) -> bool {
-        self.listener.is_some() || self.active.is_some()
+        self.sockets = Sockets::default();
     }
 }
 

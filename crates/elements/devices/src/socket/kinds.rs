@@ -5,6 +5,7 @@ use std::{
     path::PathBuf,
 };
 
+use linerate_host::socket_file::SocketFile;
 use rustix::{
     fd::OwnedFd,
     fs::{OFlags, fcntl_setfl},
@@ -124,8 +125,9 @@ impl Open for General {
                 .map_err(failed("setsockopt(SO_REUSEADDR)"))?;
         }
         buffers(&socket, self.receive_buffer, &socket, self.send_buffer)?;
-        if let Some(Address { address, .. }) = self.bound() {
+        if let Some(Address { address, path }) = self.bound() {
             bind(&socket, address).map_err(failed("bind"))?;
+            sockets.file = path.as_deref().and_then(SocketFile::of);
         }
         let remote = &self.remote.address;
         match (self.stream, self.client) {
@@ -146,13 +148,6 @@ impl Open for General {
             sockets.active = Some(socket);
         }
         Ok(())
-    }
-
-    fn close(&self) {
-        if let Some(Address { path: Some(path), .. }) = self.bound() {
-            // It may have been removed already.
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 

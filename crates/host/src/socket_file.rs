@@ -1,0 +1,197 @@
+//! Files of UNIX sockets that this process listens at.
+//!
+//! A file has its permissions before anybody can connect, and only the file that was made here is
+//! removed: another may have taken its name. One that a process left behind which was killed gives
+//! way, if it belongs to this account.
+
+use std::{
+    fs, io,
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+            net::UnixListener,
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+use thiserror::Error;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// The bits of a mode that are permissions.
+const PERMISSIONS: u32 = 0o777;
+
+/// Nobody can listen at a path.
+#[derive(Debug, Error)]
+#[error("{call}: {source}")]
+pub struct CannotBind {
+    /// The system call that failed.
+    pub call: &'static str,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl CannotBind {
+    fn of<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> CannotBind {
+        move |error| CannotBind { call, source: error.into() }
+    }
+}
+
+/// The file of a socket, removed with this value.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Which file it is: device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Listens at a path, at a file with the permissions `mode`. The listener does not block.
+    ///
+    /// # Errors
+    ///
+    /// Which system call failed, and why.
+    pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), CannotBind> {
+        let address = SocketAddrUnix::new(path).map_err(CannotBind::of("bind"))?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let stream =
+            || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let socket = stream().map_err(CannotBind::of("socket"))?;
+        // The file is made with the permissions of the socket, less the umask.
+        let wanted = Mode::from_raw_mode(mode);
+        rustix::fs::fchmod(&socket, wanted).map_err(CannotBind::of("fchmod"))?;
+        let bound = match rustix::net::bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) => {
+                let probe = stream().map_err(CannotBind::of("socket"))?;
+                if remove_stale(path, || rustix::net::connect(&probe, &address)) {
+                    rustix::net::bind(&socket, &address)
+                } else {
+                    Err(Errno::ADDRINUSE)
+                }
+            }
+            bound => bound,
+        };
+        bound.map_err(CannotBind::of("bind"))?;
+        let file = SocketFile::made(path, mode)?;
+        // Until here connections are refused.
+        rustix::net::listen(&socket, BACKLOG).map_err(CannotBind::of("listen"))?;
+        Ok((socket.into(), file))
+    }
+
+    /// The file that was just made, with its permissions.
+    fn made(path: &Path, mode: u32) -> Result<SocketFile, CannotBind> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(path, flags, Mode::empty());
+        let file = fs::File::from(opened.map_err(CannotBind::of("open"))?);
+        let about = file.metadata().map_err(CannotBind::of("stat"))?;
+        if !about.file_type().is_socket() || about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(CannotBind { call: "bind", source: Errno::ADDRINUSE.into() });
+        }
+        if about.mode() & PERMISSIONS != mode {
+            // By the descriptor: its name may already be somebody else's.
+            let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(own, permissions).map_err(CannotBind::of("chmod"))?;
+        }
+        Ok(SocketFile { path: path.into(), identity: (about.dev(), about.ino()) })
+    }
+
+    /// The file of a socket that was made at `path` by other means; `None` when there is none.
+    pub fn of(path: &Path) -> Option<SocketFile> {
+        let about = fs::symlink_metadata(path).ok()?;
+        let file = SocketFile { path: path.into(), identity: (about.dev(), about.ino()) };
+        about.file_type().is_socket().then_some(file)
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path) == Some(self.identity) {
+            // Nobody is left to be told.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let about = fs::symlink_metadata(path).ok()?;
+    Some((about.dev(), about.ino()))
+}
+
+/// Removes the file of a socket that nobody listens at any more, if it is this account's; says
+/// whether.
+fn remove_stale(path: &Path, connect: impl FnOnce() -> rustix::io::Result<()>) -> bool {
+    let Ok(about) = fs::symlink_metadata(path) else { return false };
+    about.file_type().is_socket()
+        && about.uid() == rustix::process::geteuid().as_raw()
+        && connect() == Err(Errno::CONNREFUSED)
+        && identity(path) == Some((about.dev(), about.ino()))
+        && fs::remove_file(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("linerate-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_socket_has_its_permissions_whatever_the_umask() {
+        let folder = folder("socket-mode");
+        for mode in [0o600, 0o660, 0o666, 0o777] {
+            let path = folder.join(format!("{mode:o}"));
+            let (_listener, _file) = SocketFile::listen(&path, mode).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & PERMISSIONS, mode, "{mode:o}");
+            UnixStream::connect(&path).unwrap();
+        }
+        fs::remove_dir(folder).unwrap();
+    }
+
+    #[test]
+    fn only_its_own_file_is_removed() {
+        let folder = folder("socket-own");
+        let path = folder.join("a");
+        let (_first, file) = SocketFile::listen(&path, 0o600).unwrap();
+        fs::remove_file(&path).unwrap();
+        let (_second, other) = SocketFile::listen(&path, 0o600).unwrap();
+        drop(file);
+        UnixStream::connect(&path).unwrap();
+        drop(other);
+        assert!(!path.exists());
+        fs::remove_dir(folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_left_behind_gives_way_and_nothing_else() {
+        let folder = folder("socket-stale");
+        let [left, used, text, link] =
+            ["left", "used", "text", "link"].map(|name| folder.join(name));
+        let (listener, file) = SocketFile::listen(&left, 0o600).unwrap();
+        std::mem::forget(file);
+        drop(listener);
+        let _ours = SocketFile::listen(&left, 0o600).unwrap();
+        let (_listener, _file) = SocketFile::listen(&used, 0o600).unwrap();
+        fs::write(&text, "text").unwrap();
+        std::os::unix::fs::symlink(&text, &link).unwrap();
+        for path in [&used, &text, &link] {
+            let error = SocketFile::listen(path, 0o600).unwrap_err();
+            assert_eq!((error.call, error.source.kind()), ("bind", io::ErrorKind::AddrInUse));
+        }
+        assert_eq!(fs::read_to_string(&text).unwrap(), "text");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
