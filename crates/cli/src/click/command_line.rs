@@ -27,6 +27,8 @@ pub(super) struct CommandLine {
     affinity: Option<u32>,
     /// When simulated time begins, in seconds.
     pub(super) simulated: Option<f64>,
+    /// Whether whoever connects to a control socket may do everything.
+    pub(super) insecure_control: bool,
     /// Configurations of the control sockets asked for.
     pub(super) sockets: Vec<String>,
     pub(super) click_path: Option<String>,
@@ -57,6 +59,7 @@ enum Id {
     File,
     Handler,
     Help,
+    InsecureControl,
     NoWarnings,
     Output,
     Port,
@@ -81,9 +84,9 @@ const fn negatable(spec: Spec<Id>) -> Spec<Id> {
     Spec { negate: true, ..spec }
 }
 
-/// In Click's order, which is that of its messages. `--device` and `--vector`
-/// are ours; they are not abbreviated, so that no abbreviation of Click's becomes
-/// ambiguous.
+/// In Click's order, which is that of its messages. `--device`, `--vector` and
+/// `--insecure-control` are ours; they are not abbreviated, so that no abbreviation of
+/// Click's becomes ambiguous.
 static SPECS: &[Spec<Id>] = &[
     negatable(spec("allow-reconfigure", 'R', Id::Reconfigure, Kind::Flag)),
     spec("clickpath", 'C', Id::ClickPath, Kind::Text),
@@ -109,6 +112,7 @@ static SPECS: &[Spec<Id>] = &[
     spec("", 'w', Id::NoWarnings, Kind::Flag),
     Spec { whole: true, ..spec("device", ' ', Id::Device, Kind::Text) },
     Spec { whole: true, ..spec("vector", ' ', Id::Vector, Kind::Integer) },
+    Spec { whole: true, ..spec("insecure-control", ' ', Id::InsecureControl, Kind::Flag) },
 ];
 
 impl CommandLine {
@@ -132,6 +136,7 @@ impl CommandLine {
             threads: 1,
             affinity: None,
             simulated: None,
+            insecure_control: false,
             sockets: Vec::new(),
             click_path: None,
             vector: None,
@@ -227,6 +232,7 @@ impl CommandLine {
                     line.vector = Some(limit.get());
                 }
                 Id::Reconfigure => line.reconfigure = !negated,
+                Id::InsecureControl => line.insecure_control = true,
                 // There are no DPDK arguments here.
                 Id::Dpdk => {}
                 Id::Help => return Err(done(remarks, help(program))),
@@ -300,9 +306,13 @@ Running:
                                 default 1 where order can be seen, else 256
       --device NAME=PORT        the port a device of the configuration stands for, as
                                 in 0=xdp:eth0; may be repeated
-  -p, --port PORT               control connections at this TCP port
-  -u, --unix-socket FILE        control connections at this UNIX socket
+  -p, --port PORT               control connections at this TCP port, for reading
+  -u, --unix-socket FILE        control connections at this UNIX socket, of the user
+                                that runs the program and of root
       --socket FD               a control connection at this file descriptor
+      --insecure-control        as in Click, whoever connects to a control socket may
+                                do everything: stop the run, write any handler, run
+                                scripts and so write files with this program's rights
   -R, --allow-reconfigure       provide the `hotconfig` handler, which replaces the
                                 configuration
 
@@ -341,6 +351,7 @@ mod tests {
             "-u",
             "/x",
             "--vector=8",
+            "--insecure-control",
             "--device",
             "0=null:",
             "--simtime=5",
@@ -359,6 +370,7 @@ mod tests {
         assert_eq!(line.handlers, ["a.b"]);
         assert_eq!(line.cores(), [2, 3, 4, 5]);
         assert_eq!(line.sockets, ["TCP, 77+", "UNIX, /x"]);
+        assert!(line.insecure_control);
         assert_eq!((line.vector, line.simulated), (Some(8), Some(5.0)));
         assert_eq!(line.devices, [("0".into(), "null:".parse().unwrap())]);
         assert_eq!(line.exit_handler.as_deref(), Some("e"));

@@ -190,6 +190,7 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
         cores: line.cores(),
         version: COMPATIBLE.into(),
         reader: reader(line, library),
+        insecure_control: line.insecure_control,
         ..Options::default()
     };
     let ports = linerate_port::Context {
