@@ -31,6 +31,7 @@ mod nat;
 mod nat64;
 mod pcap;
 mod pcap_programs;
+mod rights;
 mod router;
 mod router6;
 mod services;

@@ -1,0 +1,322 @@
+//! What other users can do to a program by its control sockets: nothing but read.
+//!
+//! Programs run an element of each class, and a user without rights tries every handler of every
+//! one of them, with values that name files, ports, scripts and handlers.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    net::TcpStream,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt, net::UnixStream},
+    },
+    path::Path,
+    time::Duration,
+};
+
+use linerate_elements_testing::Run;
+use linerate_testlab::{Namespace, Running, wait_until};
+
+use crate::support::{LINERATE, PATIENCE, Scratch};
+
+/// A user that the program does not run as.
+const NOBODY: u32 = 65534;
+const PORT: u16 = 17_780;
+
+/// Classes whose examples need what is not there: devices, files, peers.
+const WITHOUT_EXAMPLE: &[&str] = &[];
+
+/// A client of a control socket.
+struct Client {
+    answers: BufReader<UnixStream>,
+}
+
+/// The code of an answer, and its data.
+type Answer = (u16, String);
+
+impl Client {
+    fn new(stream: impl Into<OwnedFd>) -> Client {
+        let stream = UnixStream::from(stream.into());
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut client = Client { answers: BufReader::new(stream) };
+        client.line().expect("a greeting");
+        client
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        match self.answers.read_until(b'\n', &mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(String::from_utf8_lossy(&line).trim_end().to_owned()),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    /// Says a command; `None` when the conversation has ended.
+    fn say(&mut self, command: &str, handler: &str, text: &str) -> Option<Answer> {
+        let said = format!("{command}DATA {handler} {}\r\n{text}", text.len());
+        self.answers.get_mut().write_all(said.as_bytes()).ok()?;
+        let line = loop {
+            let line = self.line()?;
+            if line.as_bytes().get(3) == Some(&b' ') {
+                break line;
+            }
+        };
+        let code: u16 = line[..3].parse().unwrap_or_else(|_| panic!("no code: {line}"));
+        let mut data = Vec::new();
+        if code == 200 && command == "READ" {
+            let length = self.line()?;
+            let length = length.strip_prefix("DATA ").and_then(|length| length.parse().ok());
+            data = vec![0; length.expect("a length")];
+            self.answers.read_exact(&mut data).ok()?;
+        }
+        Some((code, String::from_utf8_lossy(&data).into_owned()))
+    }
+
+    fn read(&mut self, handler: &str) -> String {
+        let (code, data) = self.say("READ", handler, "").expect("an answer");
+        assert_eq!(code, 200, "{handler}");
+        data
+    }
+}
+
+/// A handler of an element that runs, and what its listing says.
+struct Found {
+    name: String,
+    access: String,
+}
+
+/// All handlers of all elements.
+fn handlers(client: &mut Client) -> Vec<Found> {
+    let list = client.read("list");
+    let mut found = Vec::new();
+    for element in list.lines().skip(1) {
+        for line in client.read(&format!("{element}.handlers")).lines() {
+            let (name, access) = line.split_once('\t').unwrap();
+            found.push(Found { name: format!("{element}.{name}"), access: access.to_owned() });
+        }
+        // A proxy does not list what it passes on.
+        if element.ends_with("proxy") {
+            let name = format!("{element}.script.run");
+            found.push(Found { name, access: "rw+".into() });
+        }
+    }
+    for name in ["stop", "hotconfig", "timewarp"] {
+        found.push(Found { name: name.into(), access: "w".into() });
+    }
+    found
+}
+
+/// Whatever could make a program do something: `file` must not come to be.
+fn values(file: &str) -> Vec<String> {
+    vec![
+        String::new(),
+        "0".into(),
+        "1".into(),
+        "true".into(),
+        "99999999999999999999".into(),
+        file.into(),
+        format!("pcap:{file}"),
+        format!("\"{file}\""),
+        format!("1 made.script.run {file}"),
+        "made.script.run".into(),
+        format!("print >{file} text"),
+        format!("Script(print >{file} text, wait 1, loop)"),
+        format!("END_CALL made.script.run {file}"),
+        format!("COUNT_CALL 1 made.script.run {file}"),
+        "TCP, 17799".into(),
+        "0\nticket 1".into(),
+    ]
+}
+
+/// An element of each class whose example can run, in compounds of their own.
+fn configuration(more: &str) -> String {
+    let mut text = String::from(
+        "elementclass Made { script :: Script(TYPE PASSIVE, print >$1 ran); proxy :: HandlerProxy }\n\
+         made :: Made;\nDriverManager(label again, pause 1000000, goto again);\n",
+    );
+    let library = linerate_elements::library();
+    let mut left_out = Vec::new();
+    for (number, class) in library.iter().enumerate() {
+        if !Run::new(class.example).real_time().refused().is_empty() {
+            left_out.push(class.name);
+            continue;
+        }
+        // There is one driver.
+        let example = class.example.replace("DriverManager(", "Script(TYPE PASSIVE, ");
+        text +=
+            &format!("elementclass Part{number} {{ {example} }}\npart{number} :: Part{number};\n");
+    }
+    left_out.retain(|name| !WITHOUT_EXAMPLE.contains(name));
+    assert_eq!(left_out, [""; 0], "their examples do not run here");
+    text + more
+}
+
+/// A program with these control sockets, where the user may connect.
+struct Victim {
+    program: Running,
+    namespace: Namespace,
+    scratch: Scratch,
+    socket: String,
+    /// A folder of the program's user alone.
+    own: String,
+}
+
+impl Victim {
+    fn start(more: &[&str]) -> Victim {
+        let namespace = Namespace::new("rights");
+        let scratch = Scratch::new();
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let own = scratch.file("own");
+        fs::create_dir(&own).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+        let socket = scratch.file("control");
+        let sockets =
+            format!("ControlSocket(TCP, {PORT}); ControlSocket(UNIX, {socket}, MODE 0666);");
+        let file = scratch.file("all.click");
+        let text = namespace.enter(|| configuration(&sockets));
+        fs::write(&file, text).unwrap();
+        let words = [&[LINERATE, "run", "--quiet", &file][..], more].concat();
+        let mut program = namespace.spawn(words);
+        let listens = || UnixStream::connect(&socket).is_ok() || !program.is_running();
+        assert!(wait_until(listens, PATIENCE), "the program does not listen");
+        assert!(program.is_running(), "{:?}", program.output(PATIENCE));
+        Victim { program, namespace, scratch, socket, own }
+    }
+
+    fn file(&self) -> String {
+        format!("{}/f", self.own)
+    }
+
+    /// A connection by TCP, or by the UNIX socket, of a user.
+    fn connect(&self, user: u32, tcp: bool) -> Client {
+        self.namespace.enter(|| {
+            let user = rustix::process::Uid::from_raw(user);
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            if tcp {
+                Client::new(TcpStream::connect(("127.0.0.1", PORT)).unwrap())
+            } else {
+                Client::new(UnixStream::connect(&self.socket).unwrap())
+            }
+        })
+    }
+
+    /// What others see of the program: where it listens, and what it has made.
+    fn traces(&self) -> (String, Vec<String>, Vec<String>) {
+        let listening =
+            self.namespace.expect(["ss", "--listening", "--numeric", "--no-header", "-xtuw"]);
+        let mut listening: Vec<&str> = listening.lines().collect();
+        listening.sort_unstable();
+        let links = self.namespace.expect(["ip", "-brief", "link"]);
+        (
+            links,
+            listening.iter().map(|line| (*line).to_owned()).collect(),
+            files(Path::new(&self.own)),
+        )
+    }
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<String> = entries.map(|path| path.display().to_string()).collect();
+    all.sort();
+    all
+}
+
+/// The values of handlers that can be written, as far as packets do not change them.
+fn written(client: &mut Client, found: &[Found]) -> BTreeMap<String, String> {
+    let writable =
+        found.iter().filter(|one| one.access.starts_with("rw") && !one.access.contains('+'));
+    writable
+        .filter_map(|one| {
+            let (code, data) = client.say("READ", &one.name, "")?;
+            (code == 200).then(|| (one.name.clone(), data))
+        })
+        .collect()
+}
+
+/// As somebody else: all that could change anything is refused, and nothing changes.
+fn nobody_changes_anything(more: &[&str]) {
+    let mut victim = Victim::start(more);
+    let mut root = victim.connect(0, false);
+    let found = handlers(&mut root);
+    assert!(found.len() > 1000, "{} handlers", found.len());
+    let first = written(&mut root, &found);
+    std::thread::sleep(Duration::from_millis(300));
+    let second = written(&mut root, &found);
+    let steady = |(name, value): (&String, &String)| {
+        (second.get(name) == Some(value)).then(|| (name.clone(), value.clone()))
+    };
+    let before: BTreeMap<String, String> = first.iter().filter_map(steady).collect();
+    let traces = victim.traces();
+    let file = victim.file();
+    for tcp in [true, false] {
+        let mut client = victim.connect(NOBODY, tcp);
+        let mut attempts = 0;
+        for one in &found {
+            for value in values(&file) {
+                if one.access.contains('w') {
+                    let (code, _) = client.say("WRITE", &one.name, &value).expect("an answer");
+                    assert!([530, 511].contains(&code), "{} {value:?}: {code}", one.name);
+                    attempts += 1;
+                }
+                if one.access.starts_with('r') && one.access.contains('+') {
+                    client.say("READ", &one.name, &value).expect("an answer");
+                    attempts += 1;
+                }
+            }
+        }
+        assert!(attempts > 1000, "{attempts} attempts");
+        assert_eq!(victim.traces(), traces);
+    }
+    assert!(victim.program.is_running());
+    let mut after = written(&mut root, &found);
+    after.retain(|name, _| before.contains_key(name));
+    assert_eq!(after, before);
+    assert_eq!(files(Path::new(&victim.own)), [""; 0]);
+    drop(victim.scratch);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn another_user_changes_nothing() {
+    nobody_changes_anything(&[]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn another_user_changes_nothing_where_the_configuration_may_be_replaced() {
+    nobody_changes_anything(&["--allow-reconfigure"]);
+}
+
+/// The right to write is none to open anything: no file comes to be, no port, and no script runs.
+#[test]
+#[ignore = "needs root"]
+fn who_may_write_opens_nothing() {
+    let mut victim = Victim::start(&[]);
+    let found = handlers(&mut victim.connect(0, false));
+    let traces = victim.traces();
+    let mut client = victim.connect(0, false);
+    let file = victim.file();
+    let mut done = 0;
+    // The socket is taken away by what ends the run, which is one's right.
+    for one in found.iter().filter(|one| one.name != "stop") {
+        for value in values(&file) {
+            let commands =
+                [("WRITE", one.access.contains('w')), ("READ", one.access.contains('+'))];
+            for (command, _) in commands.iter().filter(|(_, can)| *can) {
+                let answer = client.say(command, &one.name, &value);
+                let (code, _) =
+                    answer.unwrap_or_else(|| panic!("{command} {} {value:?}", one.name));
+                done += u32::from(code == 200);
+            }
+        }
+        assert!(victim.program.is_running(), "{}", one.name);
+        assert_eq!(files(Path::new(&victim.own)), [""; 0], "{}", one.name);
+    }
+    assert!(done > 300, "{done} handlers were called");
+    assert_eq!(victim.traces(), traces);
+}
