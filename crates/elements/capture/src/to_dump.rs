@@ -2,7 +2,7 @@
 
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
-    Make, Next, Role, Text,
+    Make, Next, Right, Role, Text,
 };
 use linerate_memory::Frame;
 use linerate_port::pcap::{Error, Fault, Format, Options, Precision, Writer};
@@ -19,6 +19,7 @@ const SNAPLEN: u32 = 2000;
 
 pub(super) const CLASS: Class = Class {
     name: "ToDump",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "writes packets to a capture file",
     description: "Writes a pcap file, or a pcapng file when the name ends in `.pcapng`. A \

@@ -7,7 +7,8 @@ use std::{
 
 use linerate_cluster::{Access, Broker, Granted, InlineUse, Settled, Terms};
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Word,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
+    Word,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -39,6 +40,7 @@ const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 pub(super) const CLASS: Class = Class {
     name: "InlineConsumer",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "asks a program about each packet, which passes, is changed or dropped",
     description: "A program attaches as `NAME` at the [ClusterSocket](ClusterSocket.md), gets each packet, \

@@ -8,7 +8,7 @@ use std::sync::{
 
 use linerate_filter::{Filter as CaptureFilter, Names};
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
     device_ipv4, known_protocol, parse_bool, system_host, system_network, system_port,
     system_station,
 };
@@ -30,6 +30,7 @@ const HEADROOM_LIMIT: usize = 8190;
 
 pub(super) const CLASS: Class = Class {
     name: "FromPort",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "receives packets from a port",
     description: "`URI` names any port: `xdp:eth0`, `packet:eth0`, `tap:t0`, `pcap:FILE`, \

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
+    Signals,
 };
 use linerate_memory::{FRAME_LIMIT, Frame};
 use linerate_port::{DropReason, PortUri, Wake};
@@ -26,6 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 pub(super) const CLASS: Class = Class {
     name: "ToPort",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "sends packets to a port",
     description: "`URI` names any port, as for `FromPort`; a port both name in the same way is \

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, Text,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, Right, Text,
     parse_integer,
 };
 use linerate_memory::{Frame, Meta};
@@ -12,6 +12,7 @@ use super::FAMILY;
 
 pub(super) const CLASS: Class = Class {
     name: "CounterGroups",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "counts packets and bytes by paint or another annotation",
     description: "Keeps a count of packets and one of bytes for each group. The group is what `BY` \

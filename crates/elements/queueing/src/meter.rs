@@ -1,7 +1,7 @@
 //! `Meter` and `BandwidthMeter`: packets go where the rate says.
 
 use linerate_graph::{
-    Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, HandlerResult, Make,
+    Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -13,6 +13,7 @@ use linerate_kit::{
 
 pub(super) const PACKETS: Class = Class {
     name: "Meter",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "chooses the output by the packet rate",
     description: "Packets leave by output `i` while there are at least the `i`-th rate and less \

@@ -1,6 +1,6 @@
 //! What is known of the classes.
 
-use linerate_graph::{Arg, Class, Handler, Role, Signals};
+use linerate_graph::{Arg, Class, Handler, Right, Role, Signals};
 
 use super::Sharing;
 use crate::{
@@ -41,6 +41,7 @@ const HANDLERS: &[Handler] = &[
 
 pub(crate) const TO_CONSUMER: Class = Class {
     name: "ToConsumer",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "gives packets to a program that attaches under a name",
     description: "A queue to another process, without a copy: a program attaches as `NAME` at the \

@@ -10,7 +10,7 @@ mod tests;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use linerate_graph::{
-    Arg, Class, Make, Role, Signals, TcpPort, UdpPort, argument_keyword, parse_integer,
+    Arg, Class, Make, Right, Role, Signals, TcpPort, UdpPort, argument_keyword, parse_integer,
 };
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
@@ -38,6 +38,7 @@ const SNDBUF: Arg = Arg::keyword("SNDBUF", "bytes", "the system's", "the kernel'
 
 pub(super) const SOCKET: Class = Class {
     name: "Socket",
+    reconfigured: Some(Right::Replace),
     family: FAMILY,
     summary: "exchanges packets with another program over a socket",
     description: "`Socket(TCP, ADDR, PORT)`, `Socket(UDP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT])`, \

@@ -1,6 +1,6 @@
 //! The classes for IPv4.
 
-use linerate_graph::{Arg, Class, Handler};
+use linerate_graph::{Arg, Class, Handler, Right};
 
 use super::{
     FAMILY,
@@ -48,6 +48,7 @@ pub(super) const COST: &str = "Addresses of a frame are looked up together in a 
 /// What is the same for all.
 pub(super) const BASE: Class = Class {
     family: FAMILY,
+    reconfigured: Some(Right::Write),
     ports: "1/-",
     processing: "h/h",
     args: ARGS,

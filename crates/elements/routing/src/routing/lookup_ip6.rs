@@ -10,7 +10,7 @@ use std::{
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Inert, Ipv6OrPrefix, Make,
-    OffWorker, Scope, Value, parse_integer,
+    OffWorker, Right, Scope, Value, parse_integer,
 };
 use linerate_lookup::prefix::Address;
 use linerate_memory::Frame;
@@ -29,6 +29,7 @@ use linerate_kit::address6;
 
 pub(super) const CLASS: Class = Class {
     name: "LookupIP6Route",
+    reconfigured: Some(Right::Write),
     family: FAMILY,
     summary: "routes IPv6 packets",
     description: "Looks up the destination annotation (GetIP6Address sets it) and \
