@@ -226,9 +226,10 @@ impl ControlSocket {
                     self.admit(cx, arrival);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // No descriptor is left.
+                Err(_) if self.end_quietest(cx) => {}
                 Err(error) => {
-                    // Such as no descriptor left: trying again at once would
-                    // only say so again.
+                    // Trying again at once would only say so again.
                     if !std::mem::replace(&mut self.exhausted, true) {
                         self.report(cx, &format!("accept: {}", reason(&error)));
                     }
@@ -248,15 +249,7 @@ impl ControlSocket {
             self.clients.iter().map(|(number, client)| client.guest(*number)).collect();
         match admit(&guests, source, is_trusted, cx.steady()) {
             Verdict::Enters => {}
-            Verdict::InsteadOf(number) => {
-                if let Some(mut client) = self.clients.remove(&number) {
-                    client.message(code::UNSPECIFIED, "Another client needs the place", false);
-                    client.send();
-                    if self.verbose {
-                        self.report(cx, &format!("closed connection {number}"));
-                    }
-                }
-            }
+            Verdict::InsteadOf(number) => self.send_away(cx, number),
             Verdict::Refused => {
                 let text = format!("{} Too many connections\r\n", code::UNSPECIFIED);
                 // It may not listen.
@@ -267,6 +260,26 @@ impl ControlSocket {
             }
         }
         self.add(cx, stream, source, is_trusted, &from);
+    }
+
+    /// Ends the connection of a client whose place another needs.
+    fn send_away(&mut self, cx: &Context, number: u64) {
+        let Some(mut client) = self.clients.remove(&number) else { return };
+        client.message(code::UNSPECIFIED, "Another client needs the place", false);
+        client.send();
+        if self.verbose {
+            self.report(cx, &format!("closed connection {number}"));
+        }
+    }
+
+    /// Ends the connection of the client that has been quiet longest of those that only read;
+    /// `false` when there is none.
+    fn end_quietest(&mut self, cx: &Context) -> bool {
+        let readers = self.clients.iter().filter(|(_, client)| !client.writes());
+        let quietest = readers.min_by_key(|(_, client)| client.quiet_since);
+        let Some((&number, _)) = quietest else { return false };
+        self.send_away(cx, number);
+        true
     }
 
     fn add(&mut self, cx: &Context, stream: Stream, source: Source, is_trusted: bool, from: &str) {
