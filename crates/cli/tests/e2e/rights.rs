@@ -194,8 +194,7 @@ impl Victim {
     /// A connection by TCP, or by the UNIX socket, of a user.
     fn connect(&self, user: u32, tcp: bool) -> Client {
         self.namespace.enter(|| {
-            let user = rustix::process::Uid::from_raw(user);
-            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            become_user(user);
             if tcp {
                 Client::new(TcpStream::connect(("127.0.0.1", PORT)).unwrap())
             } else {
@@ -217,6 +216,12 @@ impl Victim {
             files(Path::new(&self.own)),
         )
     }
+}
+
+/// This thread is one of a user's from now on.
+fn become_user(user: u32) {
+    let user = rustix::process::Uid::from_raw(user);
+    rustix::thread::set_thread_res_uid(user, user, user).unwrap();
 }
 
 fn files(folder: &Path) -> Vec<String> {
@@ -319,4 +324,38 @@ fn who_may_write_opens_nothing() {
     }
     assert!(done > 300, "{done} handlers were called");
     assert_eq!(victim.traces(), traces);
+}
+
+/// Where a UNIX socket lets others connect they may read, and write with the token.
+#[test]
+#[ignore = "needs root"]
+fn a_unix_socket_is_its_users() {
+    let scratch = Scratch::new();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let [own, open, token] = ["own", "open", "token"].map(|name| scratch.file(name));
+    fs::write(&token, "s3cret\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let config = format!(
+        "Idle -> c :: Counter -> Discard; ControlSocket(UNIX, {own});
+         ControlSocket(UNIX, {open}, MODE 0666, TOKEN file:{token})"
+    );
+    let namespace = Namespace::new("socket");
+    let _program = namespace.spawn([LINERATE, "run", "--quiet", "--expression", &config]);
+    assert!(wait_until(|| UnixStream::connect(&open).is_ok(), PATIENCE), "it does not listen");
+    assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o600);
+    let as_nobody = |path: &str| {
+        namespace.enter(|| {
+            become_user(NOBODY);
+            UnixStream::connect(path)
+        })
+    };
+    assert_eq!(as_nobody(&own).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    let mut nobody = Client::new(as_nobody(&open).unwrap());
+    assert_eq!(nobody.read("c.count"), "0");
+    assert_eq!(nobody.say("WRITE", "c.reset", "").unwrap().0, 530);
+    nobody.answers.get_mut().write_all(b"AUTH s3cret\r\n").unwrap();
+    assert_eq!(nobody.line().unwrap(), "200 AUTH OK");
+    assert_eq!(nobody.say("WRITE", "c.reset", "").unwrap().0, 200);
+    let mut root = Client::new(UnixStream::connect(&own).unwrap());
+    assert_eq!(root.say("WRITE", "c.reset", "").unwrap().0, 200);
 }
