@@ -21,6 +21,7 @@ mod peers;
 mod reference;
 mod sanitize;
 mod shell;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Run examples as programs that `linerate compile` has made, beside `linerate run`.
     Compiled(compiled::Args),
+    /// Attack listeners for minutes, and measure honest traffic and honest clients beside it.
+    Soak(soak::Args),
     /// Measure against other frameworks.
     Bench(bench::Args),
     /// Make what people install: a Debian package, a static tarball, a container image.
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Reference => reference::run(),
         Command::Conformance(args) => conformance::run(&args),
         Command::Compiled(args) => compiled::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Dist(args) => dist::run(&args),
     };

@@ -48,5 +48,5 @@ pub mod vhost_device;
 pub use counters::Counters;
 pub use lab::Lab;
 pub use namespace::Namespace;
-pub use process::{Running, is_by_itself, wait_until};
+pub use process::{Running, is_by_itself, is_waiting, wait_until};
 pub use programs::require;

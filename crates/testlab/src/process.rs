@@ -1,6 +1,7 @@
 //! Programs that a test runs: always with a deadline, always ended.
 
 use std::env;
+use std::fs;
 use std::io::Read;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -25,6 +26,30 @@ pub fn wait_until(mut condition: impl FnMut() -> bool, timeout: Duration) -> boo
         }
         thread::sleep(INTERVAL);
     }
+}
+
+/// System calls in which a program waits for something to come.
+#[cfg(target_arch = "x86_64")]
+const WAITING: &[&str] =
+    &["0", "7", "23", "45", "47", "61", "230", "232", "247", "270", "271", "281", "441"];
+/// The same with the numbers of other architectures.
+#[cfg(not(target_arch = "x86_64"))]
+const WAITING: &[&str] = &["22", "63", "72", "73", "95", "115", "207", "212", "260", "441"];
+
+/// Whether a program waits for something to come: its first thread, and those of its children, are in `poll`,
+/// `select`, `epoll`, `recv`, `read`, `wait` or `sleep`. A program that says nothing when it is ready, and does not poll,
+/// is ready when it does.
+///
+/// It needs root, for a program of another user.
+#[must_use]
+pub fn is_waiting(process: u32) -> bool {
+    let path = |name: &str| format!("/proc/{process}/task/{process}/{name}");
+    let waits = fs::read_to_string(path("syscall")).is_ok_and(|call| {
+        call.split_whitespace().next().is_some_and(|number| WAITING.contains(&number))
+    });
+    // Where the kernel does not say which they are, there are none.
+    let children = fs::read_to_string(path("children")).unwrap_or_default();
+    waits && children.split_whitespace().all(|child| child.parse().is_ok_and(is_waiting))
 }
 
 /// Whether this process runs nothing but the test of that name, as libtest lists it. Else one that does
@@ -106,6 +131,15 @@ impl Running {
         // Not reaped yet, so the number still belongs to this child.
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal)
             .unwrap_or_else(|error| panic!("cannot signal `{}`: {error}", self.shown));
+    }
+
+    /// The same, where it may have ended by itself.
+    pub fn signal_unless_ended(&mut self, signal: rustix::process::Signal) {
+        if self.is_running() {
+            // Not reaped yet, so the number still belongs to this child, which may have ended since.
+            let child = rustix::process::Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process(child, signal);
+        }
     }
 
     /// Waits for it to end by itself.
@@ -237,6 +271,24 @@ mod tests {
         let mut running = Running::start(sh("exec sleep 60"));
         running.signal(rustix::process::Signal::TERM);
         assert_eq!(running.wait(Duration::from_secs(30)).signal(), Some(15));
+    }
+
+    #[test]
+    fn a_program_waits_when_its_children_do() {
+        // The shell of the second waits for its child, which does not.
+        let [waits, works] =
+            ["sleep 60", "while :; do :; done & wait"].map(|script| Running::start(sh(script)));
+        assert!(wait_until(|| is_waiting(waits.id()), Duration::from_secs(30)));
+        let children = || {
+            let process = works.id();
+            fs::read_to_string(format!("/proc/{process}/task/{process}/children"))
+                .unwrap_or_default()
+        };
+        assert!(wait_until(|| !children().is_empty(), Duration::from_secs(30)));
+        let child: u32 = children().trim().parse().unwrap();
+        assert!(!is_waiting(child) && !is_waiting(works.id()));
+        let child = rustix::process::Pid::from_raw(child as i32).unwrap();
+        rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
     }
 
     #[test]

@@ -166,13 +166,11 @@ impl Trial {
     /// Ends the program by SIGTERM, by SIGKILL where that does not do, and returns how it ended.
     pub(super) fn end(&mut self) -> Ending {
         let begun = Instant::now();
-        if self.program.is_running() {
-            self.program.signal(Signal::TERM);
-        }
+        self.program.signal_unless_ended(Signal::TERM);
         let ended = wait_until(|| !self.program.is_running(), Ending::DEADLINE);
         let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
         if !ended {
-            self.program.signal(Signal::KILL);
+            self.program.signal_unless_ended(Signal::KILL);
         }
         let status = self.program.wait(START);
         Ending { code: status.code(), milliseconds }
