@@ -210,7 +210,7 @@ fn what_is_told_is_what_there_is() {
                     follow();
                     *known.borrow() == Known::read()
                 };
-                let same = wait_until(told, Duration::from_secs(5));
+                let same = wait_until(told, Duration::from_secs(60));
                 prop_assert!(same, "told {known:#?}, there is {:#?}", Known::read());
                 Ok(())
             })

@@ -77,7 +77,7 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 /// Directories searched after `PATH`: a plain user's `PATH` often lacks them.
-const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+const SYSTEM_DIRS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
 
 impl Program {
     /// Where the program is, if it is installed. For `python3` that is the interpreter that has
@@ -103,10 +103,33 @@ fn library(name: &str) -> Option<PathBuf> {
 /// Modules of a Python that has NumPy and makes environments.
 const PYTHON_WITH_NUMPY: &[&str] = &["numpy", "ensurepip"];
 
-/// The Python that has these modules: Debian's own, even when another comes first on `PATH`.
+/// The Python that has these modules: of all on `PATH` and in the system directories the first. Which one
+/// a package manager, `pip` or a version manager has put them into is not looked at, nor whether a program
+/// that comes with them is on `PATH`.
 fn python(modules: &[&str]) -> Option<PathBuf> {
-    let candidates = [find("python3"), Some(PathBuf::from("/usr/bin/python3"))];
-    candidates.into_iter().flatten().find(|python| has_modules(python, modules))
+    python_among(all("python3"), modules)
+}
+
+fn python_among(candidates: impl Iterator<Item = PathBuf>, modules: &[&str]) -> Option<PathBuf> {
+    let mut candidates = candidates;
+    candidates.find(|python| has_modules(python, modules))
+}
+
+/// Demands a Python that has these modules, which a Debian package has, too.
+///
+/// # Panics
+///
+/// When there is none, as [`require`].
+#[track_caller]
+#[must_use]
+pub fn require_python(modules: &[&str], package: &str) -> PathBuf {
+    python(modules).unwrap_or_else(|| {
+        let modules = modules.join(", ");
+        panic!(
+            "this test needs a `python3` that has {modules}: run `cargo xtask peers` or `apt-get \
+             install {package}`"
+        )
+    })
 }
 
 /// Demands a Python that has NumPy and makes environments with pip.
@@ -117,22 +140,21 @@ fn python(modules: &[&str]) -> Option<PathBuf> {
 #[track_caller]
 #[must_use]
 pub fn require_python_with_numpy() -> PathBuf {
-    python(PYTHON_WITH_NUMPY).unwrap_or_else(|| {
-        panic!(
-            "this test needs Python with NumPy: run `cargo xtask peers` or `apt-get install \
-             python3-numpy python3-venv`"
-        )
-    })
+    require_python(PYTHON_WITH_NUMPY, "python3-numpy python3-venv")
 }
 
 /// The path of an executable, searched on `PATH` and in the system directories.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
+    all(name).next()
+}
+
+/// All executables of that name, in the order in which they are searched.
+fn all(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(SYSTEM_DIRS.iter().map(PathBuf::from))
-        .map(|dir| dir.join(name))
-        .find(|candidate| is_executable(candidate))
+    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    folders.extend(SYSTEM_DIRS.iter().map(PathBuf::from));
+    folders.into_iter().map(move |folder| folder.join(name)).filter(|path| is_executable(path))
 }
 
 /// The programs of [`PROGRAMS`] that are not installed.
@@ -175,8 +197,9 @@ pub(crate) fn command(name: &str) -> Command {
 
 /// Whether this Python has the modules, found out without the second that importing one may take.
 fn has_modules(python: &Path, modules: &[&str]) -> bool {
+    // A folder of that name where the test runs is no module, and has no origin.
     let probe = "import sys; from importlib.util import find_spec; \
-                 sys.exit(not all(map(find_spec, sys.argv[1:])))";
+                 sys.exit(not all(getattr(find_spec(name), 'origin', None) for name in sys.argv[1:]))";
     let output = Command::new(python).args(["-c", probe]).args(modules).output();
     output.is_ok_and(|output| output.status.success())
 }
@@ -194,6 +217,37 @@ mod tests {
     fn finds_a_program_every_unix_has() {
         assert!(find("sh").is_some());
         assert!(require("sh").is_absolute());
+    }
+
+    /// The first Python on `PATH` is not Debian's on machines where a version manager put one there.
+    #[test]
+    fn the_python_that_has_the_module_counts() {
+        let folder = env::temp_dir().join(format!("linerate-pythons-{}", std::process::id()));
+        let python = |name: &str, code: i32| {
+            let path = folder.join(name).join("python3");
+            std::fs::create_dir_all(folder.join(name)).unwrap();
+            // As an interpreter answers the question for modules.
+            std::fs::write(&path, format!("#!/bin/sh\nexit {code}\n")).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).unwrap();
+            path
+        };
+        let (without, with) = (python("without", 1), python("with", 0));
+        for order in [[&without, &with], [&with, &without]] {
+            let found = python_among(order.into_iter().cloned(), &["scapy"]);
+            assert_eq!(found.as_ref(), Some(&with));
+        }
+        assert_eq!(python_among([without].into_iter(), &["scapy"]), None);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn modules_are_not_folders() {
+        let python = find("python3").expect("every machine that builds this has python3");
+        assert!(has_modules(&python, &["json", "os"]));
+        assert!(!has_modules(&python, &["json", "no_such_module_here"]));
+        // This crate's sources are no package, though `src` is a folder where the test runs.
+        assert!(!has_modules(&python, &["src"]));
     }
 
     #[test]

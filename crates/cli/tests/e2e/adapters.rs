@@ -4,20 +4,24 @@ use std::{
     collections::BTreeSet,
     fs,
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use linerate_testlab::{require, wait_until};
+use linerate_testlab::{programs::require_python, require, wait_until};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
 use crate::support::{LINERATE, PATIENCE, Scratch};
 
-/// The interpreter that Debian's python3-distributed is for.
-const PYTHON: &str = "/usr/bin/python3";
 const SWEEP: usize = 16;
+
+/// The interpreter that has what the adapters run on.
+#[track_caller]
+fn interpreter() -> PathBuf {
+    require_python(&["distributed"], "python3-distributed")
+}
 
 fn adapter(name: &str) -> String {
     format!("{}/../../adapters/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -70,7 +74,7 @@ impl Drop for Killed {
 
 fn distributed(scratch: &Scratch, module: &str, words: &[&str]) -> Killed {
     let log = fs::File::create(scratch.file(&format!("{module}.log"))).unwrap();
-    let mut command = Command::new(PYTHON);
+    let mut command = Command::new(interpreter());
     command.args(["-m", &format!("distributed.cli.{module}")]).args(words);
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     Killed(command.spawn().unwrap())
@@ -115,7 +119,7 @@ fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
     let results = scratch.file("dask");
     let points = Path::new(&results).join("points.jsonl");
     let sweep = || {
-        let mut command = Command::new(PYTHON);
+        let mut command = Command::new(interpreter());
         command.arg(adapter("dask_sweep.py")).args([&file, &results]);
         command.args(["--scheduler", address["address"].as_str().unwrap(), "--command", LINERATE]);
         Killed(command.spawn().unwrap())
@@ -188,7 +192,7 @@ fn a_job_array_gives_the_points_of_a_loop() {
 
 /// Runs Python with the functions of the sweep.
 fn python(text: &str) -> Command {
-    let mut command = Command::new(PYTHON);
+    let mut command = Command::new(interpreter());
     let folder = format!("{}/../../adapters", env!("CARGO_MANIFEST_DIR"));
     let text =
         format!("import sys; sys.path.insert(0, {folder:?}); from dask_sweep import *\n{text}");
@@ -212,7 +216,7 @@ fn what_is_no_point_or_spec_is_named_by_its_line() {
     ] {
         fs::write(&points, &kept).unwrap();
         fs::write(&specs, wanted).unwrap();
-        let mut sweep = Command::new(PYTHON);
+        let mut sweep = Command::new(interpreter());
         sweep.arg(adapter("dask_sweep.py")).args([
             &specs,
             &results,

@@ -340,14 +340,24 @@ fn a_stopped_reader_of_a_tap_costs_only_frames() {
     let lab = Lab::new();
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");
-    let forwarder = Program::ready(&b, "forward --bidirectional packet:b0 tap:t0");
+    let scratch = Scratch::new();
+    let control = scratch.file("control");
+    let line = format!("forward --bidirectional packet:b0 tap:t0 --control {control}");
+    let forwarder = Program::ready(&b, &line);
     b.link_up("t0");
     let mut sink = Program::ready(&b, "sink packet:t0");
     sink.running.signal(Signal::STOP);
     let line = "generate xdp:a0 --rate 50kpps --count 20000";
     Program::start(&a, line).end().summary();
     sink.running.signal(Signal::CONT);
-    thread::sleep(Duration::from_millis(200));
+    // The line of a direction has packets, bytes and drops behind the port and what it did.
+    let all = || {
+        let counts = linerate(&format!("call {control} forward.counts")).stdout;
+        let line = counts.lines().find(|line| line.contains("\treceived\t")).unwrap_or_default();
+        let columns: Vec<u64> = line.split('\t').filter_map(|word| word.parse().ok()).collect();
+        matches!(columns[..], [packets, _, dropped] if packets + dropped >= 20_000)
+    };
+    assert!(wait_until(all, PATIENCE), "not all is received");
     let summary = forwarder.stop();
     assert_balanced(&summary);
     let flow = &summary["flows"][0];

@@ -1,12 +1,11 @@
 //! `linerate pcap`: a program of somebody else's with our library.
 
 use std::{
+    fs,
     process::{Command, Output, Stdio},
-    thread,
-    time::Duration,
 };
 
-use linerate_testlab::{Lab, wait_until};
+use linerate_testlab::{Lab, is_waiting, wait_until};
 
 use crate::{
     support::{LINERATE, PATIENCE, Scratch},
@@ -76,9 +75,12 @@ fn tcpdump_captures_by_xdp_and_ends_by_a_signal() {
     let mut running = b.spawn_command(command);
     let taken = || b.expect(["ip", "link", "show", "b0"]).contains("xdp");
     assert!(wait_until(taken, PATIENCE), "nobody takes it");
-    thread::sleep(Duration::from_millis(300));
+    assert!(wait_until(|| is_waiting(running.id()), PATIENCE), "it does not wait for packets");
     send(&a, "a0", &frames());
-    thread::sleep(Duration::from_millis(300));
+    // With -U each packet is written as it comes.
+    let whole = 24 + frames().iter().map(|frame| 16 + frame.len()).sum::<usize>();
+    let written = || fs::metadata(&file).is_ok_and(|file| file.len() >= whole as u64);
+    assert!(wait_until(written, PATIENCE), "not all is written");
     running.signal(rustix::process::Signal::INT);
     let ended = running.output(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
@@ -165,7 +167,8 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     // The listening socket, and an accepted one for each.
     let sockets = || b.expect(["cat", "/proc/net/unix"]).matches("@pcap").count();
     assert!(wait_until(|| sockets() >= 3, PATIENCE), "they do not attach");
-    thread::sleep(Duration::from_millis(500));
+    let wait = || captures.iter().all(|capture| is_waiting(capture.id()));
+    assert!(wait_until(wait, PATIENCE), "they do not wait for packets");
     let listener = Listener::start(&a, "a0");
     let map = "x=cluster:@pcap?name=sender";
     let injector = [LINERATE, "pcap", "-q", "-m", map, "--", "python3", "-c", INJECTOR, "x"];

@@ -8,20 +8,19 @@ use std::{
     fs::{self, File},
     io::Write,
     process::Stdio,
-    thread,
-    time::Duration,
 };
 
-use linerate_testlab::{Lab, Namespace, Running, programs::require, wait_until};
+use linerate_testlab::{
+    Lab, Namespace, Running, is_waiting,
+    programs::{require, require_python},
+    wait_until,
+};
 use rustix::process::Signal;
 
 use crate::{
-    support::{LINERATE, PATIENCE, Program, Scratch},
+    support::{LINERATE, PATIENCE, Program, Scratch, linerate},
     wire::send,
 };
-
-/// Between a program's word that it captures, and its filter.
-const SETTLE: Duration = Duration::from_millis(300);
 
 /// By what a program captures and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +162,7 @@ fn listeners(way: Way, scratch: &Scratch) -> Vec<Listener> {
 
 /// The one that has scapy.
 fn scapys_python() -> String {
-    require("python3").display().to_string()
+    require_python(&["scapy"], "python3-scapy").display().to_string()
 }
 
 /// Twenty-six frames of many kinds.
@@ -281,8 +280,10 @@ fn programs_that_listen_print_the_same_in_memory() {
     for (listener, started) in &mut started {
         let up = wait_until(|| started.text().contains(listener.ready), PATIENCE);
         assert!(up, "{:?}: {}", listener.words, started.text());
+        // It has said so before it sets its filter.
+        let waits = || is_waiting(started.running.id());
+        assert!(wait_until(waits, PATIENCE), "{:?} does not wait", listener.words);
     }
-    thread::sleep(SETTLE);
     send(&a, "a0", &traffic());
     let mut expected: Vec<Vec<String>> = Vec::new();
     for (number, (listener, mut started)) in started.into_iter().enumerate() {
@@ -512,9 +513,12 @@ fn what_a_slow_program_loses_is_counted() {
         let (a, b) = (lab.namespace("a"), lab.namespace("b"));
         lab.veth(&a, "a0", &b, "b0");
         let served = device == "cluster";
-        let configuration =
-            format!("ClusterSocket({cluster}); FromPort(packet:b0) -> ToConsumer(slow, CELLS 64)");
-        let server = served.then(|| Program::ready(&b, &format!("run -e '{configuration}'")));
+        let configuration = format!(
+            "ClusterSocket({cluster}); FromPort(packet:b0) -> c :: Counter -> ToConsumer(slow, CELLS 64)"
+        );
+        let control = scratch.file("control");
+        let line = format!("run -e '{configuration}' --control {control}");
+        let server = served.then(|| Program::ready(&b, &line));
         let device =
             if served { format!("cluster:{cluster}?name=slow") } else { device.to_owned() };
         let words = [LINERATE, "pcap", "--quiet", "--", "python3", "-c", SLOW, &device];
@@ -528,7 +532,11 @@ fn what_a_slow_program_loses_is_counted() {
         let sent = Program::start(&a, &line).end().summary();
         assert_eq!(crate::support::number(&sent, "accepted"), u64::from(SENT));
         // What is on its way is counted when it has come.
-        thread::sleep(SETTLE);
+        let has_come = || {
+            let count = linerate(&format!("call {control} c.count")).stdout;
+            count.trim().parse::<u32>().is_ok_and(|count| count >= SENT)
+        };
+        assert!(!served || wait_until(has_come, PATIENCE), "{device}");
         child.stdin.take().unwrap().write_all(b"\n").unwrap();
         assert!(child.wait().unwrap().success(), "{device}");
         let numbers = text().lines().nth(1).unwrap().to_owned();

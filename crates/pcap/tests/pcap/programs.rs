@@ -6,11 +6,14 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    thread,
     time::Duration,
 };
 
-use linerate_testlab::{Lab, Namespace, programs::require, wait_until};
+use linerate_testlab::{
+    Lab, Namespace, is_waiting,
+    programs::{require, require_python},
+    wait_until,
+};
 
 use crate::{
     support::{Handle, frame, numbers, ring},
@@ -19,8 +22,6 @@ use crate::{
 
 /// Longest that a program may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is tried again to be heard by a program that says nothing when it is ready.
-const RETRY: Duration = Duration::from_millis(300);
 
 /// Two namespaces with interfaces `a0` and `b0`, and what is written meanwhile.
 struct Bench {
@@ -115,19 +116,17 @@ impl Bench {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
         let mut running = self.b.spawn_command(command);
         wait_for_socket(&self.b, running.id(), with);
-        // Behind the time in which it sets its filter.
-        thread::sleep(RETRY);
         let replay = ["tcpreplay", "--topspeed", "-i", "a0", traffic.to_str().unwrap()];
         let sent = self.run(&self.a, With::System, &replay);
         assert!(sent.status.success(), "{sent:?}");
-        if !wait_until(|| !running.is_running(), Duration::from_secs(20)) {
+        if !wait_until(|| !running.is_running(), PATIENCE) {
             running.signal(rustix::process::Signal::INT);
         }
         running.output(PATIENCE)
     }
 }
 
-/// Waits until somebody in the namespace captures.
+/// Waits until a program captures in the namespace, and has set its filter: then it waits for packets.
 fn wait_for_socket(namespace: &Namespace, process: u32, with: With) {
     let captures = || {
         if matches!(with, With::Xdp | With::XdpDisconnect) {
@@ -135,7 +134,8 @@ fn wait_for_socket(namespace: &Namespace, process: u32, with: With) {
         }
         namespace.expect(["cat", "/proc/net/packet"]).lines().count() > 1
     };
-    assert!(wait_until(captures, Duration::from_secs(20)), "nobody captures");
+    assert!(wait_until(captures, PATIENCE), "nobody captures");
+    assert!(wait_until(|| is_waiting(process), PATIENCE), "it does not wait for packets");
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     assert_eq!(maps.contains("liblinerate_pcap"), with != With::System, "another library");
 }
@@ -249,8 +249,6 @@ fn filters_choose_a_direction() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
             let running = bench.b.spawn_command(command);
             wait_for_socket(&bench.b, running.id(), with);
-            // Behind the time in which it sets its filter.
-            thread::sleep(RETRY);
             bench.run(&bench.b, With::System, &["ping", "-c", "20", "-i", "0.02", "10.9.0.1"]);
             let printed = lines(&running.output(PATIENCE).stdout);
             assert_eq!(printed.len(), 3, "{filter} {with:?}: {printed:#?}");
@@ -311,13 +309,7 @@ conf.use_pcap = True
 for packet in sniff(iface='b0', count=25, timeout=20):
     print(packet.summary(), bytes(packet).hex())
 ";
-    let python = require("python3");
-    let python = if Path::new("/usr/bin/python3").exists() {
-        // The one that has Debian's scapy.
-        "/usr/bin/python3".to_owned()
-    } else {
-        python.display().to_string()
-    };
+    let python = require_python(&["scapy"], "python3-scapy").display().to_string();
     assert_same_output(&[&python, "-c", script], &[], 25);
 }
 
@@ -333,12 +325,11 @@ fn tcpreplay_sends_the_same() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut capture = bench.b.spawn_command(command);
         wait_for_socket(&bench.b, capture.id(), With::System);
-        thread::sleep(RETRY);
         let words = ["tcpreplay", "-i", "a0", "--topspeed", traffic.to_str().unwrap()];
         let sent = bench.run(&bench.a, with, &words);
         let said = String::from_utf8_lossy(&sent.stdout).into_owned();
         assert!(said.contains("Successful packets:        25"), "{with:?}: {sent:?}");
-        assert!(wait_until(|| !capture.is_running(), Duration::from_secs(20)), "{with:?}");
+        assert!(wait_until(|| !capture.is_running(), PATIENCE), "{with:?}");
         let handle = |path: &Path| {
             let name = format!("pcap:{}?short=keep", path.display());
             Handle::open(&name, 0).dispatch(-1).1
@@ -384,7 +375,7 @@ fn nmap_finds_the_same_ports() {
     serve.stdout(Stdio::null()).stderr(Stdio::null());
     let _server = bench.b.spawn_command(serve);
     let listens = || bench.b.expect(["cat", "/proc/net/tcp"]).contains(":1F90 ");
-    assert!(wait_until(listens, Duration::from_secs(20)));
+    assert!(wait_until(listens, PATIENCE));
     let words = ["nmap", "-n", "-sS", "-p", "8070-8090", "10.9.0.2"];
     let scan = |with| {
         let output = bench.run(&bench.a, with, &words);
@@ -411,11 +402,10 @@ fn p0f_recognises_the_same() {
         command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
         let mut running = bench.a.spawn_command(command);
         wait_for_socket(&bench.a, running.id(), with);
-        thread::sleep(RETRY);
         let connect = "import socket\ntry: socket.create_connection(('10.9.0.1', 9), 0.1)\nexcept OSError: pass";
-        bench.b.expect(["/usr/bin/python3", "-c", connect]);
+        bench.b.expect(["python3", "-c", connect]);
         let written = || fs::read_to_string(log).unwrap_or_default();
-        assert!(wait_until(|| written().contains("mod=syn"), Duration::from_secs(20)), "{with:?}");
+        assert!(wait_until(|| written().contains("mod=syn"), PATIENCE), "{with:?}");
         running.signal(rustix::process::Signal::INT);
         running.wait(PATIENCE);
         let text = written();
@@ -443,9 +433,9 @@ fn a_killed_capture_leaves_nothing_behind() {
         let mut running = bench.b.spawn_command(command);
         wait_for_socket(&bench.b, running.id(), with);
         let changed = || state() != before;
-        assert!(wait_until(changed, Duration::from_secs(20)), "{with:?}: promiscuous at least");
+        assert!(wait_until(changed, PATIENCE), "{with:?}: promiscuous at least");
         running.signal(rustix::process::Signal::KILL);
         running.wait(PATIENCE);
-        assert!(wait_until(|| state() == before, Duration::from_secs(20)), "{with:?}: {}", state());
+        assert!(wait_until(|| state() == before, PATIENCE), "{with:?}: {}", state());
     }
 }

@@ -12,7 +12,7 @@ use linerate_port::{Context, Direction, OpenError, Port, PortError, Queue, open}
 use linerate_testlab::{Lab, Namespace};
 
 /// How long anything may take before a test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two namespaces joined by a veth pair, `ours` and `theirs`.
 pub(crate) struct Rig {
