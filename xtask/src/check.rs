@@ -10,7 +10,7 @@ use crate::{fuzz, licences, outsider, shell};
 /// Arguments of `cargo xtask check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask check                  all four checks
+  cargo xtask check                  all five checks
   cargo xtask check --only licences  one of them
   cargo xtask fmt                    repair what the first complains about")]
 pub(crate) struct Args {
@@ -29,15 +29,19 @@ enum Check {
     Documentation,
     /// Every dependency is allowed by deny.toml; lock files agree.
     Licences,
+    /// No dependency has an advisory that deny.toml does not list; needs cargo-deny.
+    Advisories,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let all = [Check::Format, Check::Licences, Check::Lints, Check::Documentation];
+    let all =
+        [Check::Format, Check::Licences, Check::Advisories, Check::Lints, Check::Documentation];
     for check in all.into_iter().filter(|check| args.only.is_none_or(|only| only == *check)) {
         match check {
             Check::Format => formatting(true)?,
             Check::Lints => lints()?,
             Check::Documentation => documentation()?,
+            Check::Advisories => licences::check_advisories(&workspaces())?,
             Check::Licences => {
                 outsider::check_lock()?;
                 for manifest in workspaces() {

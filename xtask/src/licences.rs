@@ -2,11 +2,12 @@
 //!
 //! cargo-deny does this and more, and is used when it is installed. Building it takes longer than
 //! everything else in the check together, so this module applies the same sections of the same
-//! file itself: targets, licences (with exceptions), bans by name, and sources. It does not know
-//! about security advisories, and does not read licence texts: it trusts the `license` field.
+//! file itself: targets, licences (with exceptions), bans by name, and sources. It does not read licence
+//! texts: it trusts the `license` field. Security advisories are for cargo-deny alone, which needs their database
+//! from the network: where either is missing, the check says so and goes on.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use linerate_testlab::programs;
@@ -103,9 +104,30 @@ pub(crate) fn check(manifest: &Path) -> Result<()> {
         bail!("dependencies of {shown} that {FILE} does not allow:\n  {}", complaints.join("\n  "));
     }
     println!(
-        "{} packages of {shown} satisfy {FILE} (advisories need cargo-deny)",
+        "{} packages of {shown} satisfy the licences, bans and sources of {FILE}",
         metadata.packages.len()
     );
+    Ok(())
+}
+
+/// Checks the dependencies of these workspaces against RUSTSEC's advisories, if it can be done here.
+pub(crate) fn check_advisories(manifests: &[PathBuf]) -> Result<()> {
+    if programs::find("cargo-deny").is_none() {
+        eprintln!(
+            "NOT CHECKED: advisories on dependencies, which need cargo-deny: `cargo install --locked cargo-deny`"
+        );
+        return Ok(());
+    }
+    if let Err(error) = shell::run(&mut shell::cargo(&["deny", "fetch", "db"])) {
+        eprintln!(
+            "NOT CHECKED: advisories on dependencies, whose database is not to be had: {error:#}"
+        );
+        return Ok(());
+    }
+    for manifest in manifests {
+        let mut command = shell::cargo(&["deny", "--manifest-path"]);
+        shell::run(command.arg(manifest).args(["check", "--disable-fetch", "advisories"]))?;
+    }
     Ok(())
 }
 
