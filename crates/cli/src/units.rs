@@ -1,10 +1,22 @@
 //! Numbers with units: parsing what people type, printing what they read.
+//!
+//! Every kind of number has a range, which its errors name: what is parsed can be added to a clock, multiplied by
+//! a number of workers or of trials, and turned into nanoseconds or bits without an overflow.
 
 use std::time::Duration;
 
-/// Bytes: `4096`, `64k`, `16M`, `1G`, with or without `iB`; powers of 1024.
+/// The longest time: a year, with a leap day.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+/// The shortest and the longest time from one update of a table to the next.
+const INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(24 * 3600)];
+/// The largest size, 1 PiB: eight times the address space of a process.
+const LARGEST: u64 = 1 << 50;
+/// The highest count.
+const MOST: u64 = 1_000_000_000_000_000_000;
+
+/// Bytes, up to 1 PiB: `4096`, `64k`, `16M`, `1G`, with or without `iB`; powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
-    let wrong = || format!("{text:?} is not a size: write bytes or 64k, 16M, 1G");
+    let wrong = || format!("{text:?} is not a size: write bytes or 64k, 16M, 1G, up to 1024T");
     let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let shift = match unit.trim_end_matches("iB").trim_end_matches('B') {
         "" => 0,
@@ -15,16 +27,21 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
         _ => return Err(wrong()),
     };
     let bytes = number * (1u64 << shift) as f64;
-    if bytes.fract() != 0.0 || bytes > (1u64 << 53) as f64 {
+    if bytes.fract() != 0.0 || bytes > LARGEST as f64 {
         return Err(wrong());
     }
     Ok(bytes as usize)
 }
 
-/// The size of a file as tcpdump has it: `10` are millions of bytes; `64k`, `16M`, `1G` are powers
-/// of 1024.
+/// The size of a file as tcpdump has it, up to 1 PiB: `10` are millions of bytes; `64k`, `16M`, `1G` are
+/// powers of 1024.
 pub(crate) fn parse_file_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a file size: write millions of bytes, or 64k, 16M, 1G");
+    let wrong = || {
+        format!(
+            "{text:?} is not a file size: write millions of bytes, or 64k, 16M, 1G, from 1 byte \
+             to 1048576G"
+        )
+    };
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let scale = match &text[end..] {
         "" => 1_000_000,
@@ -34,12 +51,16 @@ pub(crate) fn parse_file_size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: u64 = text[..end].parse().map_err(|_| wrong())?;
-    number.checked_mul(scale).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+    number.checked_mul(scale).filter(|bytes| (1..=LARGEST).contains(bytes)).ok_or_else(wrong)
 }
 
-/// A time: `10` or `10s` are seconds; `500ms`, `20us`, `2m`, `1h`.
+/// A time, up to a year: `10` or `10s` are seconds; `500ms`, `20us`, `2m`, `1h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time: write seconds or 500ms, 20us, 10s, 2m, 1h");
+    let wrong = || {
+        format!(
+            "{text:?} is not a time: write seconds or 500ms, 20us, 10s, 2m, 1h, up to 8784h (a year)"
+        )
+    };
     let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let seconds = match unit {
         "us" => number / 1e6,
@@ -49,24 +70,35 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => number * 3600.0,
         _ => return Err(wrong()),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    let time = Duration::try_from_secs_f64(seconds).ok();
+    time.filter(|time| *time <= LONGEST).ok_or_else(wrong)
 }
 
-/// A time from one update of a table to the next: short enough to wait for, and long
-/// enough to read.
-pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
-    const LEAST: Duration = Duration::from_millis(10);
+/// A time above zero, up to a year, as [`parse_duration`] takes it.
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
-        short if short < LEAST => Err("an interval has at least 10ms".into()),
-        interval => Ok(interval),
+        Duration::ZERO => Err("a time above zero is needed here".into()),
+        time => Ok(time),
     }
 }
 
-/// A count: `1000`, `10k`, `5M`, `1G`; powers of 1000.
+/// A time from one update of a table to the next: long enough to read it, and short enough to wait for,
+/// 10 milliseconds to a day.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    let [least, most] = INTERVALS;
+    if !(least..=most).contains(&interval) {
+        return Err("an interval has 10ms to 24h".into());
+    }
+    Ok(interval)
+}
+
+/// A count, up to 10^18: `1000`, `10k`, `5M`, `1G`; powers of 1000.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a count: write a number or 10k, 5M, 1G");
-    if let Ok(number) = text.replace('_', "").parse() {
-        return Ok(number);
+    let wrong =
+        || format!("{text:?} is not a count: write a number or 10k, 5M, 1G, up to 1000000000G");
+    if let Ok(number) = text.replace('_', "").parse::<u64>() {
+        return Some(number).filter(|number| *number <= MOST).ok_or_else(wrong);
     }
     let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let scale = match unit {
@@ -76,7 +108,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let count = number * scale;
-    if count.fract() != 0.0 || count > (1u64 << 53) as f64 {
+    if count.fract() != 0.0 || count > MOST as f64 {
         return Err(wrong());
     }
     Ok(count as u64)
@@ -152,7 +184,7 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "M", "-1", "4x", "1.0001k", "99999999T", "4 4"] {
+        for text in ["", "M", "-1", "4x", "1.0001k", "1025T", "4 4"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }
@@ -169,7 +201,19 @@ mod tests {
         ] {
             assert_eq!(parse_file_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "0", "0k", "k", "-1", "1.5", "4x", "1MB", "1 M", "99999999999999999999"] {
+        for text in [
+            "",
+            "0",
+            "0k",
+            "k",
+            "-1",
+            "1.5",
+            "4x",
+            "1MB",
+            "1 M",
+            "1048577G",
+            "99999999999999999999",
+        ] {
             assert!(parse_file_size(text).is_err(), "{text}");
         }
     }
@@ -180,7 +224,8 @@ mod tests {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
-        for text in ["", "s", "5 days", "1e3", "-1s", "999999999999999999999h"] {
+        assert_eq!(parse_duration("8784h"), Ok(LONGEST));
+        for text in ["", "s", "5 days", "1e3", "-1s", "8784.1h", "999999999999999999999h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }
@@ -188,7 +233,8 @@ mod tests {
     #[test]
     fn intervals() {
         assert_eq!(parse_interval("10ms"), Ok(Duration::from_millis(10)));
-        for text in ["0", "0s", "9ms", "1us"] {
+        assert_eq!(parse_interval("24h"), Ok(INTERVALS[1]));
+        for text in ["0", "0s", "9ms", "1us", "25h", "8784h"] {
             assert!(parse_interval(text).unwrap_err().contains("10ms"), "{text}");
         }
     }
@@ -198,8 +244,9 @@ mod tests {
         for (text, count) in [("7", 7), ("10k", 10_000), ("1_000", 1000), ("2.5M", 2_500_000)] {
             assert_eq!(parse_count(text), Ok(count), "{text}");
         }
-        assert_eq!(parse_count(&u64::MAX.to_string()), Ok(u64::MAX));
-        for text in ["", "k", "1.5", "ten", "1.0005k"] {
+        assert_eq!(parse_count("1000000000G"), Ok(MOST));
+        assert_eq!(parse_count(&MOST.to_string()), Ok(MOST));
+        for text in ["", "k", "1.5", "ten", "1.0005k", "1000000001G", "18446744073709551615"] {
             assert!(parse_count(text).is_err(), "{text}");
         }
     }

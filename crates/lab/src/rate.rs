@@ -5,9 +5,15 @@ use std::{fmt, str::FromStr, time::Duration};
 /// Bytes a frame takes on an Ethernet wire besides itself (FCS counted in it):
 /// preamble, start delimiter and gap.
 pub const LINE_OVERHEAD: usize = 20;
+/// Numbers of rates: frames or bits per second, or percent.
+const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e13;
+/// Gaps drawn in one go.
+const DRAWS: u64 = 1 << 16;
+/// Frames of a burst.
+const BURSTS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 
 /// A rate: `1.5Mpps`; `100Mbit/s`, counted on the wire, gaps included; `25%`
-/// of the link's speed; or `max`.
+/// of the link's speed; or `max`. Numbers are from a millionth to 10^13.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
     /// As fast as the port takes frames.
@@ -58,12 +64,9 @@ impl FromStr for Rate {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let number: f64 = text[..end].parse().map_err(|_| wrong())?;
-        if number <= 0.0 || !number.is_finite() {
-            return Err(format!("{text:?} is not a rate above zero"));
-        }
         let unit = text[end..].trim();
         if unit == "%" {
-            return Ok(Rate::Link(number / 100.0));
+            return in_range(text, number).map(|number| Rate::Link(number / 100.0));
         }
         let (scale, unit) = match unit.as_bytes().first() {
             Some(b'k' | b'K') => (1e3, &unit[1..]),
@@ -71,12 +74,22 @@ impl FromStr for Rate {
             Some(b'G') => (1e9, &unit[1..]),
             _ => (1.0, unit),
         };
-        match unit {
-            "" | "pps" => Ok(Rate::Packets(number * scale)),
-            "bit/s" | "bps" | "bit" => Ok(Rate::Bits(number * scale)),
-            _ => Err(wrong()),
-        }
+        let rate = match unit {
+            "" | "pps" => Rate::Packets,
+            "bit/s" | "bps" | "bit" => Rate::Bits,
+            _ => return Err(wrong()),
+        };
+        in_range(text, number * scale).map(rate)
     }
+}
+
+/// A rate's number: one that a gap of nanoseconds and a count of years can be computed from.
+fn in_range(text: &str, number: f64) -> Result<f64, String> {
+    if RATES.contains(&number) {
+        return Ok(number);
+    }
+    let (least, most) = (RATES.start(), RATES.end());
+    Err(format!("{text:?} is not a rate above zero: its number is from {least} to {most:e}"))
 }
 
 impl fmt::Display for Rate {
@@ -112,8 +125,9 @@ impl FromStr for Pattern {
             _ => {
                 let count = text.strip_prefix("bursts:").ok_or_else(wrong)?;
                 match count.parse() {
-                    Ok(count @ 1..) => Ok(Pattern::Bursts(count)),
-                    _ => Err(wrong()),
+                    Ok(count) if BURSTS.contains(&count) => Ok(Pattern::Bursts(count)),
+                    Ok(_) => Err(format!("bursts have 1 to {} frames", BURSTS.end())),
+                    Err(_) => Err(wrong()),
                 }
             }
         }
@@ -155,7 +169,7 @@ impl Schedule {
     }
 
     /// Frames that have come due by `elapsed` nanoseconds after the start and
-    /// were not reported before; `None` for as many as the port takes.
+    /// were not reported before, of independent ones at most some ten thousand; `None` for as many as the port takes.
     #[inline]
     pub fn due(&mut self, elapsed: u64) -> Option<u64> {
         let gap = self.gap?;
@@ -177,7 +191,8 @@ impl Schedule {
             }
             Pattern::Poisson => {
                 let mut due = 0;
-                while self.next <= elapsed {
+                // The rest is due at the next call: a rate may be higher than gaps can be drawn.
+                while self.next <= elapsed && due < DRAWS {
                     self.next += self.draw();
                     due += 1;
                 }

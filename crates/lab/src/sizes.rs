@@ -80,6 +80,7 @@ impl FromStr for Sizes {
             let (low, high) = (SIZE_RANGE.start(), SIZE_RANGE.end());
             Err(format!("a frame of {size} bytes: sizes with FCS are {low} to {high}"))
         };
+        let too_many = || format!("{text:?}: at most {SIZES_MAX} sizes are possible");
         let mut sizes = Vec::new();
         if text.eq_ignore_ascii_case("imix") {
             sizes = imix();
@@ -87,6 +88,9 @@ impl FromStr for Sizes {
             for part in text.split(',') {
                 let Some((first, rest)) = part.split_once('-') else {
                     sizes.push(number(part)?);
+                    if sizes.len() > SIZES_MAX {
+                        return Err(too_many());
+                    }
                     continue;
                 };
                 let (last, step) = rest.split_once('/').unwrap_or((rest, "1"));
@@ -95,11 +99,12 @@ impl FromStr for Sizes {
                 if step == 0 || first > last {
                     return Err(wrong());
                 }
-                sizes.extend((first..=last).step_by(step));
+                let sweep = (first..=last).step_by(step);
+                sizes.extend(sweep.take(SIZES_MAX + 1));
+                if sizes.len() > SIZES_MAX {
+                    return Err(too_many());
+                }
             }
-        }
-        if sizes.len() > SIZES_MAX {
-            return Err(format!("{} sizes: at most {SIZES_MAX} are possible", sizes.len()));
         }
         Ok(Sizes { text: text.into(), sizes })
     }

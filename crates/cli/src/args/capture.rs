@@ -149,14 +149,14 @@ pub(crate) struct Capture {
     /// Begin a new file after so many seconds; FILE has conversions of strftime(3) for the time, as
     /// in trace-%H%M%S.pcap
     #[arg(short = 'G', value_name = "SECONDS", help_heading = "Files",
-          value_parser = clap::value_parser!(u32).range(1..),
+          value_parser = clap::value_parser!(u32).range(1..=31_622_400),
           conflicts_with_all = ["rotate_size", "rotate_time", "rotate_packets", "keep"])]
     pub(crate) file_seconds: Option<u32>,
 
     /// With -C write so many files, and begin with the first again; with -G alone stop after so
     /// many
     #[arg(short = 'W', value_name = "FILES", help_heading = "Files",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) file_count: Option<u32>,
 
     /// Begin a new file when one has this size

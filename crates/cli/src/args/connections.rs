@@ -255,7 +255,11 @@ impl FromStr for PerSecond {
             _ => return Err(wrong()),
         };
         let rate = number * scale;
-        if rate > 0.0 { Ok(PerSecond(Some(rate))) } else { Err(wrong()) }
+        // A pause of days, and more than any machine opens.
+        if (1e-6..=1e9).contains(&rate) {
+            return Ok(PerSecond(Some(rate)));
+        }
+        Err(format!("{text:?} is not from 0.000001 to 1000M connections per second"))
     }
 }
 

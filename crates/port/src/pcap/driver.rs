@@ -131,7 +131,10 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                 },
                 PortOption {
                     name: "rotate-seconds",
-                    value: Value::Text { form: "SECONDS", expected: "a number of seconds above 0" },
+                    value: Value::Text {
+                        form: "SECONDS",
+                        expected: "seconds above 0, up to a year",
+                    },
                     default: "one file",
                     help: "Begins a new file after this time, by the times of the packets.",
                 },
@@ -355,6 +358,9 @@ impl RecordOptions {
     }
 }
 
+/// The longest time after which a file ends.
+const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
+
 struct Seconds(Duration);
 
 impl std::str::FromStr for Seconds {
@@ -363,7 +369,7 @@ impl std::str::FromStr for Seconds {
     fn from_str(text: &str) -> Result<Self, ()> {
         let seconds = text.parse().map_err(|_| ())?;
         let duration = Duration::try_from_secs_f64(seconds).map_err(|_| ())?;
-        if duration.is_zero() { Err(()) } else { Ok(Self(duration)) }
+        if duration.is_zero() || duration > YEAR { Err(()) } else { Ok(Self(duration)) }
     }
 }
 
