@@ -3,7 +3,7 @@
 //! `write` to an eventfd blocks while its counter is full unless the open file description has
 //! `O_NONBLOCK`, and every process that shares the description changes both at will; there is no flag
 //! of a single call against it (`RWF_NOWAIT` is refused for writing). The kernel itself signals the
-//! eventfd of an asynchronous request (`IOCB_FLAG_RESFD` of io_submit(2)) by `eventfd_signal()`, which
+//! eventfd of an asynchronous request (`IOCB_FLAG_RESFD` of `io_submit(2)`) by `eventfd_signal()`, which
 //! saturates the counter and never blocks. So a read of no bytes is submitted, which completes within
 //! the call, with the eventfd as the one to signal.
 

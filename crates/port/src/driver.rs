@@ -163,6 +163,7 @@ mod tests {
             .find(|group| group.options.iter().any(|of| std::ptr::eq(of, option)));
         let role = match group.map(|group| group.when) {
             Some("when it is the driver") => "role=driver&",
+            Some("when it is the server") => "role=server&",
             _ => "",
         };
         format!("{role}{}={value}", option.name)

@@ -36,3 +36,27 @@ fn forward_withstands_control_clients_at_a_unix_socket() {
 fn generate_withstands_control_clients() {
     withstands("generate-control-unix");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn a_memif_server_withstands_its_clients() {
+    withstands("memif-server");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_memif_client_withstands_its_servers() {
+    withstands("memif-client");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_vhost_device_withstands_its_drivers() {
+    withstands("vhost-device");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_vhost_driver_withstands_its_devices() {
+    withstands("vhost-driver");
+}

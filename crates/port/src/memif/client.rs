@@ -27,15 +27,19 @@ use super::{
     zero_copy::{self, Parked},
 };
 use crate::peer::{
-    LOOK, PATIENCE, address::Address, event, interrupt::Interrupts, limit::Limit, wait,
+    LOOK, NEGOTIATION, PATIENCE, SESSIONS,
+    address::Address,
+    dispose::dispose,
+    event,
+    interrupt::Interrupts,
+    limit::{Limit, Permit},
+    wait,
 };
 
 /// Between two attempts to connect, the first time and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// How long a worker of a peer's that has closed its end may take for the burst it is at.
 const GRACE: Duration = Duration::from_millis(10);
-/// Threads of former sessions that their servers may block.
-const BLOCKABLE: usize = 8;
 /// Where buffers begin.
 const PAGE: usize = 4096;
 
@@ -56,7 +60,7 @@ impl Client {
             interface,
             wake: Arc::clone(&wake),
             stop: Arc::clone(&stop),
-            blockable: Limit::new(BLOCKABLE),
+            limit: Limit::new(SESSIONS),
         };
         let thread =
             thread::Builder::new().name("memif-client".into()).spawn(move || thread.run())?;
@@ -79,8 +83,8 @@ struct Negotiator {
     interface: Arc<Interface>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
-    /// Threads that servers can block.
-    blockable: Arc<Limit>,
+    /// Sessions that there are, and that have not gone.
+    limit: Arc<Limit>,
 }
 
 impl Negotiator {
@@ -89,8 +93,8 @@ impl Negotiator {
         while !self.stop.load(Ordering::Relaxed) {
             let changes = self.interface.link.changes();
             let reason = match self.connect() {
-                Ok(socket) => {
-                    let mut session = Session::begin(socket, self);
+                Ok((socket, permit)) => {
+                    let mut session = Session::begin(socket, permit, self);
                     let end = session.run(self);
                     session.end(&end, &self.interface);
                     end.reason()
@@ -109,11 +113,14 @@ impl Negotiator {
         }
     }
 
-    fn connect(&self) -> io::Result<OwnedFd> {
+    fn connect(&self) -> io::Result<(OwnedFd, Permit)> {
+        let Some(permit) = self.limit.take() else {
+            return Err(io::Error::other("descriptors of former servers are still being closed"));
+        };
         let socket = transport::socket()?;
         loop {
             match rustix::net::connect(&socket, &self.address.socket()?) {
-                Ok(()) => return Ok(socket),
+                Ok(()) => return Ok((socket, permit)),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -127,7 +134,11 @@ type Script = std::vec::IntoIter<(Message, Option<OwnedFd>)>;
 /// A connection to a server, from the first message to its end.
 struct Session {
     socket: OwnedFd,
+    permit: Arc<Permit>,
+    begun: Instant,
     deadline: Instant,
+    /// Descriptors that were received, of which a server sends none.
+    received: Vec<OwnedFd>,
     script: Option<Script>,
     /// What was made and is used once the server has all of it.
     made: Option<Arc<Connection>>,
@@ -138,15 +149,21 @@ struct Session {
 }
 
 impl Session {
-    fn begin(socket: OwnedFd, negotiator: &Negotiator) -> Session {
+    fn begin(socket: OwnedFd, permit: Permit, negotiator: &Negotiator) -> Session {
+        let permit = Arc::new(permit);
+        let interrupts = Interrupts::new(&negotiator.wake, Arc::clone(&permit) as _);
+        let begun = Instant::now();
         Session {
             socket,
-            deadline: Instant::now() + PATIENCE,
+            permit,
+            begun,
+            deadline: begun + PATIENCE,
+            received: Vec::new(),
             script: None,
             made: None,
             connection: None,
             server: String::new(),
-            interrupts: Interrupts::new(&negotiator.wake, negotiator.blockable.take()),
+            interrupts,
             wake: Arc::clone(&negotiator.wake),
         }
     }
@@ -176,9 +193,12 @@ impl Session {
 
     fn turn(&mut self, ready: bool, interface: &Interface) -> Result<(), End> {
         if ready {
-            match transport::receive(&self.socket) {
+            match transport::receive(&self.socket, &mut self.received) {
                 Received::Nothing => {}
-                Received::Message(message, _) => self.answer(message, interface)?,
+                Received::Message(_) if !self.received.is_empty() => {
+                    return Err(End::refused("a file descriptor of a server"));
+                }
+                Received::Message(message) => self.answer(message, interface)?,
                 Received::Closed => return Err(End::Left("the server has gone".into())),
                 Received::Malformed(reason) => return Err(End::refused(reason)),
             }
@@ -195,7 +215,7 @@ impl Session {
     }
 
     fn answer(&mut self, message: Message, interface: &Interface) -> Result<(), End> {
-        self.deadline = Instant::now() + PATIENCE;
+        self.deadline = (Instant::now() + PATIENCE).min(self.begun + NEGOTIATION);
         match (message, &self.script) {
             (Message::Disconnect { text, .. }, _) => {
                 Err(End::Left(format!("the server has refused or left: {text}")))
@@ -317,26 +337,42 @@ impl Session {
         Ok(())
     }
 
-    fn end(&mut self, end: &End, interface: &Interface) {
+    /// Gives it up. What the server has of our buffers, and what came from it, is let go by a thread of its
+    /// own.
+    fn end(self, end: &End, interface: &Interface) {
         if let End::Refused(text) = end {
             let message = Message::Disconnect { code: 0, text: text.clone() };
             let _ = transport::send(&self.socket, &message, None);
         }
-        if let Some(connection) = self.connection.take() {
+        if self.connection.is_some() {
             interface.detach(end.reason());
-            if interface.arena.is_some() {
-                self.settle();
-            }
-            // What the peer has of our buffers is taken back when nobody has this any more.
-            drop(connection);
         }
+        let Session { socket, permit, received, connection, .. } = self;
+        let lends = connection.is_some() && interface.arena.is_some();
+        dispose(Rest { socket, received, lends, _connection: connection, _permit: permit });
     }
+}
 
-    /// Waits until the peer has closed its end of the socket, or should have, and is done with what
-    /// it was at then.
-    fn settle(&self) {
+/// What is left of a session, which goes when this is dropped.
+struct Rest {
+    socket: OwnedFd,
+    received: Vec<OwnedFd>,
+    /// Whether the server has buffers of our arena.
+    lends: bool,
+    /// What the server has of our buffers is taken back when nothing has this any more.
+    _connection: Option<Arc<Connection>>,
+    _permit: Arc<Permit>,
+}
+
+impl Drop for Rest {
+    /// Waits, where buffers are lent, until the server has closed its end of the socket, or should have,
+    /// and is done with what it was at then.
+    fn drop(&mut self) {
+        if !self.lends {
+            return;
+        }
         let until = Instant::now() + LOOK;
-        while !matches!(transport::receive(&self.socket), Received::Closed) {
+        while !matches!(transport::receive(&self.socket, &mut self.received), Received::Closed) {
             let fds = [&self.socket];
             let waited = wait(crate::peer::all(&fds), until);
             if waited.is_err() || Instant::now() >= until {

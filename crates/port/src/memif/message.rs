@@ -167,6 +167,11 @@ impl Message {
         })
     }
 
+    /// Descriptors that come with it, at most.
+    pub(super) fn descriptors(&self) -> usize {
+        usize::from(matches!(self, Message::AddRegion { .. } | Message::AddRing(_)))
+    }
+
     /// What it is called, for people.
     pub(super) fn kind(&self) -> &'static str {
         match self {

@@ -36,7 +36,7 @@ use self::{
     client::Client,
     handover::Handover,
     message::{LOG2_MAX, Secret},
-    negotiation::{Interface, PortHandle, Registration},
+    negotiation::{Interface, PortHandle, Registration, Share},
     receive::MemifReceive,
     ring::Role,
     server::RegisterError,
@@ -47,7 +47,11 @@ use crate::{
     error::{OpenError, UriError},
     kernel::OpenErrors,
     null,
-    peer::{self, address::Address, listen},
+    peer::{
+        self,
+        address::Address,
+        listen::{self, Access},
+    },
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -130,6 +134,10 @@ slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstr
             ],
         },
         OptionGroup {
+            when: "when it is the server",
+            options: &[peer::options::MODE, peer::options::MEMORY],
+        },
+        OptionGroup {
             when: "when it is the client",
             options: &[
                 PortOption {
@@ -163,6 +171,8 @@ struct Settings {
     wait: Duration,
     buffer: Option<u32>,
     zero_copy: bool,
+    /// Of a server: users that may connect, and memory of each client.
+    server: Option<(Access, u64)>,
 }
 
 impl Settings {
@@ -191,14 +201,17 @@ impl Settings {
             None => None,
         };
         let wait = peer::options::wait(&mut options)?;
-        let (mut buffer, mut zero_copy) = (None, false);
+        let (mut buffer, mut zero_copy, mut server) = (None, false, None);
         if role == Role::Client {
             buffer = options.number("buffer")?.map(|bytes| bytes as u32);
             zero_copy = options.is_on("zero-copy")?;
+        } else {
+            let access = peer::options::mode(&mut options)?;
+            server = Some((access, peer::options::memory(&mut options)?));
         }
         options.finish()?;
         let address = peer::options::address(uri)?;
-        Ok(Settings { address, role, id, queues, log2, secret, wait, buffer, zero_copy })
+        Ok(Settings { address, role, id, queues, log2, secret, wait, buffer, zero_copy, server })
     }
 }
 
@@ -240,6 +253,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         Role::Server => format!("waiting for a client at {}", settings.address),
         Role::Client => format!("waiting for a server at {}", settings.address),
     });
+    let share = settings.server.map(|(_, bytes)| Share::reserve(bytes)).transpose();
+    let share = share.map_err(|error| peer::no_space(&errors, &error))?;
     let interface = Arc::new(Interface {
         id: settings.id,
         queues: queues as u16,
@@ -247,16 +262,17 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         buffer,
         arena: settings.zero_copy.then(|| context.arena.clone()),
         secret: settings.secret,
+        share,
         receives: context.direction.receives(),
         inward: inward.map_err(&system)?,
         outward: outward.map_err(&system)?,
         link: Arc::clone(&link),
     });
-    let registration = match settings.role {
-        Role::Server => server::register(&settings.address, Arc::clone(&interface))
+    let registration = match settings.server {
+        Some((access, _)) => server::register(&settings.address, access, Arc::clone(&interface))
             .map(Registration::Server)
             .map_err(|error| listen_error(&errors, &settings, error))?,
-        Role::Client => Registration::Client(
+        None => Registration::Client(
             Client::start(&settings.address, Arc::clone(&interface))
                 .map_err(errors.failed("start a thread"))?,
         ),
@@ -309,6 +325,10 @@ fn listen_error(errors: &OpenErrors, settings: &Settings, error: RegisterError) 
             "this process has an interface {} on that socket already; choose another id",
             settings.id
         )),
+        RegisterError::Mode => errors.busy(
+            "another port of this process has that socket with another `mode`; give both the same"
+                .into(),
+        ),
         RegisterError::Listen(error) => {
             listen::error(errors, &settings.address, "role=client", error)
         }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
-use linerate_memory::Arena;
+use linerate_memory::{Arena, MapLimit, MapQuota};
 
 use super::{
     handover::Handover,
@@ -15,10 +15,37 @@ use super::{
     transmit::OutwardRing,
     zero_copy::{Posted, Sent},
 };
-use crate::{link::Link, peer::event::Gathered};
+use crate::{
+    link::Link,
+    peer::{event::Gathered, limit::Limit},
+};
 
 /// Most regions of a peer.
 pub(super) const REGIONS: usize = 256;
+
+/// Clients that may negotiate for an interface at a time.
+const NEGOTIATING: usize = 8;
+
+/// What clients of a server's interface may have at a time.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// What may be mapped of all: of the one that is connected, of one that is about to be, and of one
+    /// whose memory is being unmapped.
+    pub(super) quota: Arc<MapQuota>,
+    /// What may be mapped of each.
+    pub(super) session: MapLimit,
+    pub(super) negotiating: Arc<Limit>,
+}
+
+impl Share {
+    /// The share of an interface each client of which may have so much memory.
+    pub(super) fn reserve(bytes: u64) -> Result<Share, linerate_memory::ForeignError> {
+        let session = MapLimit { regions: REGIONS, bytes };
+        let all = MapLimit { regions: 3 * REGIONS, bytes: 3 * bytes };
+        let negotiating = Limit::new(NEGOTIATING);
+        Ok(Share { quota: MapQuota::reserve(all)?, session, negotiating })
+    }
+}
 
 /// An interface of ours: what a port is to its negotiator.
 pub(super) struct Interface {
@@ -33,6 +60,8 @@ pub(super) struct Interface {
     /// The memory a client shares itself, instead of having packets copied.
     pub(super) arena: Option<Arena>,
     pub(super) secret: Option<Secret>,
+    /// What clients may have, of a server.
+    pub(super) share: Option<Share>,
     /// Whether packets are taken, and sent.
     pub(super) receives: bool,
     pub(super) inward: Vec<Arc<Handover<InwardRing>>>,

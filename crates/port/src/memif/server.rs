@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_memory::ForeignRegion;
+use linerate_memory::{ForeignError, ForeignRegion, MapQuota};
 use rustix::{io::Errno, net::SocketFlags};
 
 use super::{
@@ -26,17 +26,17 @@ use super::{
     zero_copy::Parked,
 };
 use crate::peer::{
-    LOOK, PATIENCE,
+    LOOK, NEGOTIATION, PATIENCE, REFUSALS,
     address::Address,
+    admission::{Admission, Place},
+    dispose::dispose,
     event,
     interrupt::Interrupts,
-    limit::Limit,
-    listen::{self, ListenError},
+    limit::{Limit, Permit},
+    listen::{self, Access, ListenError},
     wait,
 };
 
-/// Clients that may be in the middle of negotiating at a time.
-const UNDECIDED: usize = 64;
 /// Connections the kernel keeps until they are accepted.
 const BACKLOG: i32 = 64;
 /// Messages of one client that are answered before others have their turn.
@@ -52,6 +52,7 @@ static LISTENERS: Mutex<Vec<(Address, Weak<Listener>)>> = Mutex::new(Vec::new())
 struct Listener {
     shared: Arc<Shared>,
     socket: Arc<listen::Socket>,
+    access: Access,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -61,8 +62,10 @@ struct Shared {
     interfaces: Mutex<HashMap<u32, Arc<Interface>>>,
     wake: Arc<OwnedFd>,
     stop: AtomicBool,
-    /// Threads that peers can block.
-    blockable: Arc<Limit>,
+    /// Places of clients that negotiate.
+    admission: Arc<Admission>,
+    /// Connections that were refused, and have not gone.
+    refusals: Arc<Limit>,
 }
 
 /// An interface's place on a socket, given up when this is dropped.
@@ -77,6 +80,8 @@ pub(super) struct Registration {
 pub(super) enum RegisterError {
     /// Another port of this process has this id.
     Taken,
+    /// Another port of this process has the socket, with other permissions.
+    Mode,
     /// There is no such socket.
     Listen(ListenError),
 }
@@ -90,6 +95,7 @@ impl From<ListenError> for RegisterError {
 /// Offers an interface on a socket, which is made unless this process has it already.
 pub(super) fn register(
     address: &Address,
+    access: Access,
     interface: Arc<Interface>,
 ) -> Result<Registration, RegisterError> {
     let mut listeners = LISTENERS.lock().expect("no panic while held");
@@ -98,6 +104,9 @@ pub(super) fn register(
     let id = interface.id;
     let listener = match known.and_then(|(_, listener)| listener.upgrade()) {
         Some(listener) => {
+            if listener.access != access {
+                return Err(RegisterError::Mode);
+            }
             let mut interfaces = listener.shared.interfaces.lock().expect("no panic while held");
             if interfaces.contains_key(&id) {
                 return Err(RegisterError::Taken);
@@ -107,7 +116,7 @@ pub(super) fn register(
             listener
         }
         None => {
-            let listener = Arc::new(Listener::start(address, interface)?);
+            let listener = Arc::new(Listener::start(address, access, interface)?);
             listeners.push((address.clone(), Arc::downgrade(&listener)));
             listener
         }
@@ -131,14 +140,20 @@ impl Drop for Registration {
 
 impl Listener {
     /// Listens for clients of a first interface: whoever connects at once is told its limits.
-    fn start(address: &Address, first: Arc<Interface>) -> Result<Listener, ListenError> {
+    fn start(
+        address: &Address,
+        access: Access,
+        first: Arc<Interface>,
+    ) -> Result<Listener, ListenError> {
         let system = |step| move |error| ListenError::System(step, error);
-        let socket = listen::Socket::bind(address, rustix::net::SocketType::SEQPACKET, BACKLOG)?;
+        let kind = rustix::net::SocketType::SEQPACKET;
+        let socket = listen::Socket::bind_with(address, kind, BACKLOG, Some(access))?;
         let shared = Arc::new(Shared {
             interfaces: Mutex::new(HashMap::from([(first.id, first)])),
             wake: Arc::new(event::new().map_err(system("eventfd"))?),
             stop: AtomicBool::new(false),
-            blockable: Limit::new(UNDECIDED),
+            admission: Arc::default(),
+            refusals: Limit::new(REFUSALS),
         });
         let socket = Arc::new(socket);
         let mut thread = Negotiator {
@@ -150,7 +165,7 @@ impl Listener {
             .name("memif-server".into())
             .spawn(move || thread.run())
             .map_err(system("start a thread"))?;
-        Ok(Listener { shared, socket, thread: Some(thread) })
+        Ok(Listener { shared, socket, access, thread: Some(thread) })
     }
 }
 
@@ -200,7 +215,8 @@ impl Negotiator {
             for (session, ready) in self.sessions.iter_mut().zip(&ready[1..]) {
                 session.turn(*ready, &self.shared);
             }
-            self.sessions.retain(|session| !session.ended);
+            let ended = self.sessions.extract_if(.., |session| session.ended);
+            ended.for_each(Session::leave);
             if let Ok(interfaces) = self.shared.interfaces.lock() {
                 interfaces.values().for_each(|interface| interface.sweep());
             }
@@ -208,8 +224,9 @@ impl Negotiator {
                 pause = Some(Instant::now() + PAUSE);
             }
         }
-        for session in &mut self.sessions {
+        for mut session in self.sessions.drain(..) {
             session.end(&End::refused("the interface was closed"), &self.shared);
+            session.leave();
         }
     }
 
@@ -232,14 +249,23 @@ impl Negotiator {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(_) => return false,
             };
-            let undecided = self.sessions.iter().filter(|s| s.connection.is_none()).count();
-            if undecided >= UNDECIDED {
-                // Who comes first may be of no good will; its time runs out.
-                let text = "too many clients negotiate".into();
-                let _ = transport::send(&socket, &Message::Disconnect { code: 0, text }, None);
-                continue;
+            let place = if self.socket.admits(&socket) {
+                self.shared.admission.admit(&socket)
+            } else {
+                Err("this user may not connect, by the option `mode`")
+            };
+            match place {
+                Ok(place) => match Session::begin(socket, place, &self.shared) {
+                    Ok(session) => self.sessions.push(session),
+                    Err(gone) => dispose(gone),
+                },
+                Err(text) => {
+                    let text = text.into();
+                    let _ = transport::send(&socket, &Message::Disconnect { code: 0, text }, None);
+                    let Some(refusal) = self.shared.refusals.take() else { return false };
+                    dispose((socket, refusal));
+                }
             }
-            self.sessions.extend(Session::begin(socket, &self.shared));
         }
     }
 }
@@ -247,7 +273,14 @@ impl Negotiator {
 /// A client, from its connection to its end.
 struct Session {
     socket: OwnedFd,
+    place: Arc<Place>,
+    /// Among those that negotiate for an interface.
+    permit: Option<Permit>,
+    begun: Instant,
     deadline: Instant,
+    /// Descriptors that were received and not used yet, or are not to be used.
+    received: Vec<OwnedFd>,
+    quota: Option<Arc<MapQuota>>,
     interface: Option<Arc<Interface>>,
     peer: String,
     regions: Vec<Arc<ForeignRegion>>,
@@ -259,8 +292,8 @@ struct Session {
 }
 
 impl Session {
-    /// Greets a client.
-    fn begin(socket: OwnedFd, shared: &Shared) -> Option<Session> {
+    /// Greets a client. `Err` has what is left of one that has gone.
+    fn begin(socket: OwnedFd, place: Place, shared: &Shared) -> Result<Session, (OwnedFd, Place)> {
         // Which interface it wants is not known yet.
         let (mut queues, mut log2) = (1, 0);
         for interface in shared.interfaces.lock().expect("no panic while held").values() {
@@ -275,17 +308,27 @@ impl Session {
             max_to_server: queues - 1,
             max_log2: log2,
         });
-        transport::send(&socket, &hello, None).ok()?;
-        Some(Session {
+        if transport::send(&socket, &hello, None).is_err() {
+            return Err((socket, place));
+        }
+        let place = Arc::new(place);
+        let interrupts = Interrupts::new(&shared.wake, Arc::clone(&place) as _);
+        let begun = Instant::now();
+        Ok(Session {
             socket,
-            deadline: Instant::now() + PATIENCE,
+            place,
+            permit: None,
+            begun,
+            deadline: begun + PATIENCE,
+            received: Vec::new(),
+            quota: None,
             interface: None,
             peer: String::new(),
             regions: Vec::new(),
             to_server: Vec::new(),
             to_client: Vec::new(),
             connection: None,
-            interrupts: Interrupts::new(&shared.wake, shared.blockable.take()),
+            interrupts,
             ended: false,
         })
     }
@@ -300,11 +343,9 @@ impl Session {
     fn try_turn(&mut self, ready: bool, shared: &Shared) -> Result<(), End> {
         if ready {
             for _ in 0..TURN {
-                match transport::receive(&self.socket) {
+                match transport::receive(&self.socket, &mut self.received) {
                     Received::Nothing => break,
-                    Received::Message(message, descriptor) => {
-                        self.answer(message, descriptor, shared)?;
-                    }
+                    Received::Message(message) => self.answer(message, shared)?,
                     Received::Closed => return Err(End::Left("the client has gone".into())),
                     Received::Malformed(reason) => return Err(End::refused(reason)),
                 }
@@ -327,19 +368,14 @@ impl Session {
     }
 
     /// Answers a message.
-    fn answer(
-        &mut self,
-        message: Message,
-        descriptor: Option<OwnedFd>,
-        shared: &Shared,
-    ) -> Result<(), End> {
+    fn answer(&mut self, message: Message, shared: &Shared) -> Result<(), End> {
         if let Message::Disconnect { text, .. } = &message {
             return Err(End::Left(format!("the client has left: {text}")));
         }
         if self.connection.is_some() {
             return Err(End::refused(format!("{} while connected", message.kind())));
         }
-        self.deadline = Instant::now() + PATIENCE;
+        self.deadline = (Instant::now() + PATIENCE).min(self.begun + NEGOTIATION);
         let answer = match message {
             Message::Init(init) if self.interface.is_none() => {
                 self.init(&init, shared)?;
@@ -349,13 +385,11 @@ impl Session {
                 return Err(End::refused(format!("{} before INIT", message.kind())));
             }
             Message::AddRegion { index, size } => {
-                let file = descriptor.ok_or_else(|| End::refused("no file for a region"))?;
-                self.add_region(index, size, &file)?;
+                self.add_region(index, size)?;
                 Message::Ack
             }
             Message::AddRing(ring) => {
-                let event = descriptor.ok_or_else(|| End::refused("no eventfd for a ring"))?;
-                self.add_ring(&ring, event)?;
+                self.add_ring(&ring)?;
                 Message::Ack
             }
             Message::Connect { .. } => {
@@ -398,21 +432,39 @@ impl Session {
         if interface.link.is_up() {
             return Err(End::refused("already connected"));
         }
+        let Some(share) = &interface.share else {
+            return Err(End::refused("unmatched interface id"));
+        };
+        self.permit = share.negotiating.take();
+        if self.permit.is_none() {
+            return Err(End::refused("too many clients negotiate for this interface"));
+        }
+        self.quota = Some(share.quota.within(share.session));
         self.interface = Some(interface);
         Ok(())
     }
 
-    fn add_region(&mut self, index: u16, size: u64, file: &OwnedFd) -> Result<(), End> {
+    fn add_region(&mut self, index: u16, size: u64) -> Result<(), End> {
+        let (Some(file), Some(quota)) = (self.received.first(), &self.quota) else {
+            return Err(End::refused("no file for a region"));
+        };
         if usize::from(index) != self.regions.len() || self.regions.len() >= REGIONS {
             return Err(End::refused("region index out of order"));
         }
-        let region = ForeignRegion::map(file, size);
-        let region = region.map_err(|error| End::refused(format!("region {index}: {error}")))?;
-        self.regions.push(Arc::new(region));
+        let region = ForeignRegion::map_within(quota, file, size);
+        let region = region.map_err(|error| match error {
+            ForeignError::Bytes { .. } => {
+                End::refused(format!("region {index}: {error}, by the option `memory`"))
+            }
+            _ => End::refused(format!("region {index}: {error}")),
+        });
+        self.regions.push(Arc::new(region?));
+        // It is memory, so that this is not held up.
+        self.received.clear();
         Ok(())
     }
 
-    fn add_ring(&mut self, ring: &AddRing, event: OwnedFd) -> Result<(), End> {
+    fn add_ring(&mut self, ring: &AddRing) -> Result<(), End> {
         let (queues, log2) =
             self.interface.as_ref().map_or((0, 0), |interface| (interface.queues, interface.log2));
         let lanes = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
@@ -435,9 +487,9 @@ impl Session {
         let Some(region) = self.regions.get(usize::from(ring.region)) else {
             return refuse("no such region");
         };
-        if !event::is_one(&event) {
+        let Some(event) = self.received.pop_if(|event| event::is_one(event)) else {
             return refuse("not an eventfd");
-        }
+        };
         match Ring::new(region, ring.offset as usize, ring.log2) {
             Ok(ring) => {
                 let interrupt = self.interrupts.add(event);
@@ -485,6 +537,8 @@ impl Session {
             .attach(&connection, &self.peer)
             .map_err(|error| End::refused(format!("no event descriptor: {error}")))?;
         self.connection = Some(connection);
+        self.place.establish();
+        self.permit = None;
         Ok(())
     }
 
@@ -500,6 +554,15 @@ impl Session {
         } else if !interface.link.is_up() && is_offered(interface, shared) {
             interface.link.set(false, end.reason());
         }
+    }
+}
+
+impl Session {
+    /// Lets go of what came from the client.
+    fn leave(self) {
+        self.place.end();
+        let Session { socket, received, place, .. } = self;
+        dispose((socket, received, place));
     }
 }
 

@@ -5,10 +5,11 @@
 //! the eventfd, and a peer may make as many as it may open files. So an eventfd is signalled without
 //! `write` ([`linerate_host::eventfd`]). One whose signals cost much processor time is signalled by a
 //! thread of the session from then on, in a twentieth of the time at most. The same thread serves a
-//! kernel without asynchronous I/O, by `write`. A peer may block it, so nothing waits for it, and a
-//! [limit](super::limit) counts the threads of former sessions too.
+//! kernel without asynchronous I/O, by `write`. A peer may block it, so nothing waits for it; it holds what
+//! limits the number of sessions until it ends.
 
 use std::{
+    any::Any,
     io,
     os::fd::OwnedFd,
     sync::{
@@ -22,7 +23,7 @@ use std::{
 use linerate_host::eventfd::Signaller;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{event, limit::Permit};
+use super::event;
 
 /// A signal that takes longer is a slow one; waking a sleeping peer takes some microseconds.
 const SLOW: Duration = Duration::from_micros(100);
@@ -39,9 +40,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Interrupts {
     shared: Arc<Shared>,
     signaller: Option<&'static Signaller>,
-    /// For a thread that a peer can block.
-    permit: Option<Permit>,
+    place: Place,
 }
+
+/// The place of a session among those that there may be, which a thread holds that may outlive it.
+type Place = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
 struct Shared {
@@ -75,15 +78,14 @@ struct Event {
 }
 
 impl Interrupts {
-    /// Interrupts of a new session. `control` wakes the thread that calls [`Interrupts::look`]; the
-    /// permit is for a thread that a peer can block.
-    pub(crate) fn new(control: &Arc<OwnedFd>, permit: Option<Permit>) -> Interrupts {
-        Interrupts::with(control, permit, Signaller::shared().ok())
+    /// Interrupts of a new session. `control` wakes the thread that calls [`Interrupts::look`].
+    pub(crate) fn new(control: &Arc<OwnedFd>, place: Place) -> Interrupts {
+        Interrupts::with(control, place, Signaller::shared().ok())
     }
 
     fn with(
         control: &Arc<OwnedFd>,
-        permit: Option<Permit>,
+        place: Place,
         signaller: Option<&'static Signaller>,
     ) -> Interrupts {
         let shared = Arc::new(Shared {
@@ -93,7 +95,7 @@ impl Interrupts {
             ended: AtomicBool::new(false),
             control: Arc::clone(control),
         });
-        Interrupts { shared, signaller, permit: permit.filter(|_| signaller.is_none()) }
+        Interrupts { shared, signaller, place }
     }
 
     /// Adds an eventfd.
@@ -130,17 +132,10 @@ impl Interrupts {
 
     fn start(&mut self) -> io::Result<()> {
         if self.shared.thread.get().is_none() {
-            let permit = self.permit.take();
-            if self.signaller.is_none() && permit.is_none() {
-                return Err(io::Error::other(
-                    "eventfds of former peers block as many threads as may be; a kernel with \
-                     asynchronous I/O, and a larger fs.aio-max-nr, needs no threads",
-                ));
-            }
-            let shared = Arc::clone(&self.shared);
+            let (shared, place) = (Arc::clone(&self.shared), Arc::clone(&self.place));
             let run = move || {
                 shared.run();
-                drop(permit);
+                drop(place);
             };
             let thread = thread::Builder::new().name("interrupts".into()).spawn(run)?;
             let _ = self.shared.thread.set(thread.thread().clone());
@@ -183,7 +178,7 @@ impl Shared {
             let mut cost = Duration::ZERO;
             for event in self.live() {
                 // Acquire: pairs with the worker's release behind what it tells of.
-                if event.pending.swap(false, Ordering::Acquire) && !self.has_ended() {
+                if !self.has_ended() && event.pending.swap(false, Ordering::Acquire) {
                     let before = processor_time();
                     event.signal();
                     cost += processor_time().saturating_sub(before);
@@ -324,7 +319,7 @@ mod tests {
             let (limit, fd) = (Limit::new(1), eventfd());
             fill(&fd);
             let theirs = fd.try_clone().unwrap();
-            let mut interrupts = Interrupts::with(&control(), limit.take(), signaller);
+            let mut interrupts = Interrupts::with(&control(), Arc::new(limit.take()), signaller);
             let interrupt = interrupts.add(fd).unwrap();
             in_time(move || {
                 (0..1000).for_each(|_| interrupt.raise());
@@ -342,16 +337,28 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_peers_block_are_limited() {
-        let limit = Limit::new(1);
-        let mut first = Interrupts::with(&control(), limit.take(), None);
-        let fd = eventfd();
+    fn a_blocked_thread_holds_the_place_of_its_session() {
+        let (limit, fd) = (Limit::new(1), eventfd());
+        fill(&fd);
         let theirs = fd.try_clone().unwrap();
-        let interrupt = first.add(fd).unwrap();
-        interrupt.raise();
-        assert!(is_set(&theirs, LONG));
-        let mut second = Interrupts::with(&control(), limit.take(), None);
-        assert!(second.add(eventfd()).is_err());
+        let mut interrupts = Interrupts::with(&control(), Arc::new(limit.take()), None);
+        let event = Arc::clone(&interrupts.add(fd).unwrap().event);
+        event.pending.store(true, Ordering::Release);
+        interrupts.start().unwrap();
+        // Blocked, or about to be, and not freed by the end of the session.
+        let until = Instant::now() + LONG;
+        while event.pending.load(Ordering::Acquire) {
+            assert!(Instant::now() < until);
+            thread::yield_now();
+        }
+        interrupts.shared.events().clear();
+        drop(interrupts);
+        assert!(limit.take().is_none());
+        event::clear(&theirs);
+        while limit.take().is_none() {
+            assert!(Instant::now() < until, "the thread has not ended");
+            thread::yield_now();
+        }
     }
 
     #[test]
@@ -364,7 +371,7 @@ mod tests {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&watch, fd, epoll::EventData::new_u64(0), flags).unwrap();
         }
-        let mut interrupts = Interrupts::new(&control, None);
+        let mut interrupts = Interrupts::new(&control, Arc::new(()));
         let interrupt = interrupts.add(fd).unwrap();
         let until = Instant::now() + LONG;
         while !interrupt.event.deferred.load(Ordering::Relaxed) {
@@ -382,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_quick_signal_stays_the_workers() {
-        let mut interrupts = Interrupts::new(&control(), None);
+        let mut interrupts = Interrupts::new(&control(), Arc::new(()));
         let interrupt = interrupts.add(eventfd()).unwrap();
         (0..10_000).for_each(|_| interrupt.raise());
         assert!(!interrupt.event.deferred.load(Ordering::Relaxed));

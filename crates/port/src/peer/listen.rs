@@ -3,14 +3,16 @@
 use std::{
     fs, io,
     os::{
-        fd::OwnedFd,
-        unix::fs::{FileTypeExt, MetadataExt},
+        fd::{AsFd, OwnedFd},
+        unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     },
 };
 
 use rustix::{
+    fs::Mode,
     io::Errno,
-    net::{AddressFamily, SocketFlags, SocketType},
+    net::{AddressFamily, SocketFlags, SocketType, sockopt::socket_peercred},
+    process::{getegid, geteuid},
 };
 
 use super::address::Address;
@@ -62,7 +64,13 @@ pub struct Socket {
     address: Address,
     /// Which file it is, so that only that one is removed.
     file: Option<(u64, u64)>,
+    access: Option<Access>,
 }
+
+/// Users that may connect: permissions of the socket's file, as of chmod(1). Without any it is the user
+/// of this process, and its group where the umask lets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access(pub(crate) Option<Mode>);
 
 impl Socket {
     /// Listens there.
@@ -71,10 +79,35 @@ impl Socket {
     ///
     /// Why nobody can.
     pub fn bind(address: &Address, kind: SocketType, backlog: i32) -> Result<Socket, ListenError> {
-        let fd = bind(address, kind, backlog)?;
-        let file = address.path().and_then(|path| fs::metadata(path).ok());
+        Socket::bind_with(address, kind, backlog, None)
+    }
+
+    /// Listens there for some users: the kernel goes by the permissions of the file, and of connections to a
+    /// socket without a file they are checked by [`Socket::admits`].
+    ///
+    /// # Errors
+    ///
+    /// Why nobody can.
+    pub(crate) fn bind_with(
+        address: &Address,
+        kind: SocketType,
+        backlog: i32,
+        access: Option<Access>,
+    ) -> Result<Socket, ListenError> {
+        let fd = bind(address, kind, backlog, access)?;
+        let file = address.path().and_then(|path| fs::symlink_metadata(path).ok());
         let file = file.map(|file| (file.dev(), file.ino()));
-        Ok(Socket { fd, address: address.clone(), file })
+        Ok(Socket { fd, address: address.clone(), file, access })
+    }
+
+    /// Whether the user at the other end of a connection may have it.
+    pub(crate) fn admits(&self, connection: impl AsFd) -> bool {
+        let (Some(Access(mode)), None) = (self.access, self.address.path()) else { return true };
+        let Ok(peer) = socket_peercred(connection) else { return false };
+        let mode = mode.unwrap_or(Mode::empty());
+        let same_user = peer.uid.is_root() || peer.uid == geteuid();
+        let same_group = peer.gid == getegid() && mode.contains(Mode::WGRP);
+        same_user || same_group || mode.contains(Mode::WOTH)
     }
 
     /// What is readable when somebody connects.
@@ -94,9 +127,19 @@ impl Socket {
 }
 
 /// Makes the socket. A file that a dead process left behind is removed.
-fn bind(address: &Address, kind: SocketType, backlog: i32) -> Result<OwnedFd, ListenError> {
+fn bind(
+    address: &Address,
+    kind: SocketType,
+    backlog: i32,
+    access: Option<Access>,
+) -> Result<OwnedFd, ListenError> {
     let system = |step| move |error: Errno| ListenError::System(step, error.into());
     let socket = open(kind).map_err(|error| ListenError::System("make a socket", error))?;
+    if let Some(Access(mode)) = access {
+        // The file is made with these permissions, less the umask: no other user gets in before.
+        let most = mode.unwrap_or(Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP);
+        rustix::fs::fchmod(&socket, most).map_err(system("set the socket's permissions"))?;
+    }
     let name = address.socket().map_err(|error| ListenError::System("name a socket", error))?;
     match rustix::net::bind(&socket, &name) {
         Ok(()) => {}
@@ -117,6 +160,10 @@ fn bind(address: &Address, kind: SocketType, backlog: i32) -> Result<OwnedFd, Li
             rustix::net::bind(&socket, &name).map_err(system("bind the socket"))?;
         }
         Err(errno) => return Err(system("bind the socket")(errno)),
+    }
+    if let (Some(Access(Some(mode))), Some(path)) = (access, address.path()) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode.bits()))
+            .map_err(|error| ListenError::System("set the socket's permissions", error))?;
     }
     rustix::net::listen(&socket, backlog).map_err(system("listen"))?;
     Ok(socket)

@@ -2,6 +2,8 @@
 //! descriptors, and waiting for them.
 
 pub mod address;
+pub(crate) mod admission;
+pub(crate) mod dispose;
 pub mod event;
 pub(crate) mod interrupt;
 pub(crate) mod limit;
@@ -14,10 +16,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_memory::ForeignError;
 use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::{error::OpenError, kernel::OpenErrors};
 
 /// How long a peer may take for its next message of a negotiation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take for all of them.
+pub(crate) const NEGOTIATION: Duration = Duration::from_secs(10);
+/// Sessions of a port with one peer at a time that have ended and have not gone, whose descriptors are
+/// still being closed, and the one there is.
+pub(crate) const SESSIONS: usize = 8;
+/// The same of connections that were refused at once.
+pub(crate) const REFUSALS: usize = 64;
 /// How often peers that are connected are looked at: for files cut short.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
@@ -44,4 +56,9 @@ pub fn wait<'a>(
 /// The descriptors of these, to be waited for.
 pub(crate) fn all<'a>(fds: &'a [&'a OwnedFd]) -> impl Iterator<Item = BorrowedFd<'a>> {
     fds.iter().map(|fd| fd.as_fd())
+}
+
+/// The error of a port for whose peer there is not enough address space.
+pub(crate) fn no_space(errors: &OpenErrors, error: &ForeignError) -> OpenError {
+    errors.unsupported(format!("{error}; give ports less by the option `memory`"))
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::address::Address;
+use rustix::fs::Mode;
+
+use super::{address::Address, listen::Access};
 use crate::{
     driver::{PortOption, Value},
     error::UriError,
@@ -30,4 +32,38 @@ pub(crate) fn address(uri: &PortUri) -> Result<Address, UriError> {
         uri: uri.to_string(),
         reason: "expected the path of a socket, or @NAME, of at most 107 bytes",
     })
+}
+
+/// Memory of others that is mapped.
+pub(crate) const MEMORY: PortOption = PortOption {
+    name: "memory",
+    value: Value::Number { least: 1, most: 16 << 10 },
+    default: "256",
+    help: "Most memory of a peer that is mapped, in GiB. All ports of a program together can have \
+           32 TiB.",
+};
+
+/// What [`MEMORY`] says, in bytes.
+pub(crate) fn memory(options: &mut Options<'_>) -> Result<u64, UriError> {
+    let most = options.number(MEMORY.name)?.unwrap_or(options.default_of(MEMORY.name));
+    Ok(most << 30)
+}
+
+const OCTAL: &str = "permissions of a file in octal, such as 660";
+
+/// Users that may connect.
+pub(crate) const MODE: PortOption = PortOption {
+    name: "mode",
+    value: Value::Text { form: "MODE", expected: OCTAL },
+    default: "660, less the umask, and for an abstract socket 600",
+    help: "Permissions of the socket's file, as of `chmod`: 660 lets the group connect, 666 every \
+           user. At an abstract socket the same users are let in.",
+};
+
+/// What [`MODE`] says.
+pub(crate) fn mode(options: &mut Options<'_>) -> Result<Access, UriError> {
+    let Some(text) = options.text(MODE.name) else { return Ok(Access(None)) };
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
+    let mode = bits.map(Mode::from_bits_retain);
+    mode.map(|mode| Access(Some(mode))).ok_or_else(|| options.refuse(MODE.name, text, OCTAL))
 }

@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use linerate_memory::ForeignRegion;
+use linerate_memory::{ForeignRegion, MapQuota};
 
 use super::{
     message::InflightSpec,
@@ -41,9 +41,6 @@ const ENTRY: usize = 32;
 const ENTRY_NEXT: usize = 6;
 const PACKED_NEXT: usize = 8;
 const ALIGN: usize = 64;
-/// The most that is made for somebody.
-const MOST: usize = 16 << 20;
-
 /// Where it is kept for all queues of a device.
 #[derive(Debug, Clone)]
 pub(super) struct Inflight {
@@ -59,13 +56,21 @@ fn stride(queue_size: u16) -> usize {
 }
 
 impl Inflight {
+    /// Most bytes that are made for a frontend, and mapped of one.
+    pub(super) const MOST: usize = 16 << 20;
+
+    /// Bytes that are made for so many queues.
+    pub(super) fn size(asked: &InflightSpec) -> u64 {
+        (stride(asked.queue_size) * usize::from(asked.queues)) as u64
+    }
+
     /// Makes memory for so many queues, and says where it is.
     pub(super) fn make(
         asked: &InflightSpec,
         packed: bool,
     ) -> Result<(InflightSpec, OwnedFd), String> {
-        let size = stride(asked.queue_size) * usize::from(asked.queues);
-        if size == 0 || size > MOST {
+        let size = Inflight::size(asked) as usize;
+        if size == 0 || size > Inflight::MOST {
             return Err("in-flight memory for no queues, or too many".into());
         }
         let made = ForeignRegion::create("linerate-inflight", size);
@@ -89,12 +94,20 @@ impl Inflight {
     }
 
     /// Takes what the frontend kept.
-    pub(super) fn map(spec: &InflightSpec, file: &OwnedFd) -> Result<Inflight, String> {
-        let needed = (stride(spec.queue_size) * usize::from(spec.queues)) as u64;
+    pub(super) fn map(
+        quota: &Arc<MapQuota>,
+        spec: &InflightSpec,
+        file: &OwnedFd,
+    ) -> Result<Inflight, String> {
+        let needed = Inflight::size(spec);
         let end = spec.offset.checked_add(spec.size).filter(|_| needed <= spec.size);
         let end = end.filter(|_| spec.offset.is_multiple_of(8));
         let end = end.ok_or("in-flight memory that is too small")?;
-        let bytes = ForeignRegion::map(file, end).map_err(|error| error.to_string())?;
+        if end > Inflight::MOST as u64 {
+            return Err("in-flight memory of more than 16 MiB".into());
+        }
+        let bytes =
+            ForeignRegion::map_within(quota, file, end).map_err(|error| error.to_string())?;
         let InflightSpec { offset, queues, queue_size, .. } = *spec;
         Ok(Inflight { bytes: Arc::new(bytes), at: offset as usize, queues, queue_size })
     }
@@ -164,8 +177,14 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use linerate_memory::MapLimit;
+
     use super::*;
     use crate::vhost::{memory::Area, queue::word_of};
+
+    fn quota() -> Arc<MapQuota> {
+        MapQuota::reserve(MapLimit { regions: 1, bytes: 1 << 20 }).unwrap()
+    }
 
     fn at(place: u16, round: bool) -> Position {
         Position { place, round }
@@ -175,7 +194,7 @@ mod tests {
     fn a_position_is_found_again_wherever_its_writer_died() {
         let asked = InflightSpec { size: 0, offset: 0, queues: 2, queue_size: 8 };
         let (spec, file) = Inflight::make(&asked, true).unwrap();
-        let kept = Inflight::map(&spec, &file).unwrap();
+        let kept = Inflight::map(&quota(), &spec, &file).unwrap();
         assert!(kept.record(2).is_none());
         let record = kept.record(1).unwrap();
         let ring = Arc::new(ForeignRegion::create("test", 4096).unwrap().0);
@@ -204,7 +223,7 @@ mod tests {
     fn memory_that_is_too_small_is_refused() {
         let asked = InflightSpec { size: 0, offset: 0, queues: 2, queue_size: 8 };
         let (spec, file) = Inflight::make(&asked, false).unwrap();
-        assert!(Inflight::map(&spec, &file).is_ok());
+        assert!(Inflight::map(&quota(), &spec, &file).is_ok());
         for wrong in [
             InflightSpec { size: spec.size - 1, ..spec },
             InflightSpec { queue_size: 512, ..spec },
@@ -212,7 +231,7 @@ mod tests {
             InflightSpec { offset: 4, ..spec },
             InflightSpec { offset: u64::MAX, ..spec },
         ] {
-            assert!(Inflight::map(&wrong, &file).is_err(), "{wrong:?}");
+            assert!(Inflight::map(&quota(), &wrong, &file).is_err(), "{wrong:?}");
         }
         assert!(Inflight::make(&InflightSpec { queues: 0, ..asked }, true).is_err());
         let huge = InflightSpec { queues: 128, queue_size: 32768, ..asked };

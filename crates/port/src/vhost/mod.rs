@@ -39,7 +39,7 @@ use std::{sync::Arc, time::Duration};
 use rustix::net::SocketType;
 
 use self::{
-    device::Offer,
+    device::{DeviceSettings, Offer},
     driver::DriverSettings,
     negotiator::{BACKLOG, PortHandle, Role, Side},
     place::Places,
@@ -50,7 +50,11 @@ use crate::{
     error::{OpenError, UriError},
     kernel::OpenErrors,
     null,
-    peer::{self, address::Address, listen},
+    peer::{
+        self,
+        address::Address,
+        listen::{self, Access},
+    },
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };
@@ -136,6 +140,8 @@ QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,i
                 peer::options::WAIT,
             ],
         },
+        OptionGroup { when: "when it listens", options: &[peer::options::MODE] },
+        OptionGroup { when: "when it is the device", options: &[peer::options::MEMORY] },
         OptionGroup {
             when: "when it is the driver",
             options: &[
@@ -162,11 +168,14 @@ QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,i
 /// What a name says.
 struct Settings {
     address: Address,
-    listens: bool,
+    /// Users that may connect, where it listens.
+    listens: Option<Access>,
     queues: Option<usize>,
     offer: Offer,
     /// Of a driver: places in each queue, and whether our buffers are lent.
     driver: Option<(u16, bool)>,
+    /// Of a device: memory of a driver that is mapped.
+    memory: u64,
     wait: Duration,
 }
 
@@ -186,14 +195,17 @@ impl Settings {
             indirect: options.is_on("indirect")?,
         };
         let wait = peer::options::wait(&mut options)?;
-        let mut driver = None;
-        if is_driver {
+        let listens = if listens { Some(peer::options::mode(&mut options)?) } else { None };
+        let (mut driver, mut memory) = (None, 0);
+        if !is_driver {
+            memory = peer::options::memory(&mut options)?;
+        } else {
             let slots = options.number("slots")?.unwrap_or(options.default_of("slots"));
             driver = Some((slots.next_power_of_two() as u16, options.is_on("zero-copy")?));
         }
         options.finish()?;
         let address = peer::options::address(uri)?;
-        Ok(Settings { address, listens, queues, offer, driver, wait })
+        Ok(Settings { address, listens, queues, offer, driver, memory, wait })
     }
 
     /// Whether our buffers are lent.
@@ -208,7 +220,10 @@ impl Settings {
         context: &Context,
         errors: &OpenErrors,
     ) -> Result<Role, OpenError> {
-        let Some((slots, zero_copy)) = self.driver else { return Ok(Role::Device(self.offer)) };
+        let Some((slots, zero_copy)) = self.driver else {
+            let settings = DeviceSettings::new(self.offer, self.memory);
+            return settings.map(Role::Device).map_err(|error| peer::no_space(errors, &error));
+        };
         let arena = &context.arena;
         if zero_copy && !driver::fits(arena) {
             return Err(errors.unsupported(
@@ -233,7 +248,7 @@ impl Settings {
 
     /// What it became, for people.
     fn mode(&self) -> String {
-        let socket = if self.listens { "listening" } else { "connecting" };
+        let socket = if self.listens.is_some() { "listening" } else { "connecting" };
         match self.driver {
             None => format!("virtio device, {socket}"),
             Some((slots, false)) => format!("virtio driver, {slots} slots, {socket}"),
@@ -252,13 +267,13 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let queues = settings.queues.or(context.queues).unwrap_or(1);
     let role = settings.role(queues, context, &errors)?;
     let peer = if settings.driver.is_some() { "device" } else { "driver" };
-    let link = context.link_down(if settings.listens {
+    let link = context.link_down(if settings.listens.is_some() {
         format!("waiting for a {peer} at {address}")
     } else {
         format!("looking for a {peer} at {address}")
     });
-    let side = if settings.listens {
-        let socket = listen::Socket::bind(address, SocketType::STREAM, BACKLOG)
+    let side = if let Some(access) = settings.listens {
+        let socket = listen::Socket::bind_with(address, SocketType::STREAM, BACKLOG, Some(access))
             .map_err(|error| listen::error(&errors, address, "side=client", error))?;
         Side::Listen(Arc::new(socket))
     } else {

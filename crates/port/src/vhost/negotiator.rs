@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use super::{
-    device::{DeviceSession, Offer},
+    device::{DeviceSession, DeviceSettings},
     driver::{DriverSession, DriverSettings},
     message::Message,
     place::Places,
@@ -28,13 +28,18 @@ use super::{
 };
 use crate::{
     link::Link,
-    peer::{address::Address, event, limit::Limit, listen, wait},
+    peer::{
+        PATIENCE, REFUSALS, SESSIONS,
+        address::Address,
+        dispose::dispose,
+        event,
+        limit::{Limit, Permit},
+        listen, wait,
+    },
 };
 
 /// Between two attempts to connect, the first time and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-/// Threads of former sessions that their peers may block.
-const BLOCKABLE: usize = 8;
 /// Connections the kernel keeps until they are accepted.
 pub(super) const BACKLOG: i32 = 16;
 
@@ -56,22 +61,20 @@ impl From<&str> for End {
 
 /// A connection, in either role. Dropped, it has taken its queues away.
 pub(super) trait Session {
-    /// Does what a message says.
-    fn receive(&mut self, message: Message) -> Result<(), End>;
+    /// Does what a message says, and takes those of its descriptors that are what they should be.
+    fn receive(&mut self, message: &mut Message) -> Result<(), End>;
 
     /// Looks after the connection, although nothing came.
     fn look(&mut self) -> Result<(), End>;
 
     /// How soon to look, at the latest.
     fn next_look(&self) -> Duration;
-
-    fn socket(&self) -> &OwnedFd;
 }
 
 /// What the port is to its peer.
 #[derive(Debug)]
 pub(super) enum Role {
-    Device(Offer),
+    Device(DeviceSettings),
     Driver(DriverSettings),
 }
 
@@ -111,7 +114,8 @@ impl PortHandle {
             places: Arc::clone(&places),
             link: Arc::clone(link),
             stop: Arc::clone(&stop),
-            blockable: Limit::new(BLOCKABLE),
+            limit: Limit::new(SESSIONS),
+            refusals: Limit::new(REFUSALS),
         };
         let thread = thread::Builder::new().name("vhost".into()).spawn(move || negotiator.run())?;
         let link = Arc::clone(link);
@@ -139,8 +143,10 @@ struct Negotiator {
     places: Arc<Places>,
     link: Arc<Link>,
     stop: Arc<AtomicBool>,
-    /// Threads that peers can block.
-    blockable: Arc<Limit>,
+    /// Sessions that there are, and that have not gone.
+    limit: Arc<Limit>,
+    /// Connections that were refused, and have not gone.
+    refusals: Arc<Limit>,
 }
 
 impl Negotiator {
@@ -148,9 +154,9 @@ impl Negotiator {
         let mut pause = RETRY[0];
         while !self.stopped() {
             match self.find() {
-                Ok(Some(socket)) => {
+                Ok(Some((socket, permit))) => {
                     let before = self.link.changes();
-                    let End(reason) = self.serve(socket);
+                    let End(reason) = self.serve(Arc::new(socket), Arc::new(permit));
                     self.link.set(false, reason);
                     let lived = self.link.changes() != before;
                     pause = if lived { RETRY[0] } else { (pause * 2).min(RETRY[1]) };
@@ -173,8 +179,11 @@ impl Negotiator {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Somebody to speak with; `None` when there was nobody yet.
-    fn find(&self) -> Result<Option<OwnedFd>, String> {
+    /// A peer to speak with; `None` when there is none yet.
+    fn find(&self) -> Result<Option<(OwnedFd, Permit)>, String> {
+        let Some(permit) = self.limit.take() else {
+            return Err("descriptors of former peers are still being closed".into());
+        };
         match &self.side {
             Side::Listen(listener) => {
                 let fds = [&self.places.control, listener.fd()];
@@ -183,36 +192,61 @@ impl Negotiator {
                 event::clear(&self.places.control);
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 match rustix::net::accept_with(listener.fd(), flags) {
-                    Ok(socket) => Ok(Some(socket)),
+                    Ok(socket) if listener.admits(&socket) => Ok(Some((socket, permit))),
+                    Ok(socket) => match self.refusals.take() {
+                        Some(refusal) => {
+                            dispose((socket, refusal));
+                            Ok(None)
+                        }
+                        None => {
+                            Err("descriptors of users that were refused are being closed".into())
+                        }
+                    },
                     Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
                     Err(errno) => Err(format!("nobody can be let in: {errno}")),
                 }
             }
             Side::Connect(address) => {
                 let connected = connect(address);
-                connected.map(Some).map_err(|error| format!("nobody listens at {address}: {error}"))
+                let connected = connected.map(|socket| Some((socket, permit)));
+                connected.map_err(|error| format!("nobody listens at {address}: {error}"))
             }
         }
     }
 
     /// Speaks with a peer until it goes.
-    fn serve(&self, socket: OwnedFd) -> End {
-        let (places, link, permit) = (&self.places, &self.link, self.blockable.take());
-        let mut session: Box<dyn Session> = match &self.role {
-            Role::Device(offer) => {
-                Box::new(DeviceSession::begin(socket, places, link, *offer, permit))
+    fn serve(&self, socket: Arc<OwnedFd>, permit: Arc<Permit>) -> End {
+        let mut incoming = Incoming::new();
+        let end = match self.begin(&socket, &permit) {
+            Ok(mut session) => self.speak(&socket, &mut *session, &mut incoming),
+            Err(end) => end,
+        };
+        dispose((socket, incoming, permit));
+        end
+    }
+
+    fn begin(
+        &self,
+        socket: &Arc<OwnedFd>,
+        permit: &Arc<Permit>,
+    ) -> Result<Box<dyn Session + '_>, End> {
+        let (places, link) = (&self.places, &self.link);
+        Ok(match &self.role {
+            Role::Device(settings) => {
+                Box::new(DeviceSession::begin(socket, permit, places, link, settings))
             }
             Role::Driver(settings) => {
-                match DriverSession::begin(socket, places, link, settings, permit) {
-                    Ok(session) => Box::new(session),
-                    Err(end) => return end,
-                }
+                Box::new(DriverSession::begin(socket, permit, places, link, settings)?)
             }
-        };
-        let mut incoming = Incoming::new();
+        })
+    }
+
+    /// Does what the peer says until the connection ends.
+    fn speak(&self, socket: &OwnedFd, session: &mut dyn Session, incoming: &mut Incoming) -> End {
+        let mut partial: Option<Instant> = None;
         loop {
             let until = Instant::now() + session.next_look();
-            let fds = [&self.places.control, session.socket()];
+            let fds = [&*self.places.control, socket];
             let ready = wait(crate::peer::all(&fds), until).unwrap_or_else(|_| {
                 // For want of memory: later, then.
                 thread::sleep(RETRY[0]);
@@ -222,7 +256,12 @@ impl Negotiator {
             if self.stopped() {
                 return "the port was closed".into();
             }
-            let turn = if ready[1] { self.turn(&mut *session, &mut incoming) } else { Ok(()) };
+            let turn = if ready[1] { self.turn(socket, session, incoming) } else { Ok(()) };
+            if !incoming.is_partial() {
+                partial = None;
+            } else if partial.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return "the peer was refused: a message without end".into();
+            }
             let fault = || match self.places.fault() {
                 Some(fault) => Err(End::from(format!("the peer was refused: {}", fault.text()))),
                 None => Ok(()),
@@ -233,12 +272,24 @@ impl Negotiator {
         }
     }
 
-    fn turn(&self, session: &mut dyn Session, incoming: &mut Incoming) -> Result<(), End> {
-        match incoming.receive(session.socket()) {
+    fn turn(
+        &self,
+        socket: &OwnedFd,
+        session: &mut dyn Session,
+        incoming: &mut Incoming,
+    ) -> Result<(), End> {
+        match incoming.receive(socket) {
             Received::Nothing => Ok(()),
-            Received::Message(message) => session
-                .receive(message)
-                .map_err(|End(reason)| End(format!("the peer was refused: {reason}"))),
+            Received::Message(mut message) => {
+                let done = session.receive(&mut message);
+                let surplus = !message.descriptors.is_empty();
+                let done = match done {
+                    Ok(()) if surplus => Err("a descriptor that the message does not have".into()),
+                    done => done,
+                };
+                incoming.keep(&mut message.descriptors);
+                done.map_err(|End(reason)| End(format!("the peer was refused: {reason}")))
+            }
             Received::Closed => Err("the peer has gone".into()),
             Received::Malformed(reason) => Err(format!("the peer was refused: {reason}").into()),
         }

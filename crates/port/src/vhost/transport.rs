@@ -16,6 +16,10 @@ use rustix::{
 
 use super::message::{DESCRIPTORS, HEADER, Message, PAYLOAD};
 
+/// Descriptors in a message at most, by the kernel's limit: all are received, since those that are not
+/// would be closed by this thread.
+const ANY: usize = 253;
+
 /// What was there to be received.
 #[derive(Debug)]
 pub(super) enum Received {
@@ -39,6 +43,16 @@ pub(super) struct Incoming {
 impl Incoming {
     pub(super) fn new() -> Incoming {
         Incoming { bytes: [0; HEADER + PAYLOAD], filled: 0, descriptors: Vec::new() }
+    }
+
+    /// Whether a message has begun and not ended.
+    pub(super) fn is_partial(&self) -> bool {
+        self.filled > 0
+    }
+
+    /// Descriptors that are to be closed with the connection.
+    pub(super) fn keep(&mut self, descriptors: &mut Vec<OwnedFd>) {
+        self.descriptors.append(descriptors);
     }
 
     /// Receives a message, or as much of it as there is. Never what is behind it, since descriptors
@@ -74,7 +88,7 @@ impl Incoming {
     }
 
     fn fill(&mut self, socket: &OwnedFd, wanted: usize) -> Result<usize, Errno> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ANY))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = rustix::net::recvmsg(
             socket,

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     is_by_itself,
     load::{Load, resources, restarts},
-    rig::{Station, packets, socket, wait_for},
+    rig::{Station, all_come_home, packets, socket, wait_for},
     testpmd::{Setup, Testpmd, alone},
 };
 
@@ -64,12 +64,12 @@ fn join(
 }
 
 /// Client or server, the peer is noticed to be gone, and no buffer is.
-fn part(station: Station, testpmd: Testpmd, text: &str) {
+fn part(station: Station, testpmd: Testpmd) {
     drop(testpmd);
     station.wait_down();
     let arena = station.arena.clone();
     drop(station);
-    assert_eq!(arena.accounting().held, 0, "{text}");
+    all_come_home(&arena);
 }
 
 /// Packets to DPDK and back.
@@ -99,7 +99,7 @@ fn there_and_back(ours: &str, theirs: &str, log2: u32, queues: usize) {
         (ours_out.packets, ours_in.packets),
         "{text}: {ours_out:?} {ours_in:?}"
     );
-    part(station, testpmd, &text);
+    part(station, testpmd);
 }
 
 /// Packets from DPDK, as many as it can send, in one piece and in five.
@@ -134,7 +134,7 @@ fn from_there(ours: &str, theirs: &str, log2: u32, queues: usize) {
             let (rest, _) = drain(&mut station, None);
             rest == 0 && testpmd.counts().1 == station.received().packets
         });
-        part(station, testpmd, &text);
+        part(station, testpmd);
     }
 }
 
@@ -216,7 +216,7 @@ fn memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_no
     wait_for("all that belonged to the connection to go", || resources() == listening);
     let arena = station.arena.clone();
     drop(station);
-    assert_eq!(arena.accounting().held, 0);
+    all_come_home(&arena);
     drop(arena);
     assert_eq!(resources(), before, "something is left behind");
 }
@@ -297,7 +297,7 @@ fn come_and_go(who: &str, ours: &str, theirs: &str) {
         }
         let arena = station.arena.clone();
         drop(station);
-        assert_eq!(arena.accounting().held, 0);
+        all_come_home(&arena);
         // What it had of ours it may send to who comes next, once.
         thread::sleep(Duration::from_millis(20));
         let has_died = peer.died_of().is_some();

@@ -2,6 +2,7 @@
 
 mod dpdk;
 mod hostile;
+mod limits;
 #[path = "../peers/load.rs"]
 mod load;
 mod ours;

@@ -38,7 +38,7 @@ fn a_worker_does_not_wait_for_a_servers_eventfd() {
         server.accept(Stage::Up).unwrap();
         station.wait_up();
         // The client has made them, but the server has them, too.
-        server.events().for_each(|event| stalling::fill(event));
+        server.events().for_each(stalling::fill);
         server.ask_for_interrupts().unwrap();
         let mut station = in_time("sending", move || {
             for _ in 0..100 {

@@ -151,6 +151,13 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// All buffers are free. Those that a peer was lent are a moment after a port was closed, which does not
+/// wait for the peer.
+#[track_caller]
+pub(crate) fn all_come_home(arena: &Arena) {
+    wait_for("all buffers to be back", || arena.accounting().held == 0);
+}
+
 /// Runs it on a thread, and fails when it does not end.
 #[track_caller]
 pub(crate) fn in_time<T: Send + 'static>(

@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use crate::{
     is_by_itself,
     load::{Load, resources, restarts},
-    rig::{Station, packets, socket, wait_for},
+    rig::{Station, all_come_home, packets, socket, wait_for},
     testpmd::{Setup, Testpmd, alone},
 };
 
@@ -99,7 +99,7 @@ fn there_and_back(socket: &str, uri: &str, device: &str, queues: usize, longest:
     station.wait_down();
     let arena = station.arena.clone();
     drop(station);
-    assert_eq!(arena.accounting().held, 0, "{text}");
+    all_come_home(&arena);
     let _ = std::fs::remove_file(socket);
 }
 
@@ -165,7 +165,7 @@ fn they_come_and_go(options: &str, device: impl Fn(&str) -> String) {
     assert_eq!(counts.packets + counts.dropped(), load.taken);
     let arena = station.arena.clone();
     drop(station);
-    assert_eq!(arena.accounting().held, 0);
+    all_come_home(&arena);
     println!("{uri}, {}: {} times, {} packets back", device(""), restarts(), load.back);
 }
 
@@ -182,7 +182,7 @@ fn we_come_and_go(options: &str, device: impl Fn(&str) -> String) {
         load.flow(&mut station, 1000);
         let arena = station.arena.clone();
         drop(station);
-        assert_eq!(arena.accounting().held, 0);
+        all_come_home(&arena);
     }
     drop(testpmd);
     let _ = std::fs::remove_file(socket);

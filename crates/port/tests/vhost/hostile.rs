@@ -9,7 +9,7 @@ use linerate_testlab::{
 };
 use proptest::prelude::*;
 
-use crate::rig::{Station, packets, socket, wait_for};
+use crate::rig::{Station, all_come_home, packets, socket, wait_for};
 
 /// Two ports of this process that speak to each other meanwhile.
 struct Bystanders {
@@ -83,7 +83,7 @@ fn play_device(bytes: &[u8]) {
 fn finish(station: Station, bystanders: Bystanders) {
     let arena = station.arena.clone();
     drop(station);
-    assert_eq!(arena.accounting().held, 0);
+    all_come_home(&arena);
     for station in &bystanders.stations {
         assert_eq!((station.sent().dropped(), station.received().dropped()), (0, 0));
         assert_eq!(station.port.info.link.as_ref().unwrap().changes(), 1, "{}", station.detail());

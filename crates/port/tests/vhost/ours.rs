@@ -3,7 +3,7 @@
 use linerate_memory::Frame;
 use linerate_port::{Context, Copies, DropReason};
 
-use crate::rig::{Station, arena, packets, socket, wait_for};
+use crate::rig::{Station, all_come_home, arena, packets, socket, wait_for};
 
 /// A device and a driver with these options, both up.
 fn pair(device: &str, driver: &str) -> [Station; 2] {
@@ -78,7 +78,7 @@ fn every_combination_of_ours_passes_packets_both_ways() {
             driver.wait_down();
         }
         for arena in arenas {
-            wait_for("all buffers to be back", || arena.accounting().held == 0);
+            all_come_home(&arena);
         }
     }
 }
@@ -126,7 +126,7 @@ fn either_of_ours_comes_back() {
             };
             let gone = before.arena.clone();
             drop(before);
-            assert_eq!(gone.accounting().held, 0);
+            all_come_home(&gone);
             kept.wait_down();
             let mut kept = kept;
             let before = kept.sent().dropped();

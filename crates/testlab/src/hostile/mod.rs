@@ -19,11 +19,13 @@ pub mod control;
 pub mod descriptors;
 mod figures;
 mod honest;
+pub mod memif;
 mod scene;
 mod soak;
 mod traffic;
 mod trial;
 mod turn;
+pub mod vhost;
 
 use std::{fmt, path::PathBuf, process::Command, sync::Arc};
 
@@ -49,8 +51,15 @@ pub struct Listener {
 }
 
 /// Every listener that has a hostile client.
-pub const LISTENERS: &[Listener] =
-    &[control::FORWARD_TCP, control::FORWARD_UNIX, control::GENERATE_UNIX];
+pub const LISTENERS: &[Listener] = &[
+    control::FORWARD_TCP,
+    control::FORWARD_UNIX,
+    control::GENERATE_UNIX,
+    memif::MEMIF_SERVER,
+    memif::MEMIF_CLIENT,
+    vhost::VHOST_DEVICE,
+    vhost::VHOST_DRIVER,
+];
 
 /// The listener of that name.
 ///

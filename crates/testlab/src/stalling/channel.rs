@@ -16,12 +16,15 @@ use rustix::{
     },
 };
 
-/// How long an answer is waited for.
-pub const ANSWER: Duration = Duration::from_secs(20);
+/// How long an answer is waited for, unless said otherwise.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// A connected or listening socket.
 #[derive(Debug)]
-pub struct Channel(OwnedFd);
+pub struct Channel {
+    socket: OwnedFd,
+    patience: Duration,
+}
 
 impl Channel {
     fn socket(kind: SocketType) -> OwnedFd {
@@ -45,7 +48,13 @@ impl Channel {
     pub fn connect(name: &str, kind: SocketType) -> io::Result<Channel> {
         let socket = Channel::socket(kind);
         rustix::net::connect(&socket, &Channel::address(name))?;
-        Ok(Channel(socket))
+        Ok(Channel { socket, patience: ANSWER })
+    }
+
+    /// The same with answers waited for only so long.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Channel {
+        Channel { patience, ..self }
     }
 
     /// Listens at a path or an abstract `@NAME`.
@@ -57,7 +66,7 @@ impl Channel {
         let socket = Channel::socket(kind);
         rustix::net::bind(&socket, &Channel::address(name))?;
         rustix::net::listen(&socket, backlog)?;
-        Ok(Channel(socket))
+        Ok(Channel { socket, patience: ANSWER })
     }
 
     /// Accepts a connection.
@@ -66,15 +75,17 @@ impl Channel {
     ///
     /// When none comes in time.
     pub fn accept(&self) -> io::Result<Channel> {
-        self.wait(ANSWER)?;
+        self.wait()?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        Ok(Channel(rustix::net::accept_with(&self.0, flags)?))
+        let socket = rustix::net::accept_with(&self.socket, flags)?;
+        Ok(Channel { socket, patience: self.patience })
     }
 
-    fn wait(&self, limit: Duration) -> io::Result<()> {
+    fn wait(&self) -> io::Result<()> {
+        let limit = self.patience;
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         let ready = rustix::event::poll(&mut fds, Some(&limit))?;
         if ready > 0 { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
@@ -91,7 +102,7 @@ impl Channel {
             control.push(SendAncillaryMessage::ScmRights(descriptors));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::sendmsg(&self.0, &[IoSlice::new(message)], &mut control, flags)?;
+        rustix::net::sendmsg(&self.socket, &[IoSlice::new(message)], &mut control, flags)?;
         Ok(())
     }
 
@@ -101,12 +112,12 @@ impl Channel {
     ///
     /// When nothing comes in time.
     pub fn receive(&self, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-        self.wait(ANSWER)?;
+        self.wait()?;
         let mut bytes = vec![0; most];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = rustix::net::recvmsg(
-            &self.0,
+            &self.socket,
             &mut [IoSliceMut::new(&mut bytes)],
             &mut control,
             RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
@@ -157,6 +168,6 @@ impl Channel {
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }

@@ -72,7 +72,15 @@ impl Client {
     ///
     /// When no server greets it.
     pub fn connect(socket: &str, id: u32) -> io::Result<Client> {
-        let channel = Channel::connect(socket, SocketType::SEQPACKET)?;
+        Client::over(Channel::connect(socket, SocketType::SEQPACKET)?, id)
+    }
+
+    /// The same by a connection.
+    ///
+    /// # Errors
+    ///
+    /// When no server greets it.
+    pub fn over(channel: Channel, id: u32) -> io::Result<Client> {
         expect(&channel, HELLO)?;
         let memory = File::from(memory(BUFFERS + 2 * u64::from(SLOTS) * BUFFER, true)?);
         let events = [full_eventfd(), full_eventfd()];
@@ -99,6 +107,12 @@ impl Client {
         let mut bytes = [0; 2];
         self.memory.read_exact_at(&mut bytes, ring * RING + at)?;
         Ok(u16::from_ne_bytes(bytes))
+    }
+
+    /// The eventfds of its rings: to the server, and to it.
+    #[must_use]
+    pub fn events(&self) -> &[OwnedFd; 2] {
+        &self.events
     }
 
     /// The socket.
@@ -201,8 +215,19 @@ impl Server {
     ///
     /// When something listens there already.
     pub fn listen(socket: &str, backlog: i32) -> io::Result<Server> {
-        let listener = Channel::listen(socket, SocketType::SEQPACKET, backlog)?;
-        Ok(Server { listener, channel: None, memory: None, rings: Vec::new() })
+        Ok(Server::at(Channel::listen(socket, SocketType::SEQPACKET, backlog)?))
+    }
+
+    /// The same at a socket that listens.
+    #[must_use]
+    pub fn at(listener: Channel) -> Server {
+        Server { listener, channel: None, memory: None, rings: Vec::new() }
+    }
+
+    /// The connection, once there is one.
+    #[must_use]
+    pub fn channel(&self) -> Option<&Channel> {
+        self.channel.as_ref()
     }
 
     /// Accepts a client, and negotiates up to a stage.

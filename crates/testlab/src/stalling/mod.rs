@@ -5,7 +5,12 @@ pub mod channel;
 pub mod memif;
 pub mod vhost;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream},
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
 
 use rustix::{event::EventfdFlags, fs::OFlags};
 
@@ -33,4 +38,22 @@ pub fn fill(eventfd: impl AsFd) {
     let _ = rustix::io::read(eventfd, &mut count);
     rustix::io::write(eventfd, &(u64::MAX - 1).to_ne_bytes()).expect("an empty eventfd");
     rustix::fs::fcntl_setfl(eventfd, OFlags::empty()).expect("an open file");
+}
+
+/// A TCP socket that takes an hour to close: the peer, which comes with it, does not read.
+///
+/// # Panics
+///
+/// When there is no loopback interface.
+#[must_use]
+pub fn lingering_socket() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let mut socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
+    let peer = listener.accept().expect("loopback").0;
+    socket.set_nonblocking(true).expect("a socket");
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    socket.set_nonblocking(false).expect("a socket");
+    let hour = Some(Duration::from_secs(3600));
+    rustix::net::sockopt::set_socket_linger(&socket, hour).expect("a socket");
+    (socket.into(), peer)
 }

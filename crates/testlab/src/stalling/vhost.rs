@@ -77,7 +77,15 @@ impl Frontend {
     ///
     /// When nothing listens.
     pub fn connect(socket: &str) -> io::Result<Frontend> {
-        let channel = Channel::connect(socket, SocketType::STREAM)?;
+        Frontend::over(Channel::connect(socket, SocketType::STREAM)?)
+    }
+
+    /// The same by a connection.
+    ///
+    /// # Errors
+    ///
+    /// None but of a file in memory.
+    pub fn over(channel: Channel) -> io::Result<Frontend> {
         let memory = File::from(memory(BUFFERS + u64::from(SLOTS) * BUFFER, true)?);
         for slot in 0..SLOTS {
             let mut descriptor = [0; 16];
@@ -238,9 +246,20 @@ impl Device {
     ///
     /// When something listens there already.
     pub fn listen(socket: &str, backlog: i32) -> io::Result<Device> {
-        let listener = Channel::listen(socket, SocketType::STREAM, backlog)?;
+        Ok(Device::at(Channel::listen(socket, SocketType::STREAM, backlog)?))
+    }
+
+    /// The same at a socket that listens.
+    #[must_use]
+    pub fn at(listener: Channel) -> Device {
         let (channel, memory, events) = (None, None, Vec::new());
-        Ok(Device { listener, channel, memory, rings: Default::default(), events })
+        Device { listener, channel, memory, rings: Default::default(), events }
+    }
+
+    /// The connection, once there is one.
+    #[must_use]
+    pub fn channel(&self) -> Option<&Channel> {
+        self.channel.as_ref()
     }
 
     /// Accepts a driver, answers so many of its questions, and stops at the next. It asks three, and

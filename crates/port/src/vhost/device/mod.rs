@@ -6,4 +6,4 @@
 
 mod session;
 
-pub(super) use self::session::{DeviceSession, Offer};
+pub(super) use self::session::{DeviceSession, Offer, Settings as DeviceSettings};

@@ -7,11 +7,14 @@
 use std::{
     fmt::Write,
     os::fd::OwnedFd,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use linerate_memory::ForeignRegion;
+use linerate_memory::{ForeignError, ForeignRegion, MapLimit, MapQuota};
 
 use crate::{
     link::Link,
@@ -25,7 +28,7 @@ use crate::{
         copy_out::CopyOut,
         inflight::Inflight,
         memory::Memory,
-        message::{self, Message, RingAddress, feature, protocol},
+        message::{self, InflightSpec, Message, RingAddress, feature, protocol},
         negotiator::{End, Session},
         packed::{Packed, PackedAreas},
         place::{Control, Places},
@@ -59,6 +62,40 @@ pub(in super::super) struct Offer {
     pub(in super::super) indirect: bool,
 }
 
+/// Most regions of a memory table.
+const REGIONS: usize = 8;
+/// Most in-flight memory that a device makes for its frontends, all together: they may keep it.
+const INFLIGHT: u64 = 64 << 20;
+
+/// What a device is to be.
+#[derive(Debug)]
+pub(in super::super) struct Settings {
+    offer: Offer,
+    /// What may be mapped of the frontend's: the memory it has, that which it is to have, and what is being
+    /// unmapped; and in-flight memory, twice.
+    quota: Arc<MapQuota>,
+    /// What may be mapped of it by one table.
+    table: MapLimit,
+    /// In-flight memory that was made.
+    inflight: AtomicU64,
+}
+
+impl Settings {
+    /// A device whose frontends may each have so much memory.
+    pub(in super::super) fn new(offer: Offer, bytes: u64) -> Result<Settings, ForeignError> {
+        let table = MapLimit { regions: REGIONS, bytes };
+        let most =
+            MapLimit { regions: 3 * REGIONS + 2, bytes: 3 * bytes + 2 * Inflight::MOST as u64 };
+        Ok(Settings { offer, quota: MapQuota::reserve(most)?, table, inflight: AtomicU64::new(0) })
+    }
+
+    /// Counts in-flight memory that is about to be made; `false` when it is more than there may be.
+    fn has_inflight(&self, bytes: u64) -> bool {
+        let more = |made: u64| made.checked_add(bytes).filter(|total| *total <= INFLIGHT);
+        self.inflight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+}
+
 /// A queue, as far as it was said.
 #[derive(Debug, Default)]
 struct Vring {
@@ -72,10 +109,11 @@ struct Vring {
 }
 
 /// A connection.
-pub(in super::super) struct DeviceSession {
-    socket: OwnedFd,
+pub(in super::super) struct DeviceSession<'a> {
+    socket: Arc<OwnedFd>,
     places: Arc<Places>,
     link: Arc<Link>,
+    settings: &'a Settings,
     offer: Offer,
     features: u64,
     protocol: u64,
@@ -89,26 +127,27 @@ pub(in super::super) struct DeviceSession {
     was_up: bool,
 }
 
-impl DeviceSession {
-    pub(in super::super) fn begin(
-        socket: OwnedFd,
+impl DeviceSession<'_> {
+    pub(in super::super) fn begin<'a>(
+        socket: &Arc<OwnedFd>,
+        permit: &Arc<Permit>,
         places: &Arc<Places>,
         link: &Arc<Link>,
-        offer: Offer,
-        blockable: Option<Permit>,
-    ) -> DeviceSession {
+        settings: &'a Settings,
+    ) -> DeviceSession<'a> {
         let queues = places.inward.len();
         DeviceSession {
-            socket,
+            socket: Arc::clone(socket),
             places: Arc::clone(places),
             link: Arc::clone(link),
-            offer,
+            settings,
+            offer: settings.offer,
             features: 0,
             protocol: 0,
             memory: None,
             inflight: None,
             rings: (0..2 * queues).map(|_| Vring::default()).collect(),
-            interrupts: Interrupts::new(&places.control, blockable),
+            interrupts: Interrupts::new(&places.control, Arc::clone(permit) as _),
             deadline: Some(Instant::now() + PATIENCE),
             was_up: false,
         }
@@ -172,6 +211,13 @@ impl DeviceSession {
                 if usize::from(asked.queues) > self.rings.len() {
                     return Err("in-flight memory of more queues than there are".into());
                 }
+                if !self.settings.has_inflight(Inflight::size(&asked)) {
+                    // The frontend does without.
+                    let none = InflightSpec { size: 0, offset: 0, ..asked };
+                    let none = Message::of_inflight(message.request, &none);
+                    self.send(&message.answered(none.payload))?;
+                    return Ok(true);
+                }
                 let (spec, file) = Inflight::make(&asked, self.has(feature::PACKED))?;
                 let made = Message::of_inflight(message.request, &spec);
                 let mut answer = message.answered(made.payload);
@@ -181,8 +227,10 @@ impl DeviceSession {
             }
             message::SET_INFLIGHT_FD => {
                 let spec = message.inflight()?;
-                let file = message.descriptors.pop().ok_or("no file of in-flight memory")?;
-                self.inflight = Some(Inflight::map(&spec, &file)?);
+                let file = message.descriptors.first().ok_or("no file of in-flight memory")?;
+                self.inflight = Some(Inflight::map(&self.settings.quota, &spec, file)?);
+                // It is memory, so that closing it is not held up.
+                message.descriptors.remove(0);
             }
             message::SET_FEATURES => self.set_features(message.number()?)?,
             message::SET_PROTOCOL_FEATURES => {
@@ -259,11 +307,12 @@ impl DeviceSession {
         if index as usize >= self.rings.len() {
             return Err(format!("queue {index} of {}", self.rings.len()).into());
         }
-        let event = if has { message.descriptors.pop() } else { None };
-        match &event {
-            None if has => Err("no descriptor of an event".into()),
-            Some(event) if !event::is_one(event) => Err("not an eventfd".into()),
-            _ => Ok((index as usize, event)),
+        if !has {
+            return Ok((index as usize, None));
+        }
+        match message.descriptors.pop_if(|event| event::is_one(event)) {
+            None => Err("no eventfd".into()),
+            event => Ok((index as usize, event)),
         }
     }
 
@@ -273,15 +322,22 @@ impl DeviceSession {
             return Err("not a file for each region".into());
         }
         let mut memory = Memory::default();
-        for (spec, file) in regions.into_iter().zip(message.descriptors.drain(..)) {
+        let quota = self.settings.quota.within(self.settings.table);
+        for (spec, file) in regions.into_iter().zip(&message.descriptors) {
             let end = spec.offset.checked_add(spec.size).filter(|_| spec.size > 0);
             let ends = [spec.guest.checked_add(spec.size), spec.user.checked_add(spec.size)];
             let (Some(end), [Some(_), Some(_)]) = (end, ends) else {
                 return Err("a region that goes round".into());
             };
-            let bytes = ForeignRegion::map(&file, end).map_err(|error| error.to_string())?;
+            let bytes = ForeignRegion::map_within(&quota, file, end);
+            let bytes = bytes.map_err(|error| match error {
+                ForeignError::Bytes { .. } => format!("{error}, by the option `memory`"),
+                _ => error.to_string(),
+            })?;
             memory.add(spec, Arc::new(bytes));
         }
+        // They are memory, so that closing them is not held up.
+        message.descriptors.clear();
         self.memory = Some(Arc::new(memory));
         // Queues that are used go on where they are, in the new memory.
         (0..self.rings.len()).try_for_each(|index| self.restart(index))
@@ -447,16 +503,16 @@ fn takes_packets(index: usize) -> bool {
     index.is_multiple_of(2)
 }
 
-impl Session for DeviceSession {
-    fn receive(&mut self, mut message: Message) -> Result<(), End> {
+impl Session for DeviceSession<'_> {
+    fn receive(&mut self, message: &mut Message) -> Result<(), End> {
         self.deadline = None;
         if message.is_reply() {
             return Err("an answer to no question".into());
         }
         let acknowledge = message.needs_reply() && self.protocol & protocol::REPLY_ACK != 0;
-        let answered = self.obey(&mut message)?;
+        let answered = self.obey(message)?;
         if acknowledge && !answered {
-            self.reply(&message, 0u64.to_ne_bytes().into())?;
+            self.reply(message, 0u64.to_ne_bytes().into())?;
         }
         self.tell();
         Ok(())
@@ -476,13 +532,9 @@ impl Session for DeviceSession {
     fn next_look(&self) -> Duration {
         LOOK
     }
-
-    fn socket(&self) -> &OwnedFd {
-        &self.socket
-    }
 }
 
-impl Drop for DeviceSession {
+impl Drop for DeviceSession<'_> {
     fn drop(&mut self) {
         self.stop_all();
         self.places.set_active(0);

@@ -142,7 +142,7 @@ mod tests {
         sync::Arc,
     };
 
-    use linerate_memory::ForeignRegion;
+    use linerate_memory::{ForeignRegion, MapLimit, MapQuota};
     use proptest::prelude::*;
 
     use super::*;
@@ -277,7 +277,8 @@ mod tests {
             let size = size + odd;
             let asked = InflightSpec { size: 0, offset: 0, queues: 1, queue_size: size };
             let (spec, file) = Inflight::make(&asked, true).unwrap();
-            let kept = Inflight::map(&spec, &file).unwrap();
+            let quota = MapQuota::reserve(MapLimit { regions: 1, bytes: 1 << 20 }).unwrap();
+            let kept = Inflight::map(&quota, &spec, &file).unwrap();
             for record in [None, kept.record(0)] {
                 let is_kept = record.is_some();
                 let [a, b, c] = areas([0, 0x4000, 0x8000]);

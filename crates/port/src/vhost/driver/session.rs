@@ -24,7 +24,9 @@ use super::{
 use crate::{
     link::Link,
     peer::{
-        LOOK, PATIENCE, event,
+        LOOK, NEGOTIATION, PATIENCE,
+        dispose::dispose,
+        event,
         interrupt::{Interrupt, Interrupts},
         limit::Permit,
         wait,
@@ -89,7 +91,7 @@ type Pair = (Box<dyn Inward>, Box<dyn Outward>, [Arc<Interrupt>; 2], OwnedFd);
 
 /// A connection.
 pub(in super::super) struct DriverSession {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     places: Arc<Places>,
     link: Arc<Link>,
     slots: u16,
@@ -106,16 +108,17 @@ pub(in super::super) struct DriverSession {
     /// What the device tells by, of each pair that workers have.
     calls: Vec<OwnedFd>,
     interrupts: Interrupts,
+    begun: Instant,
     deadline: Instant,
 }
 
 impl DriverSession {
     pub(in super::super) fn begin(
-        socket: OwnedFd,
+        socket: &Arc<OwnedFd>,
+        permit: &Arc<Permit>,
         places: &Arc<Places>,
         link: &Arc<Link>,
         settings: &Settings,
-        blockable: Option<Permit>,
     ) -> Result<DriverSession, End> {
         let when = |condition: bool, bits: u64| if condition { bits } else { 0 };
         let Offer { offloads, packed, mergeable, indirect } = settings.offer;
@@ -125,8 +128,9 @@ impl DriverSession {
             | when(indirect, feature::INDIRECT)
             | when(offloads, OFFLOADS)
             | when(offloads && mergeable, MERGED);
+        let begun = Instant::now();
         let session = DriverSession {
-            socket,
+            socket: Arc::clone(socket),
             places: Arc::clone(places),
             link: Arc::clone(link),
             slots: settings.slots,
@@ -140,8 +144,9 @@ impl DriverSession {
             memory: Arc::default(),
             pairs: Vec::new(),
             calls: Vec::new(),
-            interrupts: Interrupts::new(&places.control, blockable),
-            deadline: Instant::now() + PATIENCE,
+            interrupts: Interrupts::new(&places.control, Arc::clone(permit) as _),
+            begun,
+            deadline: begun + PATIENCE,
         };
         session.say(message::SET_OWNER)?;
         session.say(message::GET_FEATURES)?;
@@ -164,7 +169,7 @@ impl DriverSession {
     /// Asks something, the answer to which is waited for.
     fn ask(&mut self, request: u32, stage: Stage) -> Result<(), End> {
         self.stage = stage;
-        self.deadline = Instant::now() + PATIENCE;
+        self.deadline = (Instant::now() + PATIENCE).min(self.begun + NEGOTIATION);
         self.say(request)
     }
 
@@ -375,37 +380,14 @@ impl DriverSession {
         self.link.set(true, detail);
         Ok(())
     }
-
-    /// Has the device stop its queues, and waits until it has, or is gone.
-    fn halt(&self) {
-        let count = 2 * self.count as u32;
-        let until = Instant::now() + LOOK;
-        let asked = (0..count)
-            .all(|index| self.send(&Message::of_state(message::GET_VRING_BASE, index, 0)).is_ok());
-        let (mut incoming, mut answers) = (Incoming::new(), 0);
-        while asked && answers < count && Instant::now() < until {
-            match incoming.receive(&self.socket) {
-                Received::Message(_) => answers += 1,
-                Received::Nothing => {
-                    if wait(crate::peer::all(&[&self.socket]), until).is_err() {
-                        break;
-                    }
-                }
-                Received::Closed | Received::Malformed(_) => break,
-            }
-        }
-        if answers < count {
-            thread::sleep(GRACE);
-        }
-    }
 }
 
 impl Session for DriverSession {
-    fn receive(&mut self, message: Message) -> Result<(), End> {
+    fn receive(&mut self, message: &mut Message) -> Result<(), End> {
         if !message.is_reply() {
             return Err(format!("request {} of a device", message.request).into());
         }
-        self.answer(&message)
+        self.answer(message)
     }
 
     fn look(&mut self) -> Result<(), End> {
@@ -422,10 +404,6 @@ impl Session for DriverSession {
     fn next_look(&self) -> Duration {
         LOOK
     }
-
-    fn socket(&self) -> &OwnedFd {
-        &self.socket
-    }
 }
 
 impl Drop for DriverSession {
@@ -437,10 +415,43 @@ impl Drop for DriverSession {
             place.events().remove(call);
         }
         if self.lent.is_some() && self.stage == Stage::Up {
-            self.halt();
+            let (socket, queues) = (Arc::clone(&self.socket), 2 * self.count as u32);
+            dispose(Halt { socket, queues, _inward: inward, _outward: outward });
         }
-        // What the device had of our buffers comes home now.
-        drop((inward, outward));
+    }
+}
+
+/// Queues whose buffers the device has, which come home when this is dropped.
+struct Halt {
+    socket: Arc<OwnedFd>,
+    queues: u32,
+    _inward: Vec<Option<Box<dyn Inward>>>,
+    _outward: Vec<Option<Box<dyn Outward>>>,
+}
+
+impl Drop for Halt {
+    /// Has the device stop its queues, and waits until it has, should have, or is gone.
+    fn drop(&mut self) {
+        let until = Instant::now() + LOOK;
+        let asked = (0..self.queues).all(|index| {
+            let question = Message::of_state(message::GET_VRING_BASE, index, 0);
+            transport::send(&self.socket, &question).is_ok()
+        });
+        let (mut incoming, mut answers) = (Incoming::new(), 0);
+        while asked && answers < self.queues && Instant::now() < until {
+            match incoming.receive(&self.socket) {
+                Received::Message(_) => answers += 1,
+                Received::Nothing => {
+                    if wait(crate::peer::all(&[&self.socket]), until).is_err() {
+                        break;
+                    }
+                }
+                Received::Closed | Received::Malformed(_) => break,
+            }
+        }
+        if answers < self.queues {
+            thread::sleep(GRACE);
+        }
     }
 }
 
