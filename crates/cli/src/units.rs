@@ -74,14 +74,6 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     time.filter(|time| *time <= LONGEST).ok_or_else(wrong)
 }
 
-/// A time above zero, up to a year, as [`parse_duration`] takes it.
-pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        Duration::ZERO => Err("a time above zero is needed here".into()),
-        time => Ok(time),
-    }
-}
-
 /// A time from one update of a table to the next: long enough to read it, and short enough to wait for,
 /// 10 milliseconds to a day.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
