@@ -1,7 +1,8 @@
 //! The host: its network interfaces and the machine itself.
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
-//! neighbours; [`local_socket`] says who listens at which UNIX socket; [`runtime_directory`] is where control
+//! neighbours; [`local_socket`] says who listens at which UNIX socket, and [`peer`] which user the other end of a
+//! connection is; [`runtime_directory`] is where control
 //! sockets and tokens of an account are; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
 //! [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
@@ -18,6 +19,7 @@ pub mod eventfd;
 pub mod interface;
 pub mod local_socket;
 pub mod machine;
+pub mod peer;
 #[allow(unsafe_code, reason = "CPUID")]
 pub mod processor;
 pub mod runtime_directory;

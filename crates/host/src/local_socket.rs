@@ -7,15 +7,17 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, BufRead as _, BufReader},
-    net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream},
+    fs, io,
+    net::TcpStream,
     path::{Path, PathBuf},
 };
 
 use serde::Serialize;
 
-use crate::interface::netlink::{Netlink, attributes, number};
+use crate::{
+    interface::netlink::{Netlink, attributes, number},
+    peer::tcp_user,
+};
 
 /// Values of `linux/sock_diag.h` and `linux/unix_diag.h`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -176,46 +178,12 @@ fn owners() -> BTreeMap<u32, Vec<u32>> {
 ///
 /// # Errors
 ///
-/// When the kernel's tables cannot be read.
+/// When the kernel does not tell.
 pub fn tcp_peer_uid(stream: &TcpStream) -> io::Result<Option<u32>> {
-    let (here, there) = (stream.local_addr()?, stream.peer_addr()?);
-    for (table, wide) in [("/proc/net/tcp", false), ("/proc/net/tcp6", true)] {
-        let (Some(local), Some(remote)) = (table_address(there, wide), table_address(here, wide))
-        else {
-            continue;
-        };
-        // A kernel without IPv6 has no second table.
-        let Ok(file) = File::open(table) else { continue };
-        for line in BufReader::new(file).lines() {
-            if let Some(uid) = uid_of(&line?, &local, &remote) {
-                return Ok(Some(uid));
-            }
-        }
+    match tcp_user(stream.local_addr()?, stream.peer_addr()?) {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
+        other => other,
     }
-    Ok(None)
-}
-
-/// An address as the tables of TCP have it; `None` if this table cannot have it.
-fn table_address(address: SocketAddr, wide: bool) -> Option<String> {
-    let words = |bytes: &[u8]| -> String {
-        let (words, _) = bytes.as_chunks::<4>();
-        words.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word))).collect()
-    };
-    let text = match (address.ip(), wide) {
-        (IpAddr::V4(ip), false) => words(&ip.octets()),
-        (IpAddr::V4(ip), true) => words(&ip.to_ipv6_mapped().octets()),
-        (IpAddr::V6(ip), true) => words(&Ipv6Addr::octets(&ip)),
-        (IpAddr::V6(ip), false) => words(&ip.to_ipv4_mapped()?.octets()),
-    };
-    Some(format!("{text}:{:04X}", address.port()))
-}
-
-/// The owner on a line of such a table, if it is of this connection, established and accepted.
-fn uid_of(line: &str, local: &str, remote: &str) -> Option<u32> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let [_, own, other, state, _, _, _, uid, _, inode, ..] = words[..] else { return None };
-    let is_meant = own == local && other == remote && state == "01" && inode != "0";
-    is_meant.then(|| uid.parse().ok()).flatten()
 }
 
 /// The entries of a folder that are numbers.
@@ -252,7 +220,7 @@ mod tests {
         },
     };
 
-    use super::{tcp_peer_uid, uid_of, *};
+    use super::*;
 
     #[test]
     fn a_listener_is_found_with_who_is_connected() {
@@ -289,11 +257,6 @@ mod tests {
             assert_eq!(tcp_peer_uid(&stream).unwrap(), Some(own), "{listen}");
             assert_eq!(tcp_peer_uid(&accepted.0).unwrap(), Some(own), "{listen}");
         }
-        let line = "  0: 0100007F:1E61 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  1000        0 7 1";
-        assert_eq!(uid_of(line, "0100007F:1E61", "0100007F:9C40"), Some(1000));
-        assert_eq!(uid_of(line, "0100007F:1E61", "0100007F:9C41"), None);
-        assert_eq!(uid_of(&line.replace(" 7 1", " 0 1"), "0100007F:1E61", "0100007F:9C40"), None);
-        assert_eq!(uid_of("", "", ""), None);
     }
 
     #[test]

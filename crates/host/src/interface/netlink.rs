@@ -95,7 +95,7 @@ impl Netlink {
     }
 
     /// Asks for one thing and collects the reply.
-    pub(super) fn request(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
+    pub(crate) fn request(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
         Ok(self.exchange(kind, NLM_F_REQUEST | NLM_F_ACK, body)?.0)
     }
 
