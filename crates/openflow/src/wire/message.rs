@@ -10,7 +10,7 @@ use super::flow_removed::FlowRemoved;
 use super::group::GroupMod;
 use super::hello::Hello;
 use super::meter::MeterMod;
-use super::multipart::{MultipartReply, MultipartRequest, Reply};
+use super::multipart::{MultipartReply, MultipartRequest};
 use super::nicira::{self, NiciraMessage};
 use super::packet_in::PacketIn;
 use super::packet_out::PacketOut;
@@ -431,23 +431,9 @@ impl Message {
     }
 }
 
-impl Reply {
-    /// Writes the answer to a multipart request, as as many messages as it takes.
-    pub fn encode_messages(&self, version: Version, xid: u32) -> Result<Vec<Vec<u8>>, Unencodable> {
-        let kind = particular(kinds::MULTIPART_REPLY, version)?;
-        let parts = self.encode_parts(version, usize::from(u16::MAX) - HEADER)?;
-        let whole = |body: Vec<u8>| {
-            let mut out = Writer::new();
-            out.u8(version.number());
-            out.u8(kind);
-            out.u16(0);
-            out.u32(xid);
-            out.bytes(&body);
-            out.length(2, 0)?;
-            Ok(out.into_bytes())
-        };
-        parts.into_iter().map(whole).collect()
-    }
+/// The type of an answer to a multipart request.
+pub(super) fn reply_kind(version: Version) -> Result<u8, Unencodable> {
+    particular(kinds::MULTIPART_REPLY, version)
 }
 
 /// A message in a message, which has to be whole.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use linerate_openflow::wire::multipart::{FlowStats, Reply};
+use linerate_openflow::wire::multipart::{FlowStats, Parts, Reply};
 use linerate_openflow::wire::{
     Action, Bucket, CookieFilter, Ct, Elapsed, Entry, Field, FlowFlags, FlowMod, FlowModCommand,
     GroupCommand, GroupMod, GroupType, Instruction, Learn, LearnDestination, LearnFlags,
@@ -277,13 +277,22 @@ proptest! {
 
     /// An answer in parts has all entries, in order, and none of it is too long.
     #[test]
-    fn answers_come_in_parts(count in 0usize..3000, version in version()) {
+    fn answers_come_in_parts(
+        count in 0usize..3000,
+        chunk in 1usize..500,
+        version in version(),
+    ) {
         let flow = |nth: usize| FlowStats {
             duration: Elapsed { seconds: nth as u32, nanoseconds: 5 },
             ..FlowStats::new(1, nth as u16, Match::new().with(Field::InPort, 3), Vec::new())
         };
         let flows: Vec<_> = (0..count).map(flow).collect();
-        let parts = Reply::Flow(flows.clone()).encode_messages(version, XID).unwrap();
+        let mut packed = Parts::new(&Reply::Flow(Vec::new()), version, XID).unwrap();
+        let mut parts = Vec::new();
+        for piece in flows.chunks(chunk) {
+            parts.extend(packed.add(&Reply::Flow(piece.to_vec())).unwrap());
+        }
+        parts.push(packed.finish());
         let mut found = Vec::new();
         for (nth, part) in parts.iter().enumerate() {
             let Ok((_, XID, Message::MultipartReply(MultipartReply { more, body }))) =

@@ -107,7 +107,7 @@ impl MultipartReply {
 }
 
 impl Reply {
-    fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         match self {
             Reply::Desc(_) => DESC,
             Reply::Flow(_) => FLOW,
@@ -131,8 +131,20 @@ impl Reply {
         }
     }
 
+    /// Whether it has any number of entries.
+    pub(super) fn is_list(&self) -> bool {
+        !matches!(
+            self,
+            Reply::Desc(_)
+                | Reply::Aggregate(_)
+                | Reply::NiciraAggregate(_)
+                | Reply::GroupFeatures(_)
+                | Reply::MeterFeatures(_)
+        )
+    }
+
     /// How many entries there are; what is no list is one.
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Reply::Flow(flows) | Reply::NiciraFlow(flows) | Reply::FlowCounters(flows) => {
                 flows.len()
@@ -156,7 +168,7 @@ impl Reply {
         }
     }
 
-    fn encode_entry(
+    pub(super) fn encode_entry(
         &self,
         nth: usize,
         version: Version,
@@ -185,76 +197,5 @@ impl Reply {
             Reply::QueueDesc(queues) => queues[nth].encode_desc(out)?,
         }
         Ok(())
-    }
-
-    /// Leaves out what the version cannot say, and returns how many entries that were.
-    ///
-    /// A flow that one controller wrote in 1.3 another may not be able to hear of in 1.0; it is to hear
-    /// of the others.
-    pub fn retain_sayable(&mut self, version: Version) -> usize {
-        let before = self.len();
-        let can: Vec<bool> = (0..before)
-            .map(|nth| self.encode_entry(nth, version, &mut Writer::new()).is_ok())
-            .collect();
-        let mut can = can.into_iter();
-        let mut next = || can.next().unwrap_or(true);
-        match self {
-            Reply::Flow(flows) | Reply::NiciraFlow(flows) | Reply::FlowCounters(flows) => {
-                flows.retain(|_| next());
-            }
-            Reply::Table(tables) => tables.retain(|_| next()),
-            Reply::Port(ports) => ports.retain(|_| next()),
-            Reply::Queue(queues) => queues.retain(|_| next()),
-            Reply::Group(groups) => groups.retain(|_| next()),
-            Reply::GroupDesc(groups) => groups.retain(|_| next()),
-            Reply::Meter(meters) => meters.retain(|_| next()),
-            Reply::MeterConfig(meters) => meters.retain(|_| next()),
-            Reply::TableFeatures(tables) => tables.retain(|_| next()),
-            Reply::PortDesc(ports) => ports.retain(|_| next()),
-            Reply::TableDesc(tables) => tables.retain(|_| next()),
-            Reply::QueueDesc(queues) => queues.retain(|_| next()),
-            Reply::Desc(_)
-            | Reply::Aggregate(_)
-            | Reply::NiciraAggregate(_)
-            | Reply::GroupFeatures(_)
-            | Reply::MeterFeatures(_) => {}
-        }
-        before - self.len()
-    }
-
-    /// Writes the bodies of as many messages as the answer takes, of at most `room` bytes each.
-    ///
-    /// All but the last say that others follow.
-    pub(crate) fn encode_parts(
-        &self,
-        version: Version,
-        room: usize,
-    ) -> Result<Vec<Vec<u8>>, Unencodable> {
-        let mut entries: Vec<Vec<u8>> = Vec::new();
-        for nth in 0..self.len() {
-            let mut out = Writer::new();
-            self.encode_entry(nth, version, &mut out)?;
-            entries.push(out.into_bytes());
-        }
-        let mut head = Writer::new();
-        encode_head(self.kind(), false, version, &mut head)?;
-        let head = head.into_bytes();
-        let mut parts = vec![head.clone()];
-        for entry in entries {
-            if head.len() + entry.len() > room {
-                return Err(Unencodable::TooLong);
-            }
-            let full = parts.last().is_none_or(|part| part.len() + entry.len() > room);
-            if full {
-                if let Some(part) = parts.last_mut() {
-                    part[3] |= MORE as u8;
-                }
-                parts.push(head.clone());
-            }
-            if let Some(part) = parts.last_mut() {
-                part.extend_from_slice(&entry);
-            }
-        }
-        Ok(parts)
     }
 }
