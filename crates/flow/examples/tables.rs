@@ -120,7 +120,8 @@ fn changes(name: &str, flow: impl Fn(u32) -> FlowMod) {
     let messages: Vec<Message> = flows.iter().cloned().map(Message::FlowMod).collect();
     let time = best(|| {
         let switch = Switch::new(SwitchOptions::default());
-        timed(|| switch.bundle(&messages, Version::V14, 0).expect("done"))
+        let messages = messages.iter().cloned().map(Ok);
+        timed(|| switch.bundle(messages, Version::V14, 0).expect("done"))
     });
     show(&format!("add {FLOWS} {name} in a bundle"), time, FLOWS);
     let all =

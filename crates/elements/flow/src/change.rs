@@ -25,8 +25,12 @@ fn read<T>(text: &str, parse: impl Fn(&str) -> Result<T, TextError>) -> Result<V
 }
 
 /// Does all of it as one change.
-fn at_once(switch: &Switch, messages: &[Message], now: u64) -> Result<(), String> {
-    let done = switch.bundle(messages, VERSION, now);
+fn at_once(
+    switch: &Switch,
+    messages: impl IntoIterator<Item = Message>,
+    now: u64,
+) -> Result<(), String> {
+    let done = switch.bundle(messages.into_iter().map(Ok), VERSION, now);
     done.map_err(|(number, fault)| format!("number {}: {fault}", number + 1))
 }
 
@@ -34,7 +38,7 @@ fn at_once(switch: &Switch, messages: &[Message], now: u64) -> Result<(), String
 pub(crate) fn add_flows(switch: &Switch, text: &str, now: u64) -> Result<(), String> {
     let syntax = Syntax::new(VERSION);
     let flows = read(text, |line| syntax.flow_line(line, FlowModCommand::Add))?;
-    at_once(switch, &flows.into_iter().map(Message::FlowMod).collect::<Vec<_>>(), now)
+    at_once(switch, flows.into_iter().map(Message::FlowMod), now)
 }
 
 /// Changes or deletes flows like these.
@@ -50,7 +54,7 @@ pub(crate) fn change_flows(
         let all = syntax.flow("", command);
         flows.push(all.map_err(|error| error.what().to_owned())?);
     }
-    at_once(switch, &flows.into_iter().map(Message::FlowMod).collect::<Vec<_>>(), now)
+    at_once(switch, flows.into_iter().map(Message::FlowMod), now)
 }
 
 /// Has these flows and no others. Those that are there already keep what they have counted.
@@ -71,7 +75,7 @@ pub(crate) fn replace(switch: &Switch, text: &str, now: u64) -> Result<(), Strin
         }
     }
     messages.extend(wanted.into_iter().map(Message::FlowMod));
-    at_once(switch, &messages, now)
+    at_once(switch, messages, now)
 }
 
 fn has_place_of(wanted: &FlowMod, flow: &Flow) -> bool {
@@ -92,7 +96,7 @@ fn is_same(wanted: &FlowMod, flow: &Flow) -> bool {
 pub(crate) fn add_groups(switch: &Switch, text: &str, now: u64) -> Result<(), String> {
     let syntax = Syntax::new(VERSION);
     let groups = read(text, |line| syntax.group_line(line, GroupCommand::Add))?;
-    at_once(switch, &groups.into_iter().map(Message::GroupMod).collect::<Vec<_>>(), now)
+    at_once(switch, groups.into_iter().map(Message::GroupMod), now)
 }
 
 /// Adds meters.

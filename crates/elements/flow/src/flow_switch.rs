@@ -30,6 +30,8 @@ const TICK: u32 = 0;
 /// Nanoseconds between two ticks while there are packets, and while there are none.
 const TICK_TIME: u64 = 10_000_000;
 const CALM_TIME: u64 = 1_000_000_000;
+/// How many flows end at a time: a worker has packets, too.
+const EXPIRED: usize = 64;
 /// How often flows expire and links are looked at.
 const EXPIRE_TIME: u64 = 100_000_000;
 /// Packets of controllers that are sent at once.
@@ -371,7 +373,7 @@ impl Element for FlowSwitch {
         if self.is_first && (self.has_due(now) || now.saturating_sub(self.expired) >= EXPIRE_TIME) {
             self.expired = now;
             self.follow_links(now);
-            self.next = self.switch.expire(now);
+            self.next = self.switch.expire(now, EXPIRED);
             self.switch.expire_hosts(now);
             self.switch.memory().tracker.expire(now);
         }

@@ -11,6 +11,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Filename, Handler, HandlerError, HandlerResult,
     Inert, Keyword, Make, Role, Text, lang::config::words, unquoted,
 };
+use linerate_host::peer::user_number;
 use linerate_memory::Frame;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -22,7 +23,7 @@ const LOOK_TIME: u64 = 1_000_000_000;
 /// How soon it is tried while its switch changes over, in nanoseconds.
 const WAIT_TIME: u64 = 1_000_000;
 
-const ARGS: [Arg; 12] = [
+const ARGS: [Arg; 14] = [
     Arg::required("SWITCH", "element", "the `FlowSwitch` that is controlled"),
     Arg::rest(
         "CONTROLLER",
@@ -54,6 +55,19 @@ const ARGS: [Arg; 12] = [
         "none",
         "a file that flows, groups, meters and settings are read from at first, and kept in",
     ),
+    Arg::keyword(
+        "USERS",
+        "users",
+        "none",
+        "users of this machine whose programs may control the switch without TLS, by name or number, \
+         beside root and the user the switch runs as",
+    ),
+    Arg::keyword(
+        "INSECURE",
+        "boolean",
+        "false",
+        "whether whatever reaches a listener without TLS controls the switch",
+    ),
     Arg::keyword("KEY", "file name", "none", "the private key for TLS, in PEM"),
     Arg::keyword("CERTIFICATE", "file name", "none", "the certificate of the switch, in PEM"),
     Arg::keyword(
@@ -69,7 +83,7 @@ pub(crate) const CLASS: Class = Class {
     family: FAMILY,
     summary: "a flow switch's channel to its controllers",
     description: "Controllers are connected to again and again, with a pause of one second that doubles up to \
-        `BACKOFF`; or they come to an address or a UNIX socket, at most 64 at a time. They \
+        `BACKOFF`; or they come to an address or a UNIX socket. They \
         speak OpenFlow 1.0, 1.3, 1.4 or 1.5, with the extensions that `ovs-ofctl` uses, over TCP, TLS or \
         UNIX sockets. With TLS both sides show certificates, each of an authority the other trusts; names in \
         them are not looked at, as with Open vSwitch. A port for IPv6 is written `[::1]:6653`; without a \
@@ -78,8 +92,14 @@ pub(crate) const CLASS: Class = Class {
         Each has a thread, so one that floods, stalls or does not read is no harm to the others or to packets. \
         Who came by itself hears of packets, ports and flows only after it has set how much of a packet it \
         wants, as `ovs-ofctl monitor SWITCH 65535` does: `ovs-ofctl` asks one thing and goes.\n\n\
-        Whoever reaches a `ptcp:` address rules the switch: bind it to `127.0.0.1`, or use `pssl:` or \
-        `punix:`, whose socket only its owner may open.\n\n\
+        Without TLS only root and the user the switch runs as may control it, and `USERS`: the kernel says \
+        which user the other end of a UNIX socket is, and of TCP where it is on this machine. Programs of other users \
+        and other machines are refused at `ptcp:` and `punix:`, and `unix:PATH` and `tcp:` to this machine are ended \
+        where another user listens there. Other machines come by `pssl:`, or to any listener with `INSECURE`. \
+        `tcp:HOST` to another machine is trusted by its address.\n\n\
+        Each listener has 64 controllers at most, 16 of one user or address, and 8 places only for root and the \
+        user the switch runs as; 32 connections may wait to say hello, 8 of one user or address, for 10 \
+        seconds: where more come, the oldest of the source with most of them ends.\n\n\
         With `STATE` the switch has after a restart what it had before: flows, groups, meters, and how tables and \
         ports are set; counters and ages begin anew. The file is written a second after a change, and when \
         the program ends. Where it is there, a `FILE` of the switch is not read.\n\n\
@@ -94,7 +114,7 @@ pub(crate) const CLASS: Class = Class {
         Handler::read(
             "places",
             "each place, how many connections there were, messages that were dropped as a controller did \
-             not read, and why the last connection ended or was not made",
+             not read, and why the last connection ended, was refused or was not made",
         ),
         Handler::read("state", "why `STATE` could not be written"),
         Handler::count("dropped", "messages that were dropped as a controller did not read"),
@@ -179,6 +199,16 @@ impl Settings {
             options.packet_rate = Some(PacketRate { per_second, burst });
         } else if make.is_given("BURST") {
             make.error("BURST: without RATE");
+        }
+        options.trust.anybody = make.or("INSECURE", false);
+        if let Some(Text(text)) = make.get("USERS") {
+            for word in words(&unquoted(&text)) {
+                match user_number(&word) {
+                    Ok(Some(user)) => options.trust.users.push(user),
+                    Ok(None) => make.error(format!("USERS: no user {word} in /etc/passwd")),
+                    Err(error) => make.error(format!("USERS: /etc/passwd: {error}")),
+                }
+            }
         }
         let mut file = |name: &str| make.get(name).map(|Filename(path)| path);
         options.state = file("STATE");

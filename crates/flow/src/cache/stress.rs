@@ -109,8 +109,8 @@ impl Bench {
     fn change(&self, lines: &str) {
         let syntax = Syntax::new(Version::V13);
         let flow = |line| syntax.flow_line(line, FlowModCommand::Add).expect("a flow");
-        let messages: Vec<_> = lines.lines().map(|line| Message::FlowMod(flow(line))).collect();
-        self.switch.bundle(&messages, Version::V13, self.now()).expect("it can be done");
+        let messages = lines.lines().map(|line| Ok(Message::FlowMod(flow(line))));
+        self.switch.bundle(messages, Version::V13, self.now()).expect("it can be done");
     }
 
     fn out(&self) -> Counted {

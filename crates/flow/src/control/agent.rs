@@ -1,20 +1,23 @@
 //! The agent: its threads, from the first to the last.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::connecting::{Listener, dial};
-use super::connection::{Ended, converse};
+use super::admission::Ticket;
+use super::connecting::{Dial, Listener};
+use super::connection::{Ended, Times, converse};
 use super::link::Link;
-use super::session::Session;
+use super::session::{Gate, Session};
 use super::shared::{Place, Shared};
 use super::tls::Tls;
+use super::trust::Peer;
 use super::waker::{Ready, Waker, wait};
-use super::{AgentOptions, Target, TlsError, events, state};
+use super::{AgentOptions, Limits, Target, TlsError, events, state};
 use crate::switch::Switch;
 use crate::wire::{Role, Version};
 
@@ -59,15 +62,33 @@ pub enum AgentError {
     System(#[from] std::io::Error),
 }
 
+/// How long a connection that ends is waited for. One that is in the middle of a change of a million flows
+/// ends by itself behind it.
+const END_TIME: Duration = Duration::from_millis(500);
+
+/// How long one attempt to connect takes at most, with looking the name up.
+const DIAL_TIME: Duration = Duration::from_secs(60);
+
+/// The longest time that is waited for anything.
+pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Threads of connections that are ending, beside those of connections that may be there.
+const ENDING: usize = 16;
+
 /// Serves the controllers of a switch, until it is dropped.
 ///
 /// Each connection has a thread of its own, so that one that floods, stalls or does not read delays no
 /// other; so has each target, and what the switch says by itself. Dropping it ends them all, which takes
-/// some milliseconds, or as long as the system looks a name up.
+/// some milliseconds, and no longer than it takes to write the state, whatever controllers do.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
+    /// Threads that wait for controllers.
     threads: Vec<JoinHandle<()>>,
+    /// The thread that keeps the state: it ends with the state written.
+    keeper: Option<JoinHandle<()>>,
+    /// Each of `threads`, and of those they have started, has a sender until it ends.
+    ended: (Option<Sender<()>>, Mutex<Receiver<()>>),
 }
 
 /// What is known of a target.
@@ -83,7 +104,7 @@ pub struct TargetStatus {
     pub last_error: Option<String>,
     /// Messages nobody asked for that found no room, as the controller did not read.
     pub dropped: u64,
-    /// Who came while there were too many.
+    /// Connections whose peer may not control the switch, or for which there was no place.
     pub turned_away: u64,
 }
 
@@ -116,7 +137,11 @@ pub struct AgentStatus {
 
 impl Agent {
     /// Begins to connect and to listen.
-    pub fn start(switch: Arc<Switch>, options: AgentOptions) -> Result<Agent, AgentError> {
+    pub fn start(switch: Arc<Switch>, mut options: AgentOptions) -> Result<Agent, AgentError> {
+        // Longer than any program runs, and no time that cannot be added to another.
+        let (shortest, longest) = options.backoff;
+        options.backoff = (shortest.min(FOREVER), longest.min(FOREVER));
+        options.probe_interval = options.probe_interval.min(FOREVER);
         if options.versions.is_empty() {
             return Err(AgentError::NoVersion);
         }
@@ -136,10 +161,16 @@ impl Agent {
                 listeners.push((nth, listener));
                 target = bound;
             }
-            places.push(Place::new(target));
+            places.push(Place::new(target, options.limits));
         }
         let shared = Shared::new(switch, options, places);
-        let mut agent = Agent { shared: Arc::clone(&shared), threads: Vec::new() };
+        let (alive, ended) = channel();
+        let mut agent = Agent {
+            shared: Arc::clone(&shared),
+            threads: Vec::new(),
+            keeper: None,
+            ended: (Some(alive.clone()), Mutex::new(ended)),
+        };
         // Before anybody changes anything.
         if let Some(path) = shared.options.state.clone() {
             state::restore(&shared.switch, &path, shared.now())
@@ -149,17 +180,17 @@ impl Agent {
             let saved = shared.switch.save_to(&path);
             saved.map_err(|error| AgentError::Keep { path: path.clone(), error })?;
             let (inside, waker) = (Arc::clone(&shared), shared.stop.waker()?);
-            agent
-                .spawn("of-state".to_owned(), move || state::keep(&inside, &path, kept, &waker))?;
+            let keep = move || state::keep(&inside, &path, kept, &waker);
+            agent.keeper = Some(thread::Builder::new().name("of-state".to_owned()).spawn(keep)?);
         }
         let subscription = shared.switch.subscribe();
         let events = Arc::clone(&shared);
         agent.spawn("of-events".to_owned(), move || events::run(&events, &subscription))?;
         for (nth, listener) in listeners {
             let (shared, tls) = (Arc::clone(&shared), tls.clone());
-            let waker = shared.stop.waker()?;
+            let (waker, alive) = (shared.stop.waker()?, alive.clone());
             agent.spawn(format!("of-listen-{nth}"), move || {
-                listen(&shared, nth, &listener, tls.as_ref(), &waker);
+                listen(&shared, nth, listener, tls.as_ref(), &waker, &alive);
             })?;
         }
         let dialled = shared.places.iter().enumerate();
@@ -178,6 +209,11 @@ impl Agent {
         name: String,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<(), AgentError> {
+        let alive = self.ended.0.clone();
+        let body = move || {
+            let _alive = alive;
+            body();
+        };
         self.threads.push(thread::Builder::new().name(name).spawn(body)?);
         Ok(())
     }
@@ -222,7 +258,10 @@ impl Agent {
     /// Ends all connections, and writes the state a last time: how that went is in the status then.
     pub fn stop(&mut self) {
         self.shared.stop.set();
-        for thread in self.threads.drain(..) {
+        drop(self.ended.0.take());
+        let ended = self.ended.1.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let have_ended = ended.recv_timeout(END_TIME) == Err(RecvTimeoutError::Disconnected);
+        for thread in self.threads.drain(..).filter(|_| have_ended).chain(self.keeper.take()) {
             // One that panicked has said so.
             let _panicked = thread.join();
         }
@@ -233,7 +272,8 @@ impl Agent {
     /// Nothing of it comes from or goes to a socket: for tests, and for fuzzing.
     pub fn conversation(&self) -> Result<Conversation, AgentError> {
         let waker = self.shared.stop.waker()?;
-        Ok(Conversation(self.shared.arrived(usize::MAX, String::new(), false, waker)))
+        let place = usize::MAX;
+        Ok(Conversation(self.shared.arrived(place, String::new(), false, waker, Gate::Open)))
     }
 }
 
@@ -271,8 +311,21 @@ fn connect(shared: &Arc<Shared>, nth: usize, tls: Option<&Tls>, waker: &Arc<Wake
     let mut pause = shortest;
     while !shared.stop.is_set() {
         let began = Instant::now();
-        match dial(&place.target, tls, &shared.stop, waker) {
-            Ok((link, address)) => serve(shared, nth, link, address, true, waker),
+        let dial = Dial {
+            tls,
+            trust: Some(&shared.options.trust),
+            stop: &shared.stop,
+            waker,
+            deadline: began + DIAL_TIME,
+        };
+        match dial.dial(&place.target) {
+            Ok((link, address)) => {
+                let gate = match link.plain_ends() {
+                    Some((ours, theirs)) => Gate::Dialled { ours, theirs },
+                    None => Gate::Open,
+                };
+                serve(shared, nth, link, address, gate, waker);
+            }
             Err(error) => place.history().last_error = Some(error.to_string()),
         }
         // One that held for a while was a good one.
@@ -304,35 +357,44 @@ fn serve(
     nth: usize,
     mut link: Link,
     address: String,
-    dialled: bool,
+    gate: Gate,
     waker: &Arc<Waker>,
 ) {
-    let mut session = shared.arrived(nth, address, dialled, Arc::clone(waker));
-    let probe = shared.options.probe_interval;
-    let ended = converse(&mut link, &mut session, &shared.stop, waker, probe);
+    let is_dialled = !shared.places[nth].target.is_passive();
+    let mut session = shared.arrived(nth, address, is_dialled, Arc::clone(waker), gate);
+    let Limits { hello, message, .. } = shared.options.limits;
+    let times = Times { hello, message, probe: shared.options.probe_interval };
+    let ended = converse(&mut link, &mut session, &shared.stop, waker, times);
     if !matches!(ended, Ended::Stopped) {
         shared.places[nth].history().last_error = Some(ended.to_string());
     }
 }
 
 /// Takes in who comes.
-fn listen(shared: &Arc<Shared>, nth: usize, listener: &Listener, tls: Option<&Tls>, waker: &Waker) {
+fn listen(
+    shared: &Arc<Shared>,
+    nth: usize,
+    listener: Listener,
+    tls: Option<&Tls>,
+    waker: &Waker,
+    alive: &Sender<()>,
+) {
+    let Limits { controllers, strangers, .. } = shared.options.limits;
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.is_set() {
+        threads.retain(|thread| !thread.is_finished());
+        if threads.len() >= controllers + strangers + ENDING {
+            // Those that made room for others are still at it.
+            rest(shared, waker, Duration::from_millis(10));
+            continue;
+        }
         let wanted = Ready { read: true, write: false };
         if !wait(waker, Some((listener.as_fd(), wanted)), None).read {
             continue;
         }
-        threads.retain(|thread| !thread.is_finished());
-        match listener.accept(tls) {
-            Ok((link, address)) => {
-                if let Some(thread) = welcome(shared, nth, link, address) {
-                    threads.push(thread);
-                }
-            }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
-            }
+        match accept(shared, nth, &listener, tls) {
+            Ok(Some(visit)) => threads.extend(welcome(shared, nth, visit, alive.clone())),
+            Ok(None) => {}
             // Out of files or memory: perhaps not for long.
             Err(error) => {
                 shared.places[nth].history().last_error = Some(error.to_string());
@@ -340,35 +402,71 @@ fn listen(shared: &Arc<Shared>, nth: usize, listener: &Listener, tls: Option<&Tl
             }
         }
     }
+    // Nobody comes any more, however long the connections take to end.
+    drop(listener);
     for thread in threads {
         let _panicked = thread.join();
     }
 }
 
-/// Gives a connection its thread, if there are not too many.
+/// A connection whose peer may come.
+struct Visit {
+    link: Link,
+    address: String,
+    ticket: Ticket,
+    waker: Arc<Waker>,
+}
+
+/// Takes a connection, if one is there whose peer may come.
+fn accept(
+    shared: &Shared,
+    nth: usize,
+    listener: &Listener,
+    tls: Option<&Tls>,
+) -> io::Result<Option<Visit>> {
+    let (socket, address) = match listener.accept() {
+        Ok(come) => come,
+        Err(error)
+            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let place = &shared.places[nth];
+    let peer = Peer::of(&socket);
+    let trusted = peer.and_then(|peer| shared.options.trust.check(&peer, listener.is_secure()));
+    let source = match trusted {
+        Ok(source) => source,
+        Err(error) => {
+            let mut history = place.history();
+            history.turned_away += 1;
+            history.last_error = Some(error.to_string());
+            return Ok(None);
+        }
+    };
+    let waker = shared.stop.waker()?;
+    let ticket = place.admission.admit(source, Arc::clone(&waker));
+    let link = listener.link(socket, tls)?;
+    Ok(Some(Visit { link, address, ticket, waker }))
+}
+
+/// Gives a connection its thread.
 fn welcome(
     shared: &Arc<Shared>,
     nth: usize,
-    link: Link,
-    address: String,
+    visit: Visit,
+    alive: Sender<()>,
 ) -> Option<JoinHandle<()>> {
-    let visitors = &shared.visitors;
-    if visitors.fetch_add(1, Ordering::AcqRel) >= shared.options.connections {
-        visitors.fetch_sub(1, Ordering::AcqRel);
-        shared.places[nth].history().turned_away += 1;
-        return None;
-    }
-    let (inside, waker) = (Arc::clone(shared), shared.stop.waker());
+    let inside = Arc::clone(shared);
     let body = move || {
-        if let Ok(waker) = waker {
-            serve(&inside, nth, link, address, false, &waker);
-        }
-        inside.visitors.fetch_sub(1, Ordering::AcqRel);
+        let _alive = alive;
+        let Visit { link, address, ticket, waker } = visit;
+        serve(&inside, nth, link, address, Gate::Listener(ticket), &waker);
     };
     match thread::Builder::new().name(format!("of-serve-{nth}")).spawn(body) {
         Ok(thread) => Some(thread),
         Err(error) => {
-            visitors.fetch_sub(1, Ordering::AcqRel);
             shared.places[nth].history().last_error = Some(error.to_string());
             None
         }

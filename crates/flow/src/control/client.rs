@@ -4,22 +4,38 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connecting::{Listener, dial};
+use super::agent::FOREVER;
+use super::connecting::{Dial, Listener};
 use super::link::Link;
 use super::stopping::Stop;
 use super::tls::Tls;
 use super::waker::{Ready, Waker, wait};
-use super::{Credentials, Target, TlsError};
+use super::{Credentials, Target, TlsError, Trust};
 use crate::wire::multipart::{Reply, Request};
 use crate::wire::{
     BundleAdd, BundleControl, BundleFlags, BundleStep, Code, ErrorMessage, Fault, Header, Hello,
     Message, MultipartRequest, Stream, Unencodable, Version,
 };
 
-/// Bytes that wait to be written before more are taken.
+/// Bytes that wait to be written before more are taken; twice as many, and nothing is read, since what comes
+/// may have to be answered.
 const WAITING: usize = 256 * 1024;
+
+/// Messages that came unasked and wait for [`Client::next`], and their bytes. More are dropped.
+const UNASKED: usize = 1024;
+const UNASKED_BYTES: usize = 4 << 20;
+
+/// Refusals that are remembered.
+const REFUSALS: usize = 65_536;
+
+/// How many messages that are not answered are sent in the time for one that is.
+const BATCH: usize = 1000;
+
+/// How many parts of the time one of several connections has to say hello.
+const CANDIDATES: u32 = 8;
 
 /// How a client is set.
 #[derive(Debug, Clone)]
@@ -28,14 +44,24 @@ pub struct ClientOptions {
     pub versions: Vec<Version>,
     /// What TLS needs.
     pub credentials: Option<Credentials>,
-    /// How long an answer may take, and connecting.
+    /// How long a whole answer may take, and connecting with all that belongs to it.
     pub timeout: Duration,
+    /// How many bytes an answer may have.
+    pub max_answer: usize,
+    /// Which users the switch at a UNIX socket may be of; `None` is any.
+    pub trust: Option<Trust>,
 }
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
         let timeout = Duration::from_secs(10);
-        ClientOptions { versions: Version::ALL.to_vec(), credentials: None, timeout }
+        ClientOptions {
+            versions: Version::ALL.to_vec(),
+            credentials: None,
+            timeout,
+            max_answer: 256 << 20,
+            trust: None,
+        }
     }
 }
 
@@ -67,9 +93,12 @@ pub enum ClientError {
     /// It is broken.
     #[error("the connection to the switch is broken: {0}")]
     Broken(io::Error),
-    /// There was no answer.
+    /// There was no answer, or not all of it.
     #[error("the switch did not answer in time")]
     TimedOut,
+    /// The answer is longer than it may be.
+    #[error("the switch's answer is longer than {0} bytes")]
+    TooLong(usize),
     /// It refused something.
     #[error("the switch refuses it: {0}")]
     Refused(Refusal),
@@ -130,37 +159,68 @@ impl fmt::Display for Refusal {
 }
 
 /// A connection to a switch, which waits for each answer.
+///
+/// Whatever the switch says or does not say, each call ends in its time and in bounded memory.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
     stream: Stream,
-    waker: Waker,
+    waker: Arc<Waker>,
     version: Version,
     xid: u32,
     timeout: Duration,
+    max_answer: usize,
     /// What is to be written, and how much of it has been.
     out: Vec<u8>,
     written: usize,
-    /// What came and was not waited for.
-    come: VecDeque<(u32, Message)>,
+    /// What came and was not waited for, with its length.
+    come: VecDeque<(u32, Message, usize)>,
+    come_bytes: usize,
+    /// What was refused meanwhile.
+    refused: VecDeque<(u32, Refusal)>,
 }
 
 impl Client {
     /// Connects to a switch, or waits until it does, and agrees on a version.
     pub fn connect(target: &Target, options: &ClientOptions) -> Result<Client, ClientError> {
+        let options = &ClientOptions { timeout: options.timeout.min(FOREVER), ..options.clone() };
+        let deadline = Instant::now() + options.timeout;
         let tls = match &options.credentials {
             Some(credentials) => Some(Tls::load(credentials)?),
             None if target.is_secure() => return Err(TlsError::Missing(target.to_string()).into()),
             None => None,
         };
         let failed = |error| ClientError::Connect { target: target.clone(), error };
-        let waker = Waker::new().map_err(failed)?;
-        let link = if target.is_passive() {
-            let (listener, _) = Listener::new(target).map_err(failed)?;
-            accept(&listener, tls.as_ref(), &waker, options.timeout).map_err(failed)?
-        } else {
-            dial(target, tls.as_ref(), &Stop::default(), &waker).map_err(failed)?.0
-        };
+        let waker = Arc::new(Waker::new().map_err(failed)?);
+        if !target.is_passive() {
+            let (tls, trust, stop) = (tls.as_ref(), options.trust.as_ref(), &Stop::default());
+            let dial = Dial { tls, trust, stop, waker: &waker, deadline };
+            let (link, _) = dial.dial(target).map_err(failed)?;
+            return Client::over(link, waker, options, deadline);
+        }
+        let (listener, _) = Listener::new(target).map_err(failed)?;
+        let mut last = None;
+        loop {
+            let link = match accept(&listener, tls.as_ref(), &waker, deadline) {
+                Ok(link) => link,
+                Err(error) => return Err(last.unwrap_or_else(|| failed(error))),
+            };
+            // It may be somebody else's who says nothing: others come, too.
+            let until = Instant::now() + options.timeout / CANDIDATES;
+            match Client::over(link, Arc::clone(&waker), options, until.min(deadline)) {
+                Ok(client) => return Ok(client),
+                Err(error) => last = Some(error),
+            }
+        }
+    }
+
+    /// Agrees on a version with the switch at the other end.
+    fn over(
+        link: Link,
+        waker: Arc<Waker>,
+        options: &ClientOptions,
+        deadline: Instant,
+    ) -> Result<Client, ClientError> {
         let greatest = options.versions.iter().copied().max().unwrap_or(Version::V13);
         let mut client = Client {
             link,
@@ -169,17 +229,19 @@ impl Client {
             version: greatest,
             xid: 0,
             timeout: options.timeout,
+            max_answer: options.max_answer,
             out: Vec::new(),
             written: 0,
             come: VecDeque::new(),
+            come_bytes: 0,
+            refused: VecDeque::new(),
         };
-        client.greet(&options.versions)?;
+        client.greet(&options.versions, deadline)?;
         Ok(client)
     }
 
-    fn greet(&mut self, ours: &[Version]) -> Result<(), ClientError> {
-        self.send(&Message::Hello(Hello::of(ours)))?;
-        let deadline = Instant::now() + self.timeout;
+    fn greet(&mut self, ours: &[Version], deadline: Instant) -> Result<(), ClientError> {
+        self.send(&Message::Hello(Hello::of(ours)), deadline)?;
         loop {
             let bytes = self.stream.next_message().map_err(ClientError::Malformed)?;
             let Some(bytes) = bytes.map(<[u8]>::to_vec) else {
@@ -203,6 +265,11 @@ impl Client {
         }
     }
 
+    /// When what begins now has to be done.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
     fn refusal(&self, error: &ErrorMessage) -> Refusal {
         Refusal::new(error, self.version)
     }
@@ -213,23 +280,31 @@ impl Client {
         self.version
     }
 
-    /// Sends a message, and says by which number it is answered. It may go out later, with others.
-    pub fn send(&mut self, message: &Message) -> Result<u32, ClientError> {
+    /// Has a message sent, now or with others, and says by which number it is answered.
+    fn send(&mut self, message: &Message, deadline: Instant) -> Result<u32, ClientError> {
         let version = self.version;
         self.xid = self.xid.wrapping_add(1);
         let bytes = message
             .encode(version, self.xid)
             .map_err(|error| ClientError::Unencodable { version, error })?;
         self.out.extend_from_slice(&bytes);
-        let deadline = Instant::now() + self.timeout;
         while self.out.len() - self.written > WAITING {
             self.exchange(deadline)?;
+            // What comes meanwhile is kept where it has a bound.
+            while let Some((xid, message, length)) = self.take()? {
+                self.keep(xid, message, length);
+            }
         }
         Ok(self.xid)
     }
 
     /// Writes and reads what can be, or waits until something can.
     fn exchange(&mut self, deadline: Instant) -> Result<(), ClientError> {
+        // However much moves, there is an end.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ClientError::TimedOut);
+        }
         let mut moved = false;
         while self.written < self.out.len() {
             match self.link.write(&self.out[self.written..]) {
@@ -241,96 +316,143 @@ impl Client {
                 Err(error) => return Err(broken(error)),
             }
         }
-        if self.written == self.out.len() {
-            self.out.clear();
+        if self.written == self.out.len() || self.written > WAITING {
+            self.out.drain(..self.written);
             self.written = 0;
         }
         match self.link.flush() {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(broken(error)),
             _ => {}
         }
-        let mut buffer = [0; 16 * 1024];
-        match self.link.read(&mut buffer) {
-            Ok(0) => return Err(ClientError::Ended),
-            Ok(count) => {
-                self.stream.push(&buffer[..count]);
-                moved = true;
+        // A switch that does not read what it is answered is not read.
+        let listens = self.out.len() - self.written <= 2 * WAITING;
+        if listens {
+            let mut buffer = [0; 16 * 1024];
+            match self.link.read(&mut buffer) {
+                Ok(0) => return Err(ClientError::Ended),
+                Ok(count) => {
+                    self.stream.push(&buffer[..count]);
+                    moved = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(broken(error)),
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(broken(error)),
         }
         if moved {
             return Ok(());
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ClientError::TimedOut);
-        }
         let write = self.written < self.out.len() || self.link.wants_write();
-        let socket = (self.link.as_fd(), Ready { read: true, write });
+        let socket = (self.link.as_fd(), Ready { read: listens, write });
         wait(&self.waker, Some(socket), Some(left));
         Ok(())
     }
 
-    /// The next message, or none by then. Whether this side is there is answered.
-    fn receive(&mut self, deadline: Instant) -> Result<Option<(u32, Message)>, ClientError> {
+    /// The next message of those that have come whole, with its length. Whether this side is there is
+    /// answered.
+    fn take(&mut self) -> Result<Option<(u32, Message, usize)>, ClientError> {
         loop {
             let bytes = self.stream.next_message().map_err(ClientError::Malformed)?;
-            let Some(bytes) = bytes.map(<[u8]>::to_vec) else {
-                match self.exchange(deadline) {
-                    Err(ClientError::TimedOut) => return Ok(None),
-                    other => other?,
-                }
-                continue;
-            };
-            match Message::decode(&bytes).map_err(ClientError::Malformed)? {
+            let Some(bytes) = bytes else { return Ok(None) };
+            let length = bytes.len();
+            match Message::decode(bytes).map_err(ClientError::Malformed)? {
                 (_, xid, Message::EchoRequest(data)) => {
                     let version = self.version;
                     let reply = Message::EchoReply(data).encode(version, xid);
                     let error = |error| ClientError::Unencodable { version, error };
                     self.out.extend_from_slice(&reply.map_err(error)?);
                 }
-                (_, xid, message) => return Ok(Some((xid, message))),
+                (_, xid, message) => return Ok(Some((xid, message, length))),
             }
         }
     }
 
-    /// What comes unasked, or nothing when the time is over.
-    pub fn next(&mut self, timeout: Duration) -> Result<Option<(u32, Message)>, ClientError> {
-        match self.come.pop_front() {
-            Some(come) => Ok(Some(come)),
-            None => self.receive(Instant::now() + timeout),
+    /// The next message, or none by then.
+    fn receive(&mut self, deadline: Instant) -> Result<Option<(u32, Message, usize)>, ClientError> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(Some(message));
+            }
+            match self.exchange(deadline) {
+                Err(ClientError::TimedOut) => return Ok(None),
+                other => other?,
+            }
         }
     }
 
-    /// The answer to a message; what is not is kept for [`Client::next`].
-    fn answer(&mut self, xid: u32) -> Result<Message, ClientError> {
-        let deadline = Instant::now() + self.timeout;
+    /// Keeps what was not waited for, as far as there is room.
+    fn keep(&mut self, xid: u32, message: Message, length: usize) {
+        if let Message::Error(error) = message {
+            if self.refused.len() < REFUSALS {
+                self.refused.push_back((xid, self.refusal(&error)));
+            }
+            return;
+        }
+        let has_room = self.come.len() < UNASKED && self.come_bytes + length <= UNASKED_BYTES;
+        if has_room {
+            self.come_bytes += length;
+            self.come.push_back((xid, message, length));
+        }
+    }
+
+    /// A message that was kept.
+    fn kept(&mut self, at: usize) -> Option<(u32, Message, usize)> {
+        let (xid, message, length) = self.come.remove(at)?;
+        self.come_bytes -= length;
+        Some((xid, message, length))
+    }
+
+    /// What comes unasked, or nothing when the time is over.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<(u32, Message)>, ClientError> {
+        let next = match self.kept(0) {
+            Some(kept) => Some(kept),
+            None => self.receive(Instant::now() + timeout.min(FOREVER))?,
+        };
+        Ok(next.map(|(xid, message, _)| (xid, message)))
+    }
+
+    /// The answer to a message, with its length; what is not is kept.
+    fn answer(&mut self, xid: u32, deadline: Instant) -> Result<(Message, usize), ClientError> {
+        if let Some(at) = self.refused.iter().position(|(of, _)| *of == xid)
+            && let Some((_, refusal)) = self.refused.remove(at)
+        {
+            return Err(ClientError::Refused(refusal));
+        }
+        let kept = self.come.iter().position(|(of, ..)| *of == xid);
+        if let Some((_, message, length)) = kept.and_then(|at| self.kept(at)) {
+            return Ok((message, length));
+        }
         loop {
             match self.receive(deadline)? {
                 None => return Err(ClientError::TimedOut),
-                Some((of, Message::Error(error))) if of == xid => {
+                Some((of, Message::Error(error), _)) if of == xid => {
                     return Err(ClientError::Refused(self.refusal(&error)));
                 }
-                Some((of, message)) if of == xid => return Ok(message),
-                Some(other) => self.come.push_back(other),
+                Some((of, message, length)) if of == xid => return Ok((message, length)),
+                Some((of, message, length)) => self.keep(of, message, length),
             }
         }
     }
 
     /// Sends a message that is answered.
     pub fn ask(&mut self, message: &Message) -> Result<Message, ClientError> {
-        let xid = self.send(message)?;
-        self.answer(xid)
+        let deadline = self.deadline();
+        let xid = self.send(message, deadline)?;
+        Ok(self.answer(xid, deadline)?.0)
     }
 
     /// Asks for statistics or descriptions; all parts of the answer.
     pub fn request(&mut self, request: Request) -> Result<Vec<Reply>, ClientError> {
         let message = Message::MultipartRequest(MultipartRequest { more: false, body: request });
-        let xid = self.send(&message)?;
-        let mut replies = Vec::new();
+        let deadline = self.deadline();
+        let xid = self.send(&message, deadline)?;
+        let (mut replies, mut bytes) = (Vec::new(), 0);
         loop {
-            match self.answer(xid)? {
+            let (message, length) = self.answer(xid, deadline)?;
+            bytes += length;
+            if bytes > self.max_answer {
+                return Err(ClientError::TooLong(self.max_answer));
+            }
+            match message {
                 Message::MultipartReply(reply) => {
                     replies.push(reply.body);
                     if !reply.more {
@@ -346,42 +468,30 @@ impl Client {
     ///
     /// What the switch refuses is told, the others are done: each with its place in `messages`.
     pub fn tell(&mut self, messages: &[Message]) -> Result<Vec<(usize, Refusal)>, ClientError> {
-        let first = self.xid.wrapping_add(1);
-        for message in messages {
-            self.send(message)?;
-        }
-        let barrier = self.send(&Message::BarrierRequest)?;
         let mut refused = Vec::new();
-        let version = self.version;
-        let mut take = |(of, error): (u32, ErrorMessage)| {
-            refused.push((of.wrapping_sub(first) as usize, Refusal::new(&error, version)));
-        };
-        let of_these = |of: u32| of.wrapping_sub(first) < barrier.wrapping_sub(first);
-        let kept = std::mem::take(&mut self.come);
-        let deadline = |timeout| Instant::now() + timeout;
-        let mut others: VecDeque<(u32, Message)> = VecDeque::new();
-        for (of, message) in kept {
-            match message {
-                Message::Error(error) if of_these(of) => take((of, error)),
-                message => others.push_back((of, message)),
+        for (nth, batch) in messages.chunks(BATCH).enumerate() {
+            let deadline = self.deadline();
+            let first = self.xid.wrapping_add(1);
+            for message in batch {
+                self.send(message, deadline)?;
+            }
+            let barrier = self.send(&Message::BarrierRequest, deadline)?;
+            match self.answer(barrier, deadline)?.0 {
+                Message::BarrierReply => {}
+                _ => return Err(ClientError::Unexpected),
+            }
+            for (number, refusal) in self.refusals(first, batch.len()) {
+                refused.push((nth * BATCH + number, refusal));
             }
         }
-        let mut until = deadline(self.timeout);
-        loop {
-            match self.receive(until)? {
-                None => return Err(ClientError::TimedOut),
-                Some((of, Message::BarrierReply)) if of == barrier => break,
-                Some((of, Message::Error(error))) if of == barrier => {
-                    return Err(ClientError::Refused(self.refusal(&error)));
-                }
-                Some((of, Message::Error(error))) if of_these(of) => take((of, error)),
-                Some(other) => others.push_back(other),
-            }
-            // It is at work as long as it says something.
-            until = deadline(self.timeout);
-        }
-        self.come.append(&mut others);
         Ok(refused)
+    }
+
+    /// Which of so many messages from a number on were refused.
+    fn refusals(&mut self, first: u32, count: usize) -> Vec<(usize, Refusal)> {
+        let refused = std::mem::take(&mut self.refused).into_iter();
+        let places = refused.map(|(of, refusal)| (of.wrapping_sub(first) as usize, refusal));
+        places.filter(|(place, _)| *place < count).collect()
     }
 
     /// Has messages obeyed all at once, or none of them.
@@ -401,26 +511,26 @@ impl Client {
         let version = self.version;
         self.ask(&control(BundleStep::OpenRequest))?;
         let first = self.xid.wrapping_add(1);
-        for message in messages {
-            // Both have the same number.
-            let xid = self.xid.wrapping_add(1);
-            let message = message
-                .encode(version, xid)
-                .map_err(|error| ClientError::Unencodable { version, error })?;
-            self.send(&Message::BundleAdd(BundleAdd { bundle: NUMBER, flags, message }))?;
+        for batch in messages.chunks(BATCH) {
+            let deadline = self.deadline();
+            for message in batch {
+                // Both have the same number.
+                let xid = self.xid.wrapping_add(1);
+                let message = message
+                    .encode(version, xid)
+                    .map_err(|error| ClientError::Unencodable { version, error })?;
+                let add = BundleAdd { bundle: NUMBER, flags, message };
+                self.send(&Message::BundleAdd(add), deadline)?;
+            }
         }
-        let commit = self.send(&control(BundleStep::CommitRequest))?;
-        let answer = self.answer(commit);
+        let deadline = self.deadline();
+        let commit = self.send(&control(BundleStep::CommitRequest), deadline)?;
+        let answer = self.answer(commit, deadline);
         // The first that was refused is why.
-        let count = messages.len() as u32;
-        let place = self.come.iter().position(|(of, message)| {
-            matches!(message, Message::Error(_)) && of.wrapping_sub(first) < count
-        });
-        if let Some((of, Message::Error(error))) = place.and_then(|at| self.come.remove(at)) {
-            let (number, refusal) = (of.wrapping_sub(first) as usize, self.refusal(&error));
+        if let Some(&(number, refusal)) = self.refusals(first, messages.len()).first() {
             return Err(ClientError::RefusedOne { number, refusal });
         }
-        match answer? {
+        match answer?.0 {
             Message::BundleControl(control) if control.step == BundleStep::CommitReply => Ok(()),
             _ => Err(ClientError::Unexpected),
         }
@@ -441,12 +551,11 @@ fn accept(
     listener: &Listener,
     tls: Option<&Tls>,
     waker: &Waker,
-    timeout: Duration,
+    deadline: Instant,
 ) -> io::Result<Link> {
-    let deadline = Instant::now() + timeout;
     loop {
-        match listener.accept(tls) {
-            Ok((link, _)) => return Ok(link),
+        match listener.accept() {
+            Ok((socket, _)) => return listener.link(socket, tls),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }

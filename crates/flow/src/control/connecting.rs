@@ -6,6 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{TryRecvError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
@@ -16,72 +19,120 @@ use super::Target;
 use super::link::{Link, Socket};
 use super::stopping::Stop;
 use super::tls::Tls;
+use super::trust::{Peer, Trust};
 use super::waker::{Ready, Waker, wait};
 
 /// How long one address is tried.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// How many addresses of a name are tried.
+const ADDRESSES: usize = 16;
+
+/// What a connection is made with.
+#[derive(Debug)]
+pub(super) struct Dial<'a> {
+    pub(super) tls: Option<&'a Tls>,
+    /// Which users the other end of a UNIX socket may be of; `None` is any.
+    pub(super) trust: Option<&'a Trust>,
+    pub(super) stop: &'a Stop,
+    pub(super) waker: &'a Arc<Waker>,
+    /// When it is given up.
+    pub(super) deadline: Instant,
+}
 
 fn open(family: AddressFamily) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     Ok(socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
-fn connect_to(address: SocketAddr, stop: &Stop, waker: &Waker) -> io::Result<TcpStream> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = open(family)?;
-    match connect(&socket, &address) {
-        Ok(()) => return Ok(socket.into()),
-        Err(Errno::INPROGRESS | Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let deadline = Instant::now() + CONNECT_TIME;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || stop.is_set() {
+impl Dial<'_> {
+    /// The time that is left, if any is.
+    fn left(&self, until: Instant) -> io::Result<Duration> {
+        let left = until.min(self.deadline).saturating_duration_since(Instant::now());
+        if left.is_zero() || self.stop.is_set() {
             return Err(ErrorKind::TimedOut.into());
         }
-        let wanted = Ready { read: false, write: true };
-        if wait(waker, Some((socket.as_fd(), wanted)), Some(left)).write {
-            rustix::net::sockopt::socket_error(&socket)??;
-            return Ok(socket.into());
+        Ok(left)
+    }
+
+    fn connect_to(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = open(family)?;
+        match connect(&socket, &address) {
+            Ok(()) => return Ok(socket.into()),
+            Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let until = Instant::now() + CONNECT_TIME;
+        loop {
+            let left = self.left(until)?;
+            let wanted = Ready { read: false, write: true };
+            if wait(self.waker, Some((socket.as_fd(), wanted)), Some(left)).write {
+                rustix::net::sockopt::socket_error(&socket)??;
+                return Ok(socket.into());
+            }
         }
     }
-}
 
-/// Connects to a controller, and says at which address it was.
-pub(super) fn dial(
-    target: &Target,
-    tls: Option<&Tls>,
-    stop: &Stop,
-    waker: &Waker,
-) -> io::Result<(Link, String)> {
-    match target {
-        Target::Connect { host, port, secure } => {
-            let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-            for address in (host.as_str(), *port).to_socket_addrs()? {
-                let stream = match connect_to(address, stop, waker) {
-                    Ok(stream) => stream,
-                    Err(error) => {
-                        last = error;
-                        continue;
-                    }
-                };
-                let socket = Socket::tcp(stream)?;
-                let link = match tls.filter(|_| *secure) {
-                    Some(tls) => Link::client(socket, tls, address.ip())?,
-                    None => Link::plain(socket),
-                };
-                return Ok((link, address.to_string()));
+    /// The addresses of a host. A name is looked up by a thread of its own, as the system takes as long
+    /// for that as its servers do.
+    fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        let (answer, found) = sync_channel(1);
+        let (host, waker) = (host.to_owned(), Arc::clone(self.waker));
+        let look_up = move || {
+            let addresses = (host.as_str(), port).to_socket_addrs();
+            let _gone = answer.send(addresses.map(|all| all.take(ADDRESSES).collect()));
+            waker.wake();
+        };
+        thread::Builder::new().name("of-name".into()).spawn(look_up)?;
+        loop {
+            let left = self.left(self.deadline);
+            match found.try_recv() {
+                Ok(addresses) => return addresses,
+                Err(TryRecvError::Empty) => {
+                    wait(self.waker, None, Some(left?));
+                }
+                Err(TryRecvError::Disconnected) => return Err(ErrorKind::Other.into()),
             }
-            Err(last)
         }
-        Target::ConnectUnix(path) => {
-            let socket = open(AddressFamily::UNIX)?;
-            connect(&socket, &SocketAddrUnix::new(path)?)?;
-            let link = Link::plain(Socket::unix(UnixStream::from(socket))?);
-            Ok((link, path.display().to_string()))
+    }
+
+    /// Connects to a target, and says at which address it was.
+    pub(super) fn dial(&self, target: &Target) -> io::Result<(Link, String)> {
+        match target {
+            Target::Connect { host, port, secure } => {
+                let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+                for address in self.look_up(host, *port)? {
+                    let stream = match self.connect_to(address) {
+                        Ok(stream) => stream,
+                        Err(error) => {
+                            last = error;
+                            continue;
+                        }
+                    };
+                    let socket = Socket::tcp(stream)?;
+                    let link = match self.tls.filter(|_| *secure) {
+                        Some(tls) => Link::client(socket, tls, address.ip())?,
+                        None => Link::plain(socket),
+                    };
+                    return Ok((link, address.to_string()));
+                }
+                Err(last)
+            }
+            Target::ConnectUnix(path) => {
+                let socket = open(AddressFamily::UNIX)?;
+                connect(&socket, &SocketAddrUnix::new(path)?)?;
+                let socket = Socket::unix(UnixStream::from(socket))?;
+                if let Some(trust) = self.trust {
+                    trust.check(&Peer::of(&socket)?, false)?;
+                }
+                Ok((Link::plain(socket), path.display().to_string()))
+            }
+            Target::Listen { .. } | Target::ListenUnix(_) => Err(ErrorKind::Unsupported.into()),
         }
-        Target::Listen { .. } | Target::ListenUnix(_) => Err(ErrorKind::Unsupported.into()),
     }
 }
 
@@ -98,16 +149,16 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// A socket nobody listens at any more is taken away.
+/// A socket nobody listens at any more is taken away. A listener that accepts nothing is not waited for.
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_socket() => match UnixStream::connect(path) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path)
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            match connect(open(AddressFamily::UNIX)?, &SocketAddrUnix::new(path)?) {
+                Err(Errno::CONNREFUSED) => std::fs::remove_file(path),
+                _ => Err(ErrorKind::AddrInUse.into()),
             }
-            _ => Err(ErrorKind::AddrInUse.into()),
-        },
+        }
         Ok(_) => Err(ErrorKind::AlreadyExists.into()),
         Err(_) => Ok(()),
     }
@@ -143,35 +194,37 @@ impl Listener {
         }
     }
 
-    /// A controller that came, and its address.
-    pub(super) fn accept(&self, tls: Option<&Tls>) -> io::Result<(Link, String)> {
+    /// A connection that came, and its address.
+    pub(super) fn accept(&self) -> io::Result<(Socket, String)> {
         match self {
-            Listener::Tcp { listener, secure } => {
+            Listener::Tcp { listener, .. } => {
                 let (stream, address) = listener.accept()?;
-                let socket = Socket::tcp(stream)?;
-                let link = match tls.filter(|_| *secure) {
-                    Some(tls) => Link::server(socket, tls)?,
-                    None => Link::plain(socket),
-                };
-                Ok((link, without_mapping(address).to_string()))
+                Ok((Socket::tcp(stream)?, without_mapping(address).to_string()))
             }
             Listener::Unix { listener, path, .. } => {
                 let (stream, _) = listener.accept()?;
-                Ok((Link::plain(Socket::unix(stream)?), path.display().to_string()))
+                Ok((Socket::unix(stream)?, path.display().to_string()))
             }
+        }
+    }
+
+    /// Whether connections begin with TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        matches!(self, Listener::Tcp { secure: true, .. })
+    }
+
+    /// The connection's bytes, once its peer may come.
+    pub(super) fn link(&self, socket: Socket, tls: Option<&Tls>) -> io::Result<Link> {
+        match tls.filter(|_| self.is_secure()) {
+            Some(tls) => Link::server(socket, tls),
+            None => Ok(Link::plain(socket)),
         }
     }
 }
 
 /// An address of IPv4 that came to a socket of IPv6 is one of IPv4.
 fn without_mapping(address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V6(ip) => {
-            let ip = ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4);
-            SocketAddr::new(ip, address.port())
-        }
-        IpAddr::V4(_) => address,
-    }
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 impl AsFd for Listener {

@@ -17,8 +17,8 @@ use crate::wire::Fault;
 /// How much is read, and how much is got ready to be written, at a time.
 const CHUNK: usize = 1 << 16;
 
-/// How long a controller may take to say hello, with TLS before it.
-const HELLO_TIME: Duration = Duration::from_secs(10);
+/// How much is read at a time before a hello.
+const FIRST_CHUNK: usize = 1 << 12;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +36,20 @@ pub enum Ended {
     #[error("the controller did not begin with a hello")]
     NoHello,
     /// There was no hello in time.
-    #[error("the controller said no hello within {} s", HELLO_TIME.as_secs())]
+    #[error("the controller said no hello in time")]
     Late,
+    /// Its place was given to another connection before it said hello.
+    #[error("too many connections without a hello: this one made room for another")]
+    Displaced,
+    /// There are as many controllers as there may be.
+    #[error("too many controllers are connected, or too many of this one's source")]
+    Full,
+    /// The peer may not control the switch.
+    #[error("{0}")]
+    Refused(io::Error),
+    /// It began a message and did not end it.
+    #[error("the controller stopped in the middle of a message")]
+    Stalled,
     /// There is no version both speak.
     #[error("the controller speaks no version that is allowed here")]
     NoVersion,
@@ -58,22 +70,35 @@ pub(super) fn converse(
     session: &mut Session,
     stop: &Stop,
     waker: &Waker,
-    probe: Duration,
+    times: Times,
 ) -> Ended {
-    let ended = Conversation::new(link, session, waker, probe).run(stop);
+    let ended = Conversation::new(link, session, waker, times).run(stop);
     if matches!(ended, Ended::Stopped | Ended::Garbage(_) | Ended::NoVersion | Ended::NoHello) {
         link.close();
     }
     ended
 }
 
+/// How long a peer may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// To its hello.
+    pub(super) hello: Duration,
+    /// To the end of a message.
+    pub(super) message: Duration,
+    /// Until it is asked whether it is there, and to answer.
+    pub(super) probe: Duration,
+}
+
 struct Conversation<'a> {
     link: &'a mut Link,
     session: &'a mut Session,
     waker: &'a Waker,
-    probe: Duration,
+    times: Times,
     began: Instant,
-    /// When something came, or, while nothing is read, went.
+    /// When the message began that is not whole yet.
+    half_since: Option<Instant>,
+    /// When something came, or, while nothing is read, a chunk of answers had gone.
     heard: Instant,
     /// Whether an echo was asked for since.
     probed: bool,
@@ -91,22 +116,23 @@ impl<'a> Conversation<'a> {
         link: &'a mut Link,
         session: &'a mut Session,
         waker: &'a Waker,
-        probe: Duration,
+        times: Times,
     ) -> Conversation<'a> {
         let now = Instant::now();
         Conversation {
             link,
             session,
             waker,
-            probe,
+            times,
             began: now,
+            half_since: None,
             heard: now,
             probed: false,
             readable: true,
             linger: Linger::default(),
             pending: Vec::new(),
             written: 0,
-            buffer: vec![0; CHUNK],
+            buffer: vec![0; FIRST_CHUNK],
         }
     }
 
@@ -128,6 +154,7 @@ impl<'a> Conversation<'a> {
 
     /// Does what can be done, then waits.
     fn turn(&mut self) -> Result<(), Ended> {
+        self.check_times()?;
         self.write()?;
         // Messages that came before go first.
         let mut waiting = self.session.advance()?;
@@ -160,10 +187,14 @@ impl<'a> Conversation<'a> {
             Ok(0) => Err(Ended::Closed),
             Ok(count) => {
                 self.session.push(&self.buffer[..count]);
+                let is_whole = count < self.buffer.len();
+                if self.session.is_established() && self.buffer.len() < CHUNK {
+                    self.buffer.resize(CHUNK, 0);
+                }
                 (self.heard, self.probed) = (Instant::now(), false);
                 self.linger.heard(self.heard);
                 // Where less came than there was room for, poll(2) says when there is more.
-                self.readable = count == self.buffer.len() || self.link.keeps_bytes();
+                self.readable = !is_whole || self.link.keeps_bytes();
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -189,9 +220,6 @@ impl<'a> Conversation<'a> {
                 Ok(0) => return Err(Ended::Closed),
                 Ok(count) => {
                     self.written += count;
-                    if self.session.is_full() {
-                        self.heard = Instant::now();
-                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -199,6 +227,9 @@ impl<'a> Conversation<'a> {
             if self.written == self.pending.len() {
                 self.written = 0;
                 self.pending.clear();
+                if self.session.is_full() {
+                    self.heard = Instant::now();
+                }
                 self.linger.wrote(Instant::now());
                 // A large answer is not kept for its room.
                 self.pending.shrink_to(CHUNK);
@@ -206,29 +237,53 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Ends a connection whose peer takes too long, however much it says meanwhile.
+    fn check_times(&mut self) -> Result<(), Ended> {
+        if self.session.is_ending() {
+            return Err(Ended::Displaced);
+        }
+        let now = Instant::now();
+        if !self.session.is_established() {
+            let is_late = now - self.began >= self.times.hello;
+            return if is_late { Err(Ended::Late) } else { Ok(()) };
+        }
+        // While answers wait, it is not the peer's turn to go on.
+        if self.session.take_progress() || !self.session.has_half() || self.session.is_full() {
+            self.half_since = None;
+        }
+        if self.session.has_half() {
+            let since = *self.half_since.get_or_insert(now);
+            if now - since >= self.times.message {
+                return Err(Ended::Stalled);
+            }
+        }
+        Ok(())
+    }
+
     /// Asks whether the other side is there, when it is time to, and says how long until it is.
     fn probe_now(&mut self, listens: bool) -> Result<Duration, Ended> {
         let now = Instant::now();
         if !self.session.is_established() {
-            let left = HELLO_TIME.saturating_sub(now - self.began);
-            return if left.is_zero() { Err(Ended::Late) } else { Ok(left) };
+            return Ok(self.times.hello.saturating_sub(now - self.began));
         }
-        let tick = Duration::from_secs(1);
-        if self.probe.is_zero() {
-            return Ok(tick);
-        }
+        let (tick, probe) = (Duration::from_secs(1), self.times.probe);
         let silent = now - self.heard;
-        if silent >= 2 * self.probe {
+        if probe.is_zero() {
+            // Who does not read is given up all the same.
+            let is_stuck = !listens && silent >= 2 * self.times.message;
+            return if is_stuck { Err(Ended::Stuck) } else { Ok(tick) };
+        }
+        if silent >= 2 * probe {
             return Err(if listens { Ended::Silent } else { Ended::Stuck });
         }
-        if silent < self.probe {
-            return Ok((self.probe - silent).min(tick));
+        if silent < probe {
+            return Ok((probe - silent).min(tick));
         }
         if !self.probed && listens {
             self.probed = true;
             self.session.probe();
             return Ok(Duration::ZERO);
         }
-        Ok((2 * self.probe - silent).min(tick))
+        Ok((2 * probe - silent).min(tick))
     }
 }

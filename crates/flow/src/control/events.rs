@@ -17,6 +17,9 @@ use crate::wire::{
 /// How often the switch's time-outs are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How many flows end at a time before what else happened is told.
+const EXPIRED: usize = 65_536;
+
 /// Serves events until the agent stops.
 pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
     let mut events = Events::new(Arc::clone(shared));
@@ -30,7 +33,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
         if last.elapsed() >= TICK {
             last = Instant::now();
             let now = shared.now();
-            shared.switch.expire(now);
+            shared.switch.expire(now, EXPIRED);
             shared.switch.memory().tracker.expire(now);
             events.mind_controllers();
             shared.lost_events.store(subscription.lost(), Ordering::Relaxed);

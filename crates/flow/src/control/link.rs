@@ -1,7 +1,7 @@
 //! A connection's bytes: over TCP, UNIX sockets and TLS, none of which ever waits.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -10,6 +10,9 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, ServerConnection};
 
 use super::tls::Tls;
+
+/// How often TLS is given bytes before it is the caller's turn again.
+const RECORDS: usize = 16;
 
 /// A socket that does not wait.
 #[derive(Debug)]
@@ -81,10 +84,21 @@ impl Link {
         Ok(Link { socket, tls: Some(Box::new(connection)) })
     }
 
+    /// The addresses of both ends, this one's first, where TCP carries it without TLS.
+    pub(super) fn plain_ends(&self) -> Option<(SocketAddr, SocketAddr)> {
+        match &self.socket {
+            Socket::Tcp(stream) if self.tls.is_none() => {
+                Some((stream.local_addr().ok()?, stream.peer_addr().ok()?))
+            }
+            _ => None,
+        }
+    }
+
     /// Reads some bytes. None is the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return retried(|| self.socket.read(buffer)) };
-        loop {
+        // Records may come without end that have no bytes for us.
+        for _ in 0..RECORDS {
             match tls.reader().read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // Without a farewell it ends all the same: a message is whole or not by its length.
@@ -101,6 +115,7 @@ impl Link {
                 return Ok(0);
             }
         }
+        Err(ErrorKind::WouldBlock.into())
     }
 
     /// Whether there may be bytes to read that poll(2) does not know of: TLS takes whole records.

@@ -14,10 +14,15 @@
 //!
 //! # What the switch can count on
 //!
-//! Whatever a controller does harms nobody else. Its messages are read by a thread of its own, never more
-//! than 64 KiB and one message ahead. While 256 KiB of answers wait it is not read; messages nobody asked
-//! for that wait are bounded, and dropped and counted behind that. Bundles of all controllers together have
-//! at most 256 MiB. Who says no hello, stays silent or does not read is given up.
+//! Only a proven peer is a controller: one with a certificate, or whose user may control the switch
+//! ([`Trust`]). Each listener has so many connections and no more, of one source fewer, and those without a
+//! hello have few places and little time ([`Limits`]).
+//!
+//! Whatever a controller does harms no other controller. Its messages are read by a thread of its own, never more
+//! than 64 KiB and one message ahead. While 256 KiB of answers wait it is not read, and a long answer is not
+//! made any further; messages nobody asked for that wait are bounded, and dropped and counted behind that. A
+//! controller's bundles have at most as much room as they leave to others', 512 MiB in all. Changes are made
+//! in turn. Who says no hello, stays silent, stops in a message or does not read is given up.
 //!
 //! # What is not there
 //!
@@ -25,6 +30,7 @@
 //! putting fragments together (`OFPC_FRAG_REASM`), requests of statistics by a trigger, and
 //! reading keys and certificates again while it runs.
 
+mod admission;
 mod agent;
 mod client;
 mod connecting;
@@ -42,11 +48,15 @@ mod state;
 mod stopping;
 mod target;
 mod tls;
+mod trust;
+mod turns;
 mod waker;
 
+pub use admission::Limits;
 pub use agent::{Agent, AgentError, AgentStatus, ControllerStatus, Conversation, TargetStatus};
 pub use client::{Client, ClientError, ClientOptions, Refusal};
 pub use connection::Ended;
 pub use options::{AgentOptions, Credentials, FailMode, PacketRate};
 pub use target::{DEFAULT_PORT, Target, TargetError};
 pub use tls::TlsError;
+pub use trust::Trust;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Target;
+use super::{Limits, Target, Trust};
 use crate::wire::Version;
 
 /// What a switch does that has no controller.
@@ -58,8 +58,10 @@ pub struct AgentOptions {
     pub packet_rate: Option<PacketRate>,
     /// How many bytes of messages nobody asked for may wait for a controller that does not read.
     pub send_limit: usize,
-    /// How many controllers may be connected at a time that came by themselves.
-    pub connections: usize,
+    /// How many connections each listener has, and how long they may take.
+    pub limits: Limits,
+    /// Which peers without TLS may control the switch.
+    pub trust: Trust,
     /// A file the switch's flows, groups, meters and settings are read from at first, and kept in.
     pub state: Option<PathBuf>,
     /// What is added to the kernel's monotonic clock for the time workers go by, in nanoseconds.
@@ -77,7 +79,8 @@ impl Default for AgentOptions {
             fail_mode: FailMode::Secure,
             packet_rate: None,
             send_limit: 1 << 20,
-            connections: 64,
+            limits: Limits::default(),
+            trust: Trust::default(),
             state: None,
             clock_offset: 0,
         }

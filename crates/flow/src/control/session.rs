@@ -7,19 +7,22 @@ mod bundles;
 mod configuration;
 mod packets;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bundles::Bundles;
 
+use super::admission::Ticket;
 use super::connection::Ended;
 use super::outbox::Outbox;
 use super::shared::Shared;
-use crate::wire::multipart::{Reply, Request, TableFeatures};
+use crate::switch::Answer;
+use crate::wire::multipart::{Parts, Reply, Request, TableFeatures};
 use crate::wire::queue::ALL_QUEUES;
 use crate::wire::{
     ALL_TABLES, AsyncKind, Capabilities, ErrorMessage, Fault, Features, FlowMod, Header, Hello,
-    Message, MultipartReply, MultipartRequest, NiciraMessage, PortNumber, QueueConfig, Role,
-    RoleMessage, Stream, Version,
+    Message, MultipartRequest, NiciraMessage, PortNumber, QueueConfig, Role, RoleMessage, Stream,
+    Version,
 };
 
 /// The type of hello, in all versions.
@@ -30,6 +33,9 @@ const PARTS: usize = 1 << 20;
 
 /// How many messages are obeyed before the connection may write again.
 const AT_ONCE: usize = 256;
+
+/// How long a hello may be: as it is the first message, it is a stranger's.
+const HELLO_ROOM: u16 = 1024;
 
 /// One controller's conversation.
 #[derive(Debug)]
@@ -45,11 +51,37 @@ pub(super) struct Session {
     table_ids: bool,
     bundles: Bundles,
     /// The parts of a request so far.
-    parts: Option<Parts>,
+    parts: Option<RequestParts>,
+    /// An answer of which more is to be sent.
+    answering: Option<Answering>,
+    /// What the peer has to pass with its hello.
+    gate: Gate,
+    /// Whether a message was obeyed since somebody asked.
+    progress: bool,
+}
+
+/// What is between a connection and the switch.
+#[derive(Debug)]
+pub(super) enum Gate {
+    /// Nothing.
+    Open,
+    /// A listener's limits.
+    Listener(Ticket),
+    /// The switch connected to it: it has to be of a user that may control the switch. That is known once
+    /// it has said something, as a server that has not taken the connection yet is nobody's.
+    Dialled { ours: SocketAddr, theirs: SocketAddr },
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+struct Answering {
+    pieces: Answer,
+    parts: Parts,
+    xid: u32,
 }
 
 #[derive(Debug)]
-struct Parts {
+struct RequestParts {
     xid: u32,
     bytes: usize,
     tables: Vec<TableFeatures>,
@@ -57,7 +89,12 @@ struct Parts {
 
 impl Session {
     /// Begins to speak with a controller: says hello.
-    pub(super) fn new(shared: Arc<Shared>, number: u64, outbox: Arc<Outbox>) -> Session {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        number: u64,
+        outbox: Arc<Outbox>,
+        gate: Gate,
+    ) -> Session {
         let versions = &shared.options.versions;
         if let Some(&newest) = versions.iter().max()
             && let Ok(hello) = Message::Hello(Hello::of(versions)).encode(newest, 0)
@@ -74,7 +111,25 @@ impl Session {
             changed: false,
             table_ids: false,
             parts: None,
+            answering: None,
+            gate,
+            progress: false,
         }
+    }
+
+    /// Whether another connection has its place.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(&self.gate, Gate::Listener(ticket) if ticket.is_ending())
+    }
+
+    /// Whether a message has begun and is not whole.
+    pub(super) fn has_half(&self) -> bool {
+        self.stream.waiting() > 0
+    }
+
+    /// Whether a message was obeyed since this was asked last.
+    pub(super) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progress)
     }
 
     pub(super) fn outbox(&self) -> &Outbox {
@@ -101,9 +156,14 @@ impl Session {
             if self.outbox.is_full() {
                 return Ok(true);
             }
+            if self.answering.is_some() {
+                self.answer_more();
+                continue;
+            }
             // What is no hello is not waited for.
             let first = self.stream.next_header().filter(|_| self.version.is_none());
-            if first.is_some_and(|header| header.kind != HELLO) {
+            let is_hello = |header: Header| header.kind == HELLO && header.length <= HELLO_ROOM;
+            if first.is_some_and(|header| !is_hello(header)) {
                 return Err(Ended::NoHello);
             }
             let mut stream = std::mem::take(&mut self.stream);
@@ -117,6 +177,7 @@ impl Session {
             if !obeyed? {
                 return Ok(false);
             }
+            self.progress = true;
         }
         Ok(true)
     }
@@ -192,8 +253,29 @@ impl Session {
             }
             return Err(Ended::NoVersion);
         };
+        self.pass()?;
         self.version = Some(version);
         self.shared.established(self.number, version);
+        Ok(())
+    }
+
+    /// Lets the peer in, where it may come.
+    fn pass(&mut self) -> Result<(), Ended> {
+        match &self.gate {
+            Gate::Open => {}
+            Gate::Listener(ticket) if ticket.is_ending() => return Err(Ended::Displaced),
+            Gate::Listener(ticket) => {
+                if !ticket.establish() {
+                    self.shared.turned_away(self.number);
+                    return Err(Ended::Full);
+                }
+            }
+            Gate::Dialled { ours, theirs } => {
+                let trust = &self.shared.options.trust;
+                trust.check_dialled(*ours, *theirs).map_err(Ended::Refused)?;
+                self.gate = Gate::Open;
+            }
+        }
         Ok(())
     }
 
@@ -313,6 +395,7 @@ impl Session {
     }
 
     fn change(&self, message: &Message, version: Version) -> Result<(), Fault> {
+        let _turn = self.shared.turns.wait();
         let (switch, now) = (&self.shared.switch, self.shared.now());
         match message {
             Message::FlowMod(flow) => switch.flow_mod(flow, version, now),
@@ -402,16 +485,48 @@ impl Session {
         if changes {
             self.may_write()?;
         }
-        let mut reply = self.shared.switch.answer(&request, version, self.shared.now())?;
-        reply.retain_sayable(version);
-        match reply.encode_messages(version, xid) {
-            Ok(messages) => messages.into_iter().for_each(|message| self.outbox.answer(message)),
-            Err(_) => {
-                let reply = MultipartReply { more: false, body: reply };
-                self.answer(&Message::MultipartReply(reply), xid);
-            }
+        let _turn = changes.then(|| self.shared.turns.wait());
+        let mut pieces =
+            self.shared.switch.answer_in_pieces(&request, version, self.shared.now())?;
+        drop(_turn);
+        let first = pieces.next().ok_or(Fault::BadMultipart)?;
+        let parts = Parts::new(&first, version, xid).map_err(|_| Fault::UnencodableError)?;
+        let mut answering = Answering { pieces, parts, xid };
+        if self.add(&mut answering, &first) {
+            self.answering = Some(answering);
         }
         Ok(())
+    }
+
+    /// Adds a piece of an answer, and sends what is whole by it. Returns whether it can go on.
+    fn add(&self, answering: &mut Answering, piece: &Reply) -> bool {
+        match answering.parts.add(piece) {
+            Ok(messages) => {
+                messages.into_iter().for_each(|message| self.outbox.answer(message));
+                true
+            }
+            // What the version cannot say is at least not nothing.
+            Err(_) => {
+                if let Some(version) = self.version {
+                    let error = ErrorMessage::new(Fault::UnencodableError, version, &[]);
+                    self.answer(&Message::Error(error), answering.xid);
+                }
+                false
+            }
+        }
+    }
+
+    /// Goes on with an answer: no more of it is made than the peer reads.
+    fn answer_more(&mut self) {
+        let Some(mut answering) = self.answering.take() else { return };
+        match answering.pieces.next() {
+            Some(piece) => {
+                if self.add(&mut answering, &piece) {
+                    self.answering = Some(answering);
+                }
+            }
+            None => self.outbox.answer(answering.parts.finish()),
+        }
     }
 
     /// A request, once all its parts are there. Only that for features of tables can have several.
@@ -427,7 +542,7 @@ impl Session {
         };
         let mut parts = match self.parts.take() {
             Some(parts) if parts.xid == xid => parts,
-            _ => Parts { xid, bytes: 0, tables: Vec::new() },
+            _ => RequestParts { xid, bytes: 0, tables: Vec::new() },
         };
         parts.bytes += bytes;
         parts.tables.extend(tables);

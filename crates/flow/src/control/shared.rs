@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::admission::Admission;
 use super::outbox::Outbox;
 use super::paused::Paused;
 use super::peers::{All, Peer, Peers};
-use super::session::Session;
+use super::session::{Gate, Session};
 use super::stopping::Stop;
+use super::turns::Turns;
 use super::waker::Waker;
-use super::{AgentOptions, Target};
+use super::{AgentOptions, Limits, Target};
 use crate::switch::Switch;
 use crate::wire::{ConfigFlags, Fault, PacketInReason, Version};
 
@@ -21,6 +23,8 @@ pub(super) struct Place {
     /// Where it is; the port of a listener is the one it has.
     pub(super) target: Target,
     pub(super) history: Mutex<History>,
+    /// Who comes, where it is listened.
+    pub(super) admission: Arc<Admission>,
 }
 
 /// What happened at a target.
@@ -32,13 +36,13 @@ pub(super) struct History {
     pub(super) last_error: Option<String>,
     /// Messages that found no room, of connections that have ended.
     pub(super) dropped: u64,
-    /// Who came while there were too many.
+    /// Connections whose peer may not control the switch, or for which there was no place.
     pub(super) turned_away: u64,
 }
 
 impl Place {
-    pub(super) fn new(target: Target) -> Place {
-        Place { target, history: Mutex::default() }
+    pub(super) fn new(target: Target, limits: Limits) -> Place {
+        Place { target, history: Mutex::default(), admission: Admission::new(limits) }
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
@@ -59,8 +63,8 @@ pub(super) struct Shared {
     matches_fragments: AtomicBool,
     /// Bytes of messages in all bundles.
     pub(super) bundled: AtomicUsize,
-    /// How many connections of listeners there are.
-    pub(super) visitors: AtomicUsize,
+    /// Whose turn it is to change the switch.
+    pub(super) turns: Turns,
     /// Packets of controllers no worker took in time.
     pub(super) lost_packets: AtomicU64,
     /// Packets for controllers over their rate.
@@ -88,7 +92,7 @@ impl Shared {
             paused: Paused::new(),
             matches_fragments: AtomicBool::new(false),
             bundled: AtomicUsize::new(0),
-            visitors: AtomicUsize::new(0),
+            turns: Turns::default(),
             lost_packets: AtomicU64::new(0),
             unsent_packets: AtomicU64::new(0),
             lost_events: AtomicU64::new(0),
@@ -111,13 +115,14 @@ impl Shared {
         address: String,
         dialled: bool,
         waker: Arc<Waker>,
+        gate: Gate,
     ) -> Session {
         let outbox = Arc::new(Outbox::new(waker, self.options.send_limit));
         let mut all = self.peers.lock();
         let number = all.next();
         all.peers.push(Peer::new(number, Arc::clone(&outbox), place, address, dialled));
         drop(all);
-        Session::new(Arc::clone(self), number, outbox)
+        Session::new(Arc::clone(self), number, outbox, gate)
     }
 
     /// It has said hello.
@@ -129,6 +134,14 @@ impl Shared {
             place.history().connections += 1;
         }
         set_misses(self, &all);
+    }
+
+    /// There was no place for it.
+    pub(super) fn turned_away(&self, number: u64) {
+        let target = self.peers.with(number, |peer| peer.target);
+        if let Some(place) = target.and_then(|target| self.places.get(target)) {
+            place.history().turned_away += 1;
+        }
     }
 
     /// It is gone.

@@ -27,6 +27,8 @@ pub(super) enum Told {
 
 /// What is waiting at most: batches of records, and samples.
 const WAITING: usize = 4096;
+/// How many sets and domains there are at most: flows say which, and each has a message of its own.
+const WRITERS: usize = 1024;
 /// How long a record waits for others to go with.
 const GATHER: Duration = Duration::from_millis(200);
 
@@ -266,10 +268,16 @@ impl Work {
                 self.counts.lose_records(1);
                 continue;
             };
+            let stream = (stream.set, stream.domain);
+            if writers.len() >= WRITERS && !writers.contains_key(&stream) {
+                self.counts.lose_records(1);
+                continue;
+            }
             let mut send = |message: &[u8]| collectors.send(message);
-            let (writer, due) = writers.entry((stream.set, stream.domain)).or_insert_with(|| {
-                let sampling = if stream.set == 0 { options.sampling.max(1) } else { 1 };
-                (Ipfix::new(stream.domain, options.message, sampling), now)
+            let (set, domain) = stream;
+            let (writer, due) = writers.entry(stream).or_insert_with(|| {
+                let sampling = if set == 0 { options.sampling.max(1) } else { 1 };
+                (Ipfix::new(domain, options.message, sampling), now)
             });
             if *due <= now {
                 writer.templates(&clock, &mut send);

@@ -1,12 +1,17 @@
 //! Answers to multipart requests: from the tables as they are at one moment, without the mutex.
+//!
+//! What can be long, flows, groups and meters, is described a piece at a time: whoever is answered decides
+//! how fast, and an answer that waits holds what it is about and no copies of it.
 
 use std::sync::Arc;
+use std::vec::IntoIter;
 
 use super::Switch;
 use super::features;
 use super::flows::Chosen;
 use super::groups::{BANDS, BUCKETS};
 use super::state::{elapsed, table_desc};
+use crate::meter::Meter;
 use crate::table::{Flow, Group, PortCount, Snapshot, SwitchPort};
 use crate::wire::group::ALL_GROUPS;
 use crate::wire::meter::ALL_METERS;
@@ -22,13 +27,106 @@ use crate::wire::{
 /// All fields may be left out (OpenFlow 1.0).
 const WILDCARDS: u32 = 0x003f_ffff;
 
+/// How many entries a piece of an answer has at most.
+const PIECE: usize = 64;
+
+/// An answer to a multipart request, of the tables as they were when it was asked for.
+///
+/// It is an iterator of pieces, all of one kind. There is at least one, which may be an empty list.
+#[derive(Debug)]
+pub struct Answer {
+    left: Left,
+    now: u64,
+}
+
+/// What is left of an answer.
+#[derive(Debug)]
+enum Left {
+    Nothing,
+    /// It is short.
+    Whole(Reply),
+    Flows(fn(Vec<FlowStats>) -> Reply, IntoIter<Arc<Flow>>),
+    Groups(Arc<Snapshot>, IntoIter<Arc<Group>>),
+    GroupDescs(IntoIter<Arc<Group>>),
+    Meters(Arc<Snapshot>, IntoIter<Arc<Meter>>),
+    MeterConfigs(IntoIter<Arc<Meter>>),
+}
+
+/// The next entries.
+fn piece<T, E>(left: &mut IntoIter<Arc<T>>, entry: impl Fn(&T) -> E) -> Vec<E> {
+    left.take(PIECE).map(|one| entry(&one)).collect()
+}
+
+impl Iterator for Answer {
+    type Item = Reply;
+
+    fn next(&mut self) -> Option<Reply> {
+        let now = self.now;
+        let (reply, more) = match &mut self.left {
+            Left::Nothing => return None,
+            Left::Whole(reply) => {
+                // What stands in its place is not asked for.
+                (std::mem::replace(reply, Reply::Port(Vec::new())), false)
+            }
+            Left::Flows(kind, flows) => {
+                (kind(piece(flows, |flow| flow_stats(flow, now))), flows.len() > 0)
+            }
+            Left::Groups(tables, groups) => {
+                let stats = piece(groups, |group| group_stats(tables, group, now));
+                (Reply::Group(stats), groups.len() > 0)
+            }
+            Left::GroupDescs(groups) => {
+                (Reply::GroupDesc(piece(groups, group_desc)), groups.len() > 0)
+            }
+            Left::Meters(tables, meters) => {
+                let stats = piece(meters, |meter| meter_stats(tables, meter, now));
+                (Reply::Meter(stats), meters.len() > 0)
+            }
+            Left::MeterConfigs(meters) => {
+                (Reply::MeterConfig(piece(meters, meter_config)), meters.len() > 0)
+            }
+        };
+        if !more {
+            self.left = Left::Nothing;
+        }
+        Some(reply)
+    }
+}
+
+/// Adds a piece of an answer to those before it.
+fn extend(whole: &mut Reply, piece: Reply) {
+    match (whole, piece) {
+        (Reply::Flow(whole), Reply::Flow(piece))
+        | (Reply::NiciraFlow(whole), Reply::NiciraFlow(piece))
+        | (Reply::FlowCounters(whole), Reply::FlowCounters(piece)) => whole.extend(piece),
+        (Reply::Group(whole), Reply::Group(piece)) => whole.extend(piece),
+        (Reply::GroupDesc(whole), Reply::GroupDesc(piece)) => whole.extend(piece),
+        (Reply::Meter(whole), Reply::Meter(piece)) => whole.extend(piece),
+        (Reply::MeterConfig(whole), Reply::MeterConfig(piece)) => whole.extend(piece),
+        (whole, piece) => *whole = piece,
+    }
+}
+
 impl Switch {
-    /// Answers a multipart request. The codec divides the answer into messages.
+    /// Answers a multipart request, as a whole.
+    pub fn answer(&self, request: &Request, version: Version, now: u64) -> Result<Reply, Fault> {
+        let mut pieces = self.answer_in_pieces(request, version, now)?;
+        let mut whole = pieces.next().ok_or(Fault::BadMultipart)?;
+        pieces.for_each(|piece| extend(&mut whole, piece));
+        Ok(whole)
+    }
+
+    /// Answers a multipart request, piece by piece.
     ///
     /// Counters are exact: workers that are at work add what they have counted first, for which it
     /// [waits](Switch::flush_counters). A request that would change the features of tables may name them, and must leave all
     /// else as it is.
-    pub fn answer(&self, request: &Request, version: Version, now: u64) -> Result<Reply, Fault> {
+    pub fn answer_in_pieces(
+        &self,
+        request: &Request,
+        version: Version,
+        now: u64,
+    ) -> Result<Answer, Fault> {
         let counts = !matches!(
             request,
             Request::Desc
@@ -44,15 +142,40 @@ impl Switch {
         if counts {
             self.flush_counters();
         }
+        let tables = self.snapshot();
+        let flows = |kind, request: &FlowRequest| -> Result<Left, Fault> {
+            Ok(Left::Flows(kind, sorted(chosen(&tables, request)?).into_iter()))
+        };
+        let left = match request {
+            Request::Flow(request) => flows(Reply::Flow, request)?,
+            Request::NiciraFlow(request) => flows(Reply::NiciraFlow, request)?,
+            Request::FlowCounters(request) => flows(Reply::FlowCounters, request)?,
+            Request::Group(group) => {
+                let groups = groups(&tables, *group).into_iter();
+                Left::Groups(tables, groups)
+            }
+            Request::GroupDesc(group) => Left::GroupDescs(groups(&tables, *group).into_iter()),
+            Request::Meter(meter) => {
+                let meters = meters(&tables, *meter)?.into_iter();
+                Left::Meters(tables, meters)
+            }
+            Request::MeterConfig(meter) => Left::MeterConfigs(meters(&tables, *meter)?.into_iter()),
+            short => {
+                drop(tables);
+                Left::Whole(self.short_answer(short, version, now)?)
+            }
+        };
+        Ok(Answer { left, now })
+    }
+
+    /// An answer that is not long.
+    fn short_answer(&self, request: &Request, version: Version, now: u64) -> Result<Reply, Fault> {
         if let Request::TableFeatures(wanted) = request {
             return self.table_features(wanted, version);
         }
         let tables = &*self.snapshot();
         Ok(match request {
             Request::Desc => Reply::Desc(self.options.description.clone()),
-            Request::Flow(flows) => Reply::Flow(flow_stats(tables, flows, now)?),
-            Request::NiciraFlow(flows) => Reply::NiciraFlow(flow_stats(tables, flows, now)?),
-            Request::FlowCounters(flows) => Reply::FlowCounters(flow_stats(tables, flows, now)?),
             Request::Aggregate(flows) => Reply::Aggregate(aggregate(tables, flows)?),
             Request::NiciraAggregate(flows) => Reply::NiciraAggregate(aggregate(tables, flows)?),
             Request::Table => Reply::Table(self.table_stats(tables)),
@@ -68,24 +191,7 @@ impl Switch {
                 no_queues(tables, *port, *queue)?;
                 Reply::QueueDesc(Vec::new())
             }
-            Request::Group(group) => {
-                let groups = groups(tables, *group);
-                Reply::Group(groups.iter().map(|group| group_stats(tables, group, now)).collect())
-            }
-            Request::GroupDesc(group) => {
-                let groups = groups(tables, *group);
-                Reply::GroupDesc(groups.iter().map(|group| group_desc(group)).collect())
-            }
             Request::GroupFeatures => Reply::GroupFeatures(self.group_features()),
-            Request::Meter(meter) => Reply::Meter(meter_stats(tables, *meter, now)?),
-            Request::MeterConfig(meter) => {
-                let configs = meters(tables, *meter)?.into_iter().map(|meter| MeterConfig {
-                    meter: meter.number,
-                    flags: meter.flags,
-                    bands: meter.bands.clone(),
-                });
-                Reply::MeterConfig(configs.collect())
-            }
             Request::MeterFeatures => Reply::MeterFeatures(MeterFeatures {
                 greatest: self.options.meters,
                 // Drop and remark.
@@ -95,7 +201,6 @@ impl Switch {
                 colors: 0,
                 features: 0,
             }),
-            Request::TableFeatures(_) => return Err(Fault::BadMultipart),
             Request::PortDesc(port) => {
                 let ports = ports(tables, *port)?;
                 Reply::PortDesc(ports.into_iter().map(|port| port.port.clone()).collect())
@@ -105,6 +210,14 @@ impl Switch {
                 let all = 0..tables.tables();
                 Reply::TableDesc(all.map(|table| table_desc(table, tables, limit)).collect())
             }
+            Request::TableFeatures(_)
+            | Request::Flow(_)
+            | Request::NiciraFlow(_)
+            | Request::FlowCounters(_)
+            | Request::Group(_)
+            | Request::GroupDesc(_)
+            | Request::Meter(_)
+            | Request::MeterConfig(_) => return Err(Fault::BadMultipart),
         })
     }
 
@@ -190,32 +303,28 @@ fn chosen(tables: &Snapshot, request: &FlowRequest) -> Result<Vec<Arc<Flow>>, Fa
     Ok(Chosen { change: &change, outputs: true }.find(tables, None))
 }
 
-fn flow_stats(tables: &Snapshot, request: &FlowRequest, now: u64) -> Result<Vec<FlowStats>, Fault> {
-    let mut flows = chosen(tables, request)?;
-    // As they are asked: by table, then those of the greatest priority, then the oldest.
+/// Flows as they are asked: by table, then those of the greatest priority, then the oldest.
+fn sorted(mut flows: Vec<Arc<Flow>>) -> Vec<Arc<Flow>> {
     flows.sort_unstable_by_key(|flow| (flow.table, std::cmp::Reverse(flow.priority), flow.number));
-    let stats = flows.iter().map(|flow| {
-        let stats = FlowStats::new(
-            flow.table,
-            flow.priority,
-            flow.matching.clone(),
-            flow.instructions.clone(),
-        );
-        FlowStats {
-            duration: elapsed(flow.added, now),
-            idle_timeout: flow.idle_timeout,
-            hard_timeout: flow.hard_timeout,
-            flags: flow.flags,
-            importance: flow.importance,
-            cookie: flow.cookie,
-            packets: flow.counters.packets(),
-            bytes: flow.counters.bytes(),
-            idle: Some(elapsed(flow.counters.used().max(flow.added), now)),
-            unchanged: Some(elapsed(flow.modified, now)),
-            ..stats
-        }
-    });
-    Ok(stats.collect())
+    flows
+}
+
+fn flow_stats(flow: &Flow, now: u64) -> FlowStats {
+    let stats =
+        FlowStats::new(flow.table, flow.priority, flow.matching.clone(), flow.instructions.clone());
+    FlowStats {
+        duration: elapsed(flow.added, now),
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+        flags: flow.flags,
+        importance: flow.importance,
+        cookie: flow.cookie,
+        packets: flow.counters.packets(),
+        bytes: flow.counters.bytes(),
+        idle: Some(elapsed(flow.counters.used().max(flow.added), now)),
+        unchanged: Some(elapsed(flow.modified, now)),
+        ..stats
+    }
 }
 
 fn aggregate(tables: &Snapshot, request: &FlowRequest) -> Result<AggregateStats, Fault> {
@@ -263,10 +372,10 @@ fn port_stats(port: &SwitchPort, now: u64) -> PortStats {
 
 /// A group, or all by number. One that is not there is an empty list (1.3.5, section 7.3.5.6 has no
 /// fault for it).
-fn groups(tables: &Snapshot, number: u32) -> Vec<&Arc<Group>> {
+fn groups(tables: &Snapshot, number: u32) -> Vec<Arc<Group>> {
     let mut groups: Vec<_> = match number {
-        ALL_GROUPS => tables.groups().collect(),
-        number => tables.group(number).into_iter().collect(),
+        ALL_GROUPS => tables.groups().cloned().collect(),
+        number => tables.group(number).cloned().into_iter().collect(),
     };
     groups.sort_unstable_by_key(|group| group.number);
     groups
@@ -296,25 +405,28 @@ fn group_stats(tables: &Snapshot, group: &Group, now: u64) -> GroupStats {
 }
 
 /// A meter, or all by number.
-fn meters(tables: &Snapshot, number: u32) -> Result<Vec<&Arc<crate::meter::Meter>>, Fault> {
+fn meters(tables: &Snapshot, number: u32) -> Result<Vec<Arc<Meter>>, Fault> {
     if number == ALL_METERS {
-        let mut meters: Vec<_> = tables.meters().collect();
+        let mut meters: Vec<_> = tables.meters().cloned().collect();
         meters.sort_unstable_by_key(|meter| meter.number);
         return Ok(meters);
     }
-    Ok(vec![tables.meter(number).ok_or(Fault::UnknownMeter)?])
+    Ok(vec![Arc::clone(tables.meter(number).ok_or(Fault::UnknownMeter)?)])
 }
 
-fn meter_stats(tables: &Snapshot, number: u32, now: u64) -> Result<Vec<MeterStats>, Fault> {
-    let stats = meters(tables, number)?.into_iter().map(|meter| MeterStats {
+fn meter_stats(tables: &Snapshot, meter: &Meter, now: u64) -> MeterStats {
+    MeterStats {
         meter: meter.number,
         flows: tables.flows_of_meter(meter.number).count() as u32,
         packets: meter.counters.packets(),
         bytes: meter.counters.bytes(),
         duration: elapsed(meter.added, now),
         bands: meter.band_counters.iter().map(|band| (band.packets(), band.bytes())).collect(),
-    });
-    Ok(stats.collect())
+    }
+}
+
+fn meter_config(meter: &Meter) -> MeterConfig {
+    MeterConfig { meter: meter.number, flags: meter.flags, bands: meter.bands.clone() }
 }
 
 const _: () = assert!(BUCKETS <= u32::MAX as usize && BANDS <= u8::MAX as usize);

@@ -1,10 +1,11 @@
 //! A change of the switch's tables while it is being made.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::options::SwitchOptions;
-use super::state::{Eviction, State, eviction};
+use super::state::{Eviction, EvictionPlace, State, eviction};
 use crate::table::{Change, Flow, Reference, Snapshot, of_actions, of_instructions};
 use crate::wire::{
     Action, Fault, FlowRemovedReason, Instruction, PacketOut, PortStatus, TableConfig,
@@ -36,6 +37,8 @@ pub(super) struct Edit<'a> {
     pub(super) effects: Vec<Effect>,
     /// In which order flows make room, of tables where this change has them do so.
     pub(super) evictions: HashMap<u8, Eviction>,
+    /// How far that order has been gone through.
+    pub(super) evicted: HashMap<u8, EvictionPlace>,
 }
 
 impl Edit<'_> {
@@ -74,12 +77,21 @@ impl Edit<'_> {
             Some(order) => order,
             None => self.evictions.entry(table).or_insert_with(|| eviction(full)),
         };
-        let is_there = |flow: &&Arc<Flow>| {
+        let is_there = |flow: &Flow| {
             tables
                 .flow_strict(table, flow.priority, &flow.key, &flow.mask)
                 .is_some_and(|found| found.number == flow.number)
         };
-        let victim = order.values().find(is_there).map(Arc::clone);
+        // Those in front of one that is there have gone with this change, and come never again.
+        let from = self.evicted.get(&table).map_or(Bound::Unbounded, |&at| Bound::Excluded(at));
+        let mut victim = None;
+        for (&at, flow) in order.range((from, Bound::Unbounded)) {
+            if is_there(flow) {
+                victim = Some(Arc::clone(flow));
+                break;
+            }
+            self.evicted.insert(table, at);
+        }
         match victim {
             Some(victim) if victim.importance <= importance => {
                 self.remove(&victim, Some(FlowRemovedReason::Eviction));

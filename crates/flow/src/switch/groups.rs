@@ -148,7 +148,9 @@ impl Edit<'_> {
         if group.kind == GroupType::Indirect && group.buckets.len() != 1 {
             return Err(Fault::InvalidGroup);
         }
-        if group.buckets.len() > BUCKETS {
+        let before = self.tables.group(group.number).map_or(0, |before| before.buckets.len());
+        let all = self.tables.buckets() - before + group.buckets.len();
+        if group.buckets.len() > BUCKETS || all > self.options.buckets as usize {
             return Err(Fault::OutOfBuckets);
         }
         let mut ids = BTreeSet::new();

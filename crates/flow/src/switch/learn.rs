@@ -1,23 +1,39 @@
-//! What workers have changed while they decide for a packet: they never wait for it.
+//! Changes that are not waited for: workers', while they decide for a packet or look at their links.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::state::State;
-use super::{Switch, lock};
+use super::{SMALL, Switch, lock};
 use crate::pipeline::{Learning, Outside};
 use crate::table::{Change, Flow};
-use crate::wire::{Fault, FlowMod, Version};
+use crate::wire::{Fault, FlowMod, PortNumber, PortState, Version};
 
 /// How many changes wait. More are forgotten; flows are wanted again when others of their table come or go.
 const ROOM: usize = 4096;
 
+/// A change that is not waited for.
 #[derive(Debug)]
-enum Wish {
+pub(super) enum Wish {
     Learn(Box<FlowMod>, u32),
     Host(u16, u64),
     Shorten(Arc<Flow>, u16, u16),
+    /// What the link of a port is: never forgotten.
+    PortState(PortNumber, PortState),
+    /// Hosts that `NORMAL` has forgotten: likewise, as those that follow.
+    Forgotten(Vec<(u16, u64)>),
+    /// Whether what matches nothing goes to controllers.
+    Misses(bool),
+    /// Whether no flow is asked.
+    StandsAlone(bool),
+}
+
+impl Wish {
+    /// Whether it is made again where it was not made.
+    fn comes_again(&self) -> bool {
+        matches!(self, Wish::Learn(..) | Wish::Host(..) | Wish::Shorten(..))
+    }
 }
 
 /// Changes that could not be made at once, as somebody else was making one.
@@ -30,13 +46,13 @@ pub(super) struct Deferred {
 
 impl Switch {
     /// Makes a change now if nobody makes another, else soon. Returns what became of it, if that is known.
-    fn wish(&self, wish: Wish, now: u64) -> Option<Result<(), Fault>> {
+    pub(super) fn wish(&self, wish: Wish, now: u64) -> Option<Result<(), Fault>> {
         if let Ok(mut state) = self.state.try_lock() {
             self.do_deferred(&mut state);
             return Some(self.fulfil(&mut state, wish, now));
         }
         let mut wishes = lock(&self.deferred.wishes);
-        if wishes.len() >= ROOM {
+        if wishes.len() >= ROOM && wish.comes_again() {
             return Some(Err(Fault::TableFull));
         }
         wishes.push_back((wish, now));
@@ -77,6 +93,33 @@ impl Switch {
             }
             Wish::Host(vlan, address) => self.change(state, false, now, |edit| {
                 edit.changes.push(Change::Host { vlan, address });
+                Ok(())
+            }),
+            Wish::PortState(number, port) => self.change(state, false, now, |edit| {
+                edit.set_port_state(number, port);
+                Ok(())
+            }),
+            Wish::Forgotten(hosts) => self.change(state, false, now, |edit| {
+                if hosts.len() > SMALL {
+                    edit.changes.push(Change::All);
+                } else {
+                    let gone = hosts.iter().map(|&(vlan, address)| Change::Host { vlan, address });
+                    edit.changes.extend(gone);
+                }
+                Ok(())
+            }),
+            Wish::Misses(wanted) => self.change(state, false, now, |edit| {
+                if edit.tables.misses_to_controllers() != wanted {
+                    edit.tables.set_misses_to_controllers(wanted);
+                    edit.changes.push(Change::All);
+                }
+                Ok(())
+            }),
+            Wish::StandsAlone(alone) => self.change(state, false, now, |edit| {
+                if edit.tables.stands_alone() != alone {
+                    edit.tables.set_stands_alone(alone);
+                    edit.changes.push(Change::All);
+                }
                 Ok(())
             }),
             Wish::Shorten(flow, idle, hard) => self.change(state, false, now, |edit| {

@@ -13,6 +13,8 @@
 //! the next change: a worker that takes a newer one never frees tables.
 
 mod answer;
+#[cfg(test)]
+mod busy;
 mod edit;
 mod event;
 mod features;
@@ -32,6 +34,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+pub use answer::Answer;
 pub use event::{Event, Punted, Subscription};
 pub use injection::{Injection, Ring};
 pub use options::SwitchOptions;
@@ -40,6 +43,7 @@ pub use worker::WorkerState;
 
 use edit::{Edit, check_packet_out};
 use event::Subscribers;
+use learn::Wish;
 use state::State;
 
 use crate::key::Key;
@@ -52,7 +56,7 @@ use crate::wire::{
 };
 
 /// Changes of more flows than this are made in a copy of the tables.
-const SMALL: usize = 64;
+pub(crate) const SMALL: usize = 64;
 
 /// Packets of a port that wait for controllers.
 #[derive(Debug, Default)]
@@ -211,6 +215,7 @@ impl Switch {
             changes: Vec::new(),
             effects: Vec::new(),
             evictions: HashMap::new(),
+            evicted: HashMap::new(),
         };
         let result = make(&mut edit)?;
         Ok((result, edit.changes, edit.effects, edit.number))
@@ -281,20 +286,20 @@ impl Switch {
     }
 
     /// Does all of these changes, as one version, or none. A fault says which message was wrong, from 0
-    /// on. Messages are changes of flows, groups, meters, ports and tables, and packets to go out, of which
-    /// only is asked whether they can; others are [`Fault::BundleUnsupported`].
+    /// on, or could not be read. Messages are changes of flows, groups, meters, ports and tables, and packets to
+    /// go out, of which only is asked whether they can; others are [`Fault::BundleUnsupported`].
     pub fn bundle(
         &self,
-        messages: &[Message],
+        messages: impl IntoIterator<Item = Result<Message, Fault>>,
         version: Version,
         now: u64,
     ) -> Result<(), (usize, Fault)> {
         self.change(&mut self.control(), true, now, |edit| {
-            for (nth, message) in messages.iter().enumerate() {
-                let done = match message {
+            for (nth, message) in messages.into_iter().enumerate() {
+                let done = message.and_then(|message| match &message {
                     Message::FlowMod(change) => {
-                        let plan = flows::plan(edit.tables, None, change, version);
-                        plan.and_then(|plan| edit.carry_out(plan, change, version))
+                        let plan = flows::plan(edit.tables, None, change, version)?;
+                        edit.carry_out(plan, change, version)
                     }
                     Message::GroupMod(change) => edit.group_mod(change, version),
                     Message::MeterMod(change) => edit.meter_mod(change),
@@ -302,7 +307,7 @@ impl Switch {
                     Message::TableMod(change) => edit.table_mod(change, version),
                     Message::PacketOut(out) => check_packet_out(edit.tables, out),
                     _ => Err(Fault::BundleUnsupported),
-                };
+                });
                 done.map_err(|fault| (nth, fault))?;
             }
             Ok(())
@@ -321,27 +326,16 @@ impl Switch {
     }
 
     /// Whether packets that no flow matches go to controllers where the table does not say otherwise, as
-    /// OpenFlow 1.0 wants it: for while a controller of 1.0 is there.
+    /// OpenFlow 1.0 wants it: for while a controller of 1.0 is there. Who says so does not wait for a change
+    /// that is being made.
     pub fn set_misses_to_controllers(&self, wanted: bool) {
-        let _set = self.change_small(0, |edit| {
-            if edit.tables.misses_to_controllers() != wanted {
-                edit.tables.set_misses_to_controllers(wanted);
-                edit.changes.push(Change::All);
-            }
-            Ok(())
-        });
+        let _done = self.wish(Wish::Misses(wanted), 0);
     }
 
     /// Whether packets that come in are forwarded as by any switch, whatever flows say. Flows stay as they
-    /// are, and so does what controllers may do with them.
+    /// are, and so does what controllers may do with them. It is not waited for, either.
     pub fn set_stands_alone(&self, alone: bool) {
-        let _set = self.change_small(0, |edit| {
-            if edit.tables.stands_alone() != alone {
-                edit.tables.set_stands_alone(alone);
-                edit.changes.push(Change::All);
-            }
-            Ok(())
-        });
+        let _done = self.wish(Wish::StandsAlone(alone), 0);
     }
 
     /// How fragments are treated: 0 as other packets are, where later ones have no ports;
@@ -386,14 +380,13 @@ impl Switch {
         was_there.unwrap_or_default()
     }
 
-    /// Says how a port is. Returns whether it is there. When its link is down, `NORMAL` forgets who was
-    /// behind it, and learns nothing there.
-    pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) -> bool {
-        let is_there = self.change_small(now, |edit| Ok(edit.set_port_state(number, state)));
+    /// Says how a port is: now, or, while somebody else makes a change, right behind it, since a worker
+    /// says it. When its link is down, `NORMAL` forgets who was behind it, and learns nothing there.
+    pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) {
+        let _done = self.wish(Wish::PortState(number, state), now);
         if state.contains(PortState::LINK_DOWN) {
             self.forget_hosts(|hosts| hosts.forget_port(number.0), now);
         }
-        is_there.unwrap_or_default()
     }
 
     /// `NORMAL` forgets addresses it has not seen for 300 seconds. To be called every 100 ms or so: each
@@ -404,19 +397,9 @@ impl Switch {
 
     fn forget_hosts(&self, forget: impl FnOnce(&Hosts) -> Vec<(u16, u64)>, now: u64) {
         let gone = forget(&self.memory.hosts);
-        if gone.is_empty() {
-            return;
+        if !gone.is_empty() {
+            let _done = self.wish(Wish::Forgotten(gone), now);
         }
-        let done = self.change_small(now, |edit| {
-            if gone.len() > SMALL {
-                edit.changes.push(Change::All);
-            } else {
-                edit.changes
-                    .extend(gone.iter().map(|&(vlan, address)| Change::Host { vlan, address }));
-            }
-            Ok(())
-        });
-        debug_assert!(done.is_ok(), "hosts can always go");
     }
 
     /// What a port has counted.
@@ -426,10 +409,13 @@ impl Switch {
     }
 
     /// Takes flows away whose time-outs have passed. To be called every 100 ms or so; costs what it
-    /// finds, never a look at all flows. Returns when there is something to do next: a time that has come
-    /// while workers have yet to say what they have counted, as a worker calls this and waits for none.
-    pub fn expire(&self, now: u64) -> Option<u64> {
-        let mut state = self.control();
+    /// finds, never a look at all flows, and takes away as many as it may. Returns when there is something
+    /// to do next: a time that has come while workers have yet to say what they have counted, while somebody
+    /// else makes a change, or where more have passed than were to go: a worker calls this, which waits for
+    /// nobody.
+    pub fn expire(&self, now: u64, most: usize) -> Option<u64> {
+        let Ok(mut state) = self.state.try_lock() else { return Some(now) };
+        self.do_deferred(&mut state);
         match state.next_due() {
             Some(time) if time <= now => {}
             next => return next,
@@ -439,8 +425,10 @@ impl Switch {
         if !self.workers.have_done(wanted) {
             return Some(now);
         }
-        state.asked = None;
-        let expired = state.expired(asked);
+        let expired = state.expired(asked, most);
+        if state.next_due().is_none_or(|next| next > asked) {
+            state.asked = None;
+        }
         if !expired.is_empty() {
             let many = expired.len() > SMALL;
             let done: Result<(), Fault> = self.change(&mut state, many, now, |edit| {

@@ -11,6 +11,8 @@ pub struct SwitchOptions {
     pub flows: u32,
     /// How many groups it may have.
     pub groups: u32,
+    /// How many buckets all groups may have together.
+    pub buckets: u32,
     /// How many meters it may have.
     pub meters: u32,
     /// Its number: a MAC address below sixteen bits of its own.
@@ -29,6 +31,7 @@ impl Default for SwitchOptions {
             tables: 254,
             flows: 1_000_000,
             groups: 65_536,
+            buckets: 1 << 20,
             meters: 65_536,
             datapath: 0,
             description: Description {

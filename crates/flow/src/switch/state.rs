@@ -71,6 +71,9 @@ fn end(flow: &Flow) -> Option<(u64, FlowRemovedReason)> {
 /// In which order flows make room: by importance, then by when they go.
 pub(super) type Eviction = Order<(u16, u64)>;
 
+/// A flow's place in that order, and its number.
+pub(super) type EvictionPlace = ((u16, u64), u64);
+
 /// The place of a flow in that order.
 fn eviction_of(flow: &Flow) -> (u16, u64) {
     (flow.importance, end(flow).map_or(u64::MAX, |(time, _)| time))
@@ -87,10 +90,12 @@ impl State {
         self.timers.first_key_value().map(|(&(time, _), _)| time)
     }
 
-    /// Flows whose time-outs have passed, and why; others that were to be looked at are put off.
-    pub(super) fn expired(&mut self, now: u64) -> Vec<(Arc<Flow>, FlowRemovedReason)> {
+    /// Flows whose time-outs have passed, and why; others that were to be looked at are put off. So many
+    /// are looked at.
+    pub(super) fn expired(&mut self, now: u64, most: usize) -> Vec<(Arc<Flow>, FlowRemovedReason)> {
         let mut expired = Vec::new();
-        while let Some(entry) = self.timers.first_entry() {
+        for _ in 0..most {
+            let Some(entry) = self.timers.first_entry() else { break };
             if entry.key().0 > now {
                 break;
             }

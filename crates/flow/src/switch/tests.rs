@@ -246,7 +246,7 @@ proptest! {
             let before = switch.version();
             let done = if bundled {
                 let messages = [Message::FlowMod(change.clone())];
-                switch.bundle(&messages, version, now).map_err(|(_, fault)| fault)
+                switch.bundle(messages.map(Ok), version, now).map_err(|(_, fault)| fault)
             } else {
                 switch.flow_mod(&change, version, now)
             };
@@ -290,9 +290,12 @@ fn a_bundle_is_done_as_a_whole_or_not_at_all() {
     ];
     let mut wrong = messages.clone();
     wrong.push(Message::FlowMod(FlowMod { table: 9, ..ip(1, 3, send(1)) }));
-    assert_eq!(switch.bundle(&wrong, Version::V14, 0), Err((3, Fault::FlowModBadTableId)));
+    assert_eq!(
+        switch.bundle(wrong.into_iter().map(Ok), Version::V14, 0),
+        Err((3, Fault::FlowModBadTableId))
+    );
     assert_eq!((switch.version(), flows_of(&switch.snapshot()).len()), (0, 0));
-    assert_eq!(switch.bundle(&messages, Version::V14, 0), Ok(()));
+    assert_eq!(switch.bundle(messages.into_iter().map(Ok), Version::V14, 0), Ok(()));
     assert_eq!((switch.version(), flows_of(&switch.snapshot()).len()), (1, 2));
     let tables = switch.snapshot();
     assert_eq!(tables.changes_since(0).expect("known").count(), 3);
@@ -323,7 +326,7 @@ fn a_bundle_that_fails_leaves_counters_as_they_were() {
     };
     let bundle = |last: FlowMod| {
         let messages = [reset.clone(), ip(1, 1, send(2)), last].map(Message::FlowMod);
-        switch.bundle(&messages, Version::V14, 9 * SECOND)
+        switch.bundle(messages.map(Ok), Version::V14, 9 * SECOND)
     };
     let failed = bundle(FlowMod { table: 9, ..ip(1, 3, send(1)) });
     assert_eq!(failed, Err((2, Fault::FlowModBadTableId)));
@@ -374,7 +377,7 @@ fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
     switch.add_port(port(1, 0), 0);
     assert!(alive());
     let heard = switch.subscribe();
-    assert!(switch.set_port_state(PortNumber(1), PortState::LINK_DOWN, 0));
+    switch.set_port_state(PortNumber(1), PortState::LINK_DOWN, 0);
     assert!(!alive());
     assert!(matches!(heard.events.try_recv(), Ok(Event::PortStatus(_))));
     let down = PortMod {
@@ -473,7 +476,7 @@ fn flows_go_when_their_time_has_come() {
         cookie: Some(u64::from(address)),
         ..ip(1, address, send(1))
     };
-    assert_eq!(switch.expire(0), None);
+    assert_eq!(switch.expire(0, usize::MAX), None);
     for flow in [timed(1, 2, 0), timed(2, 0, 3), timed(3, 2, 10), timed(4, 0, 0)] {
         switch.flow_mod(&flow, Version::V13, 0).expect("added");
     }
@@ -482,17 +485,17 @@ fn flows_go_when_their_time_has_come() {
         let flow = flows.iter().find(|flow| flow.cookie == address);
         Arc::clone(&flow.expect("it is there").counters)
     };
-    assert_eq!(switch.expire(SECOND), Some(2 * SECOND));
+    assert_eq!(switch.expire(SECOND, usize::MAX), Some(2 * SECOND));
     counters(3).add(5, 500, 2 * SECOND);
-    assert_eq!(switch.expire(2 * SECOND), Some(3 * SECOND));
-    assert_eq!(switch.expire(3 * SECOND), Some(4 * SECOND));
+    assert_eq!(switch.expire(2 * SECOND, usize::MAX), Some(3 * SECOND));
+    assert_eq!(switch.expire(3 * SECOND, usize::MAX), Some(4 * SECOND));
     // Used again each second, it goes by the hard time-out all the same.
     for second in 3..10 {
         counters(3).touch(second * SECOND);
-        switch.expire(second * SECOND);
+        switch.expire(second * SECOND, usize::MAX);
     }
-    switch.expire(10 * SECOND);
-    assert_eq!(switch.expire(1000 * SECOND), None);
+    switch.expire(10 * SECOND, usize::MAX);
+    assert_eq!(switch.expire(1000 * SECOND, usize::MAX), None);
     let told: Vec<_> = heard.events.try_iter().collect();
     let told: Vec<_> = told
         .iter()
@@ -511,7 +514,7 @@ fn flows_go_when_their_time_has_come() {
     }
     let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..timed(100, 0, 0) };
     switch.flow_mod(&delete, Version::V13, 2000 * SECOND).expect("deleted");
-    switch.expire(2001 * SECOND);
+    switch.expire(2001 * SECOND, usize::MAX);
     assert_eq!(flows_of(&switch.snapshot()).len(), 1);
     assert_eq!(heard.events.try_iter().count(), 500);
     assert!(switch.state.lock().expect("state").retired.len() <= 1);
@@ -580,7 +583,8 @@ fn what_a_bundle_says_of_eviction_is_so_in_it() {
         let flows = flows_of(&switch.snapshot());
         flows.iter().map(|flow| flow.cookie).collect::<BTreeSet<u64>>()
     };
-    let bundle = |messages: &[Message]| switch.bundle(messages, Version::V14, 0);
+    let bundle =
+        |messages: &[Message]| switch.bundle(messages.iter().cloned().map(Ok), Version::V14, 0);
     let full = [add(0, 5), add(1, 4), set(TableConfig::EVICTION), add(2, 3), add(3, 5), add(4, 5)];
     assert_eq!(bundle(&full), Ok(()));
     assert_eq!(cookies(), BTreeSet::from([0, 3, 4]), "what the bundle has added goes, too");
@@ -627,17 +631,17 @@ fn a_flow_goes_when_workers_have_said_that_it_was_not_used() {
     let counters = Arc::clone(&flows_of(&switch.snapshot())[0].counters);
     worker.set_working(true);
     // It is asked, and not waited for.
-    assert_eq!(switch.expire(2 * SECOND), Some(2 * SECOND));
-    assert_eq!(switch.expire(4 * SECOND), Some(4 * SECOND));
+    assert_eq!(switch.expire(2 * SECOND, usize::MAX), Some(2 * SECOND));
+    assert_eq!(switch.expire(4 * SECOND, usize::MAX), Some(4 * SECOND));
     assert!(worker.is_due());
     counters.add(1, 60, SECOND);
     worker.done();
     // What came after it was asked is not known, so it is asked again.
-    assert_eq!(switch.expire(5 * SECOND), Some(3 * SECOND));
-    assert_eq!(switch.expire(5 * SECOND), Some(5 * SECOND));
+    assert_eq!(switch.expire(5 * SECOND, usize::MAX), Some(3 * SECOND));
+    assert_eq!(switch.expire(5 * SECOND, usize::MAX), Some(5 * SECOND));
     assert!(worker.is_due());
     worker.done();
-    assert_eq!(switch.expire(6 * SECOND), None);
+    assert_eq!(switch.expire(6 * SECOND, usize::MAX), None);
     assert!(flows_of(&switch.snapshot()).is_empty());
 }
 
@@ -683,7 +687,7 @@ fn what_workers_learn_is_there_and_never_waited_for() {
         switch.host_changed(3, 0x0200_0000_0001);
     }
     assert_eq!(flows_of(&switch.snapshot()).len(), 1);
-    switch.expire(7);
+    switch.expire(7, usize::MAX);
     let flows = flows_of(&switch.snapshot());
     assert_eq!(flows.len(), 2);
     assert!(flows.iter().any(|flow| flow.added == 6));

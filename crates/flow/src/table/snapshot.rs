@@ -22,6 +22,8 @@ pub struct Snapshot {
     count: u8,
     tables: Vec<Arc<Vec<Arc<Table>>>>,
     groups: Trie<GroupEntry>,
+    /// How many buckets these have.
+    buckets: usize,
     meters: Trie<MeterEntry>,
     ports: Arc<BTreeMap<u32, Arc<SwitchPort>>>,
     changes: Changes,
@@ -180,6 +182,11 @@ impl Snapshot {
         all.into_iter()
     }
 
+    /// How many buckets all groups have.
+    pub(crate) fn buckets(&self) -> usize {
+        self.buckets
+    }
+
     /// Flows that send to a group, in no order.
     pub fn flows_of_group(&self, number: u32) -> impl Iterator<Item = &Arc<Flow>> {
         self.group_entry(number).into_iter().flat_map(|entry| entry.users.iter())
@@ -333,6 +340,8 @@ impl Snapshot {
     /// Adds a group, or puts another in its place.
     pub(crate) fn set_group(&mut self, group: Arc<Group>) {
         let number = group.number;
+        self.buckets += group.buckets.len();
+        self.buckets -= self.group(number).map_or(0, |before| before.buckets.len());
         let replace = |entry: &mut GroupEntry| {
             entry.group = Arc::clone(&group);
             true
@@ -343,6 +352,7 @@ impl Snapshot {
     }
 
     pub(crate) fn remove_group(&mut self, number: u32) {
+        self.buckets -= self.group(number).map_or(0, |group| group.buckets.len());
         self.groups.remove(hash(number), |entry| entry.group.number == number);
     }
 

@@ -264,12 +264,15 @@ fn a_flood_delays_nobody_else() {
 
 #[test]
 fn only_so_many_come() {
-    let served = Served::new(|options| options.connections = 2);
+    let served =
+        Served::new(|options| (options.limits.controllers, options.limits.reserved) = (2, 0));
     let mut first = served.controller(Version::V13);
     let second = served.controller(Version::V13);
     let mut third = UnixStream::connect(served.path()).expect("a socket");
     third.set_read_timeout(Some(PATIENCE)).expect("a time");
-    assert_eq!(third.read(&mut [0; 8]).ok(), Some(0));
+    let hello = Message::Hello(Hello::of(&[Version::V13])).encode(Version::V13, 0);
+    third.write_all(&hello.expect("a hello")).expect("room");
+    let _reset = third.read_to_end(&mut Vec::new());
     assert_eq!(served.agent.status().targets[0].turned_away, 1);
     drop(second);
     let here = || served.agent.status().targets[0].controllers.len();

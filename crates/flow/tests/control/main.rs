@@ -6,5 +6,7 @@ mod clients;
 mod controller;
 #[path = "../exercise/controller.rs"]
 mod exercise;
+mod hostile_switch;
 mod protocol;
+mod strangers;
 mod tls;

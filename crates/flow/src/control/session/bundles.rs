@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 use super::super::shared::Shared;
 use super::Session;
 use crate::wire::{
-    BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Message, Version,
+    BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Header, Message,
+    Version,
 };
 
 /// How many a controller may have at a time.
 const BUNDLES: usize = 16;
 
-/// How many bytes of messages all controllers may have in bundles.
-const BYTES: usize = 256 << 20;
+/// How many bytes of messages a controller may always have in bundles. Beyond that it may have as much as it
+/// leaves of [`Limits::bundled`](super::super::Limits::bundled): so the first never has more than half, and there
+/// is room for others however many bundles it fills.
+const OWN: usize = 1 << 20;
 
 /// What a message takes beside its bytes.
-const OVERHEAD: usize = 32;
+const OVERHEAD: usize = 64;
 
 /// One that nothing is said about for so long is forgotten.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Bundles {
     shared: Arc<Shared>,
     open: BTreeMap<u32, Open>,
+    /// Bytes of all of them.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -43,7 +48,7 @@ struct Open {
 
 impl Bundles {
     pub(super) fn new(shared: Arc<Shared>) -> Bundles {
-        Bundles { shared, open: BTreeMap::new() }
+        Bundles { shared, open: BTreeMap::new(), bytes: 0 }
     }
 
     fn open(&mut self, bundle: u32, flags: BundleFlags, xid: u32) -> Result<&mut Open, Fault> {
@@ -60,8 +65,26 @@ impl Bundles {
 
     fn remove(&mut self, bundle: u32) -> Option<Open> {
         let open = self.open.remove(&bundle)?;
-        self.shared.bundled.fetch_sub(open.bytes, Ordering::Relaxed);
+        self.give_back(open.bytes);
         Some(open)
+    }
+
+    /// Takes room for a message, where there is as much for others.
+    fn take(&mut self, size: usize) -> Result<(), Fault> {
+        let bundled = self.shared.bundled.fetch_add(size, Ordering::Relaxed) + size;
+        self.bytes += size;
+        if self.bytes > OWN
+            && self.bytes > self.shared.options.limits.bundled.saturating_sub(bundled)
+        {
+            self.give_back(size);
+            return Err(Fault::BundleTooMany);
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, size: usize) {
+        self.shared.bundled.fetch_sub(size, Ordering::Relaxed);
+        self.bytes -= size;
     }
 
     /// One that is there, with the same flags as ever.
@@ -169,44 +192,53 @@ impl Session {
         }
         self.place(message, version)?;
         let size = add.message.len() + OVERHEAD;
-        let bundled = self.shared.bundled.fetch_add(size, Ordering::Relaxed) + size;
-        let added = self.bundles.get(add.bundle, add.flags).and_then(|open| {
-            if open.closed {
-                return Err(Fault::BundleClosed);
-            }
-            if bundled > BYTES {
-                return Err(Fault::BundleTooMany);
-            }
-            open.messages.push(add.message);
-            open.bytes += size;
-            Ok(())
-        });
-        if added.is_err() {
-            self.shared.bundled.fetch_sub(size, Ordering::Relaxed);
+        if self.bundles.get(add.bundle, add.flags)?.closed {
+            return Err(Fault::BundleClosed);
         }
-        added
+        self.bundles.take(size)?;
+        let open = self.bundles.get(add.bundle, add.flags)?;
+        open.messages.push(add.message);
+        open.bytes += size;
+        Ok(())
     }
 
     /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
     fn commit(&mut self, kept: &[Vec<u8>], version: Version) -> Result<(), Fault> {
-        let read = |bytes: &Vec<u8>| {
-            let (_, _, message) = Message::decode(bytes)?;
-            self.place(message, version)
-        };
-        let messages = kept.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let done = self.shared.switch.bundle(&messages, version, self.shared.now());
+        let stop = &self.shared.stop;
+        // Each is read when it is its turn: as messages they are many times as long.
+        let messages = kept.iter().map(|bytes| {
+            // A switch that stops does not wait for the rest.
+            if stop.is_set() {
+                return Err(Fault::BundleFailed);
+            }
+            self.read_kept(bytes, version)
+        });
+        let turn = self.shared.turns.wait();
+        let done = self.shared.switch.bundle(messages, version, self.shared.now());
+        drop(turn);
         done.map_err(|(nth, fault)| {
             self.refuse(fault, version, &kept[nth]);
             Fault::BundleFailed
         })?;
-        for (message, bytes) in messages.iter().zip(kept) {
+        for bytes in kept.iter().filter(|bytes| is_packet_out(bytes)) {
             // Somebody else may have taken away what it needs.
-            if let Message::PacketOut(packet) = message
-                && let Err(fault) = self.packet_out(packet)
+            if let Ok(Message::PacketOut(packet)) = self.read_kept(bytes, version)
+                && let Err(fault) = self.packet_out(&packet)
             {
                 self.refuse(fault, version, bytes);
             }
         }
         Ok(())
     }
+
+    fn read_kept(&self, bytes: &[u8], version: Version) -> Result<Message, Fault> {
+        let (_, _, message) = Message::decode(bytes)?;
+        self.place(message, version)
+    }
+}
+
+fn is_packet_out(bytes: &[u8]) -> bool {
+    // In every version.
+    const PACKET_OUT: u8 = 13;
+    Header::read(bytes).is_some_and(|header| header.kind == PACKET_OUT)
 }

@@ -26,6 +26,7 @@ impl Session {
         let fragments = config.flags.0 & 3;
         if fragments != self.shared.fragments() {
             self.may_write()?;
+            let _turn = self.shared.turns.wait();
             self.shared.set_fragments(fragments)?;
         }
         let mut all = self.shared.peers.lock();
