@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use linerate_flow::{control::Target, wire::Version};
 
-use crate::units::{parse_duration, parse_interval};
+use crate::units::{parse_duration, parse_interval, parse_size};
 
 /// Read and change the flows of a switch that speaks OpenFlow
 #[derive(Debug, Args)]
@@ -75,9 +75,14 @@ pub(crate) struct FlowAt {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) ca_cert: Option<PathBuf>,
 
-    /// Give up after this time without an answer
+    /// Give up when an answer has not come as a whole after this time, or the connection with the names of
+    /// ports is not there
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, global = true)]
     pub(crate) timeout: Duration,
+
+    /// Give up when an answer is longer: as it is sent, and several times as much in memory
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size, global = true)]
+    pub(crate) max_answer: usize,
 
     /// Print JSON, one object per line
     #[arg(long, global = true)]

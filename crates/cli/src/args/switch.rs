@@ -203,6 +203,16 @@ pub(crate) struct SwitchOpenFlow {
     #[arg(long, value_name = "PACKETS", requires = "targets")]
     pub(crate) packet_rate: Option<u32>,
 
+    /// A user of this machine, by name or number, whose programs may be controllers without TLS, beside
+    /// root and the user the switch runs as; may be repeated
+    #[arg(long = "openflow-user", value_name = "USER", requires = "targets")]
+    pub(crate) users: Vec<String>,
+
+    /// Do what anybody says who reaches ptcp: or punix:, from other machines, too; without it they need TLS,
+    /// or to be a user who may
+    #[arg(long = "insecure-openflow", requires = "targets")]
+    pub(crate) insecure: bool,
+
     /// The private key for ssl: and pssl:, a file in PEM
     #[arg(long, value_name = "FILE", requires_all = ["certificate", "ca_cert"])]
     pub(crate) private_key: Option<PathBuf>,

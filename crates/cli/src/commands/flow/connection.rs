@@ -2,9 +2,9 @@
 
 use std::{env, path::Path, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use linerate_flow::{
-    control::{Client, ClientError, ClientOptions, Credentials, Target},
+    control::{Client, ClientError, ClientOptions, Credentials, Target, Trust},
     text::{Names, Syntax},
     wire::{
         ALL_TABLES, FlowMod, FlowModCommand, Message, NiciraMessage, Port, PortNumber, Version,
@@ -29,7 +29,7 @@ pub(in crate::commands) fn default_socket() -> String {
 
 /// A switch that is spoken with.
 pub(super) struct Connection {
-    pub(super) client: Client,
+    client: Client,
     /// What the ports are called.
     names: Names,
     /// The same, where they are printed.
@@ -56,10 +56,17 @@ impl Connection {
             }
             _ => None,
         };
-        let options = ClientOptions { versions: at.of.clone(), credentials, timeout: at.timeout };
+        let options = ClientOptions {
+            versions: at.of.clone(),
+            credentials,
+            timeout: at.timeout,
+            max_answer: at.max_answer,
+            // A socket that was not named has to be this user's, or root's.
+            trust: at.switch.is_none().then(Trust::default),
+        };
         let client = Client::connect(&target, &options).map_err(|error| {
             let here = at.switch.is_none() && matches!(error, ClientError::Connect { .. });
-            let error = anyhow::Error::from(error);
+            let error = explained(error);
             if here {
                 error.context(
                     "no switch listens here: start one by `linerate switch --openflow`, or say \
@@ -94,15 +101,21 @@ impl Connection {
         Syntax::with_names(self.version(), &self.printed)
     }
 
+    /// Asks for statistics or descriptions; all parts of the answer.
+    pub(super) fn ask(&mut self, request: Request) -> Result<Vec<Reply>> {
+        self.client.request(request).map_err(explained)
+    }
+
     /// The ports there are.
     pub(super) fn ports(&mut self) -> Result<Vec<Port>> {
         if self.version() == Version::V10 {
-            return match self.client.ask(&Message::FeaturesRequest)? {
+            let answer = self.client.ask(&Message::FeaturesRequest).map_err(explained)?;
+            return match answer {
                 Message::FeaturesReply(features) => Ok(features.ports),
                 _ => bail!("the switch does not say which ports it has"),
             };
         }
-        let replies = self.client.request(Request::PortDesc(PortNumber::ANY))?;
+        let replies = self.ask(Request::PortDesc(PortNumber::ANY))?;
         Ok(replies
             .into_iter()
             .flat_map(|reply| match reply {
@@ -119,10 +132,8 @@ impl Connection {
         let first =
             if old { Request::NiciraFlow(request.clone()) } else { Request::Flow(request.clone()) };
         let replies = match self.client.request(first) {
-            Err(ClientError::Refused(_)) if old => {
-                self.client.request(Request::Flow(request.clone()))?
-            }
-            other => other?,
+            Err(ClientError::Refused(_)) if old => self.ask(Request::Flow(request.clone()))?,
+            other => other.map_err(explained)?,
         };
         let flows = replies.into_iter().flat_map(|reply| match reply {
             Reply::Flow(flows) | Reply::NiciraFlow(flows) => flows,
@@ -149,7 +160,7 @@ impl Connection {
                 flows.iter_mut().for_each(|flow| flow.table = 0);
             } else {
                 let on = Message::Nicira(NiciraMessage::FlowModTableId(true));
-                let refused = self.client.tell(&[on])?;
+                let refused = self.client.tell(&[on]).map_err(explained)?;
                 if let Some((_, refusal)) = refused.first() {
                     bail!("the switch has no tables for flows in OpenFlow 1.0: {refusal}");
                 }
@@ -164,7 +175,7 @@ impl Connection {
         messages: &[Message],
         place: impl Fn(usize) -> String,
     ) -> Result<()> {
-        let refused = self.client.tell(messages)?;
+        let refused = self.client.tell(messages).map_err(explained)?;
         let Some((number, refusal)) = refused.first() else { return Ok(()) };
         let others = match refused.len() - 1 {
             0 => String::new(),
@@ -185,13 +196,25 @@ impl Connection {
             Err(ClientError::RefusedOne { number, refusal }) => {
                 bail!("{}: the switch refuses it, so nothing is changed: {refusal}", place(number))
             }
-            Err(error) => Err(error).context("nothing is changed"),
+            Err(error @ ClientError::TimedOut) => {
+                Err(explained(error).context("it is not known whether anything is changed"))
+            }
+            Err(error) => Err(explained(error).context("nothing is changed")),
         }
     }
 
     /// What comes unasked, or nothing when the time is over.
     pub(super) fn next(&mut self, timeout: Duration) -> Result<Option<Message>> {
         Ok(self.client.next(timeout)?.map(|(_, message)| message))
+    }
+}
+
+/// What can be done where the switch takes longer, or says more, than it may.
+fn explained(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::TimedOut => anyhow!("{error}; --timeout gives it more"),
+        ClientError::TooLong(_) => anyhow!("{error}; --max-answer lets it be longer"),
+        other => other.into(),
     }
 }
 

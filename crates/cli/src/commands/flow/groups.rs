@@ -58,13 +58,13 @@ pub(super) fn groups(at: &FlowAt, args: &FlowGroups) -> Result<()> {
         return Ok(());
     }
     let (mut groups, mut counts): (Vec<GroupDesc>, Vec<GroupStats>) = (Vec::new(), Vec::new());
-    for reply in connection.client.request(Request::GroupDesc(ALL_GROUPS))? {
+    for reply in connection.ask(Request::GroupDesc(ALL_GROUPS))? {
         if let Reply::GroupDesc(more) = reply {
             groups.extend(more);
         }
     }
     // What they did is told where the switch knows it.
-    for reply in connection.client.request(Request::Group(ALL_GROUPS)).unwrap_or_default() {
+    for reply in connection.ask(Request::Group(ALL_GROUPS)).unwrap_or_default() {
         if let Reply::Group(more) = reply {
             counts.extend(more);
         }
@@ -135,12 +135,12 @@ pub(super) fn meters(at: &FlowAt, args: &FlowMeters) -> Result<()> {
         return Ok(());
     }
     let (mut meters, mut counts): (Vec<MeterConfig>, Vec<MeterStats>) = (Vec::new(), Vec::new());
-    for reply in connection.client.request(Request::MeterConfig(ALL_METERS))? {
+    for reply in connection.ask(Request::MeterConfig(ALL_METERS))? {
         if let Reply::MeterConfig(more) = reply {
             meters.extend(more);
         }
     }
-    for reply in connection.client.request(Request::Meter(ALL_METERS)).unwrap_or_default() {
+    for reply in connection.ask(Request::Meter(ALL_METERS)).unwrap_or_default() {
         if let Reply::Meter(more) = reply {
             counts.extend(more);
         }

@@ -26,7 +26,7 @@ pub(super) fn ports(at: &FlowAt) -> Result<()> {
     let mut ports = connection.ports()?;
     ports.sort_by_key(|port| port.number);
     let mut counts: Vec<PortStats> = Vec::new();
-    for reply in connection.client.request(Request::Port(PortNumber::ANY))? {
+    for reply in connection.ask(Request::Port(PortNumber::ANY))? {
         if let Reply::Port(more) = reply {
             counts.extend(more);
         }
@@ -105,7 +105,7 @@ fn state(port: &Port) -> String {
 pub(super) fn tables(at: &FlowAt, args: &FlowTables) -> Result<()> {
     let mut connection = Connection::open(at)?;
     let mut tables: Vec<TableStats> = Vec::new();
-    for reply in connection.client.request(Request::Table)? {
+    for reply in connection.ask(Request::Table)? {
         if let Reply::Table(more) = reply {
             tables.extend(more);
         }

@@ -35,6 +35,10 @@ pub(super) struct OpenFlow {
     /// Where flows are kept.
     state: Option<String>,
     packet_rate: Option<u32>,
+    /// Users whose programs may be controllers.
+    users: Vec<String>,
+    /// Whether anybody may.
+    insecure: bool,
     /// Key, certificate and authorities.
     files: Option<[String; 3]>,
     export: Option<Export>,
@@ -92,6 +96,8 @@ impl OpenFlow {
             flows: given.flows.as_ref().map(name),
             state: given.state.as_ref().map(name),
             packet_rate: given.packet_rate,
+            users: given.users.clone(),
+            insecure: given.insecure,
             files,
             export: Export::of(&args.export)?,
         }))
@@ -134,6 +140,12 @@ impl OpenFlow {
         }
         if let Some(rate) = self.packet_rate {
             let _ = write!(text, ", RATE {rate}");
+        }
+        if !self.users.is_empty() {
+            let _ = write!(text, ", USERS {}", quote(self.users.join(" ").as_bytes()));
+        }
+        if self.insecure {
+            text += ", INSECURE true";
         }
         if let Some(file) = &self.state {
             let _ = write!(text, ", STATE {}", quote(file.as_bytes()));
@@ -189,6 +201,8 @@ mod tests {
             flows: None,
             state: None,
             packet_rate: Some(1000),
+            users: vec!["root".into(), "65534".into()],
+            insecure: true,
             files: None,
             export: Export::of(&export()).unwrap(),
         }
