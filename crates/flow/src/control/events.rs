@@ -34,6 +34,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
             last = Instant::now();
             let now = shared.now();
             shared.switch.expire(now, EXPIRED);
+            shared.switch.free_unused();
             shared.switch.memory().tracker.expire(now);
             events.mind_controllers();
             shared.lost_events.store(subscription.lost(), Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! Tests: what others do while somebody makes a change, and changes of many flows.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::wire::{
     Action, Bucket, GroupCommand, GroupType, Instruction, TableConfig, TableProperties,
@@ -147,4 +149,17 @@ fn an_answer_comes_in_pieces_of_what_there_was() {
     assert_eq!(rest, [64, 64, 8]);
     let whole = switch.answer(&request, Version::V13, 0).expect("an answer");
     assert_eq!(whole, Reply::Flow(Vec::new()), "there is one piece where there is nothing");
+}
+
+#[test]
+fn a_worker_frees_no_tables() {
+    let switch = Switch::new(SwitchOptions { tables: 1, ..SwitchOptions::default() });
+    let before = switch.snapshot();
+    let was = Arc::downgrade(&before);
+    switch.flow_mod(&ip(1), Version::V13, 0).expect("added");
+    drop(before);
+    switch.set_stands_alone(true);
+    assert!(was.upgrade().is_some(), "a change that is not waited for frees nothing");
+    switch.free_unused();
+    assert!(was.upgrade().is_none());
 }

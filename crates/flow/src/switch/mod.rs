@@ -9,8 +9,9 @@
 //! nobody else has that snapshot; else a copy is changed, which shares all that is the same. A change of
 //! many flows is always made in a copy, so that nobody waits for it who only wants to read.
 //!
-//! Snapshots that were published before are kept until nobody else has them, and are freed by who makes
-//! the next change: a worker that takes a newer one never frees tables.
+//! Snapshots that were published before are kept until nobody else has them, and are freed by who serves the
+//! controllers ([`Switch::free_unused`]), or where there are many by who makes the next change: a worker that
+//! takes a newer one never frees tables.
 
 mod answer;
 #[cfg(test)]
@@ -57,6 +58,9 @@ use crate::wire::{
 
 /// Changes of more flows than this are made in a copy of the tables.
 pub(crate) const SMALL: usize = 64;
+
+/// How many snapshots that were published before are kept for who frees them.
+const RETIRED: usize = 1024;
 
 /// Packets of a port that wait for controllers.
 #[derive(Debug, Default)]
@@ -145,7 +149,9 @@ impl Switch {
         now: u64,
         make: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        state.retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
+        if state.retired.len() >= RETIRED {
+            drop(state.take_unused());
+        }
         let (result, effects) = if copied {
             let mut tables = Snapshot::clone(&self.snapshot());
             let (result, changes, effects, number) = self.edit(&mut tables, state, now, make)?;
@@ -438,6 +444,14 @@ impl Switch {
             debug_assert!(done.is_ok(), "flows can always go");
         }
         state.next_due()
+    }
+
+    /// Frees tables of before that nobody has any more, which may take as long as it took to change them. To be
+    /// called every 100 ms or so, by no worker.
+    pub fn free_unused(&self) {
+        let unused = self.state.try_lock().map(|mut state| state.take_unused());
+        // Without the lock.
+        drop(unused);
     }
 
     /// Who hears of what happens. At most [`SwitchOptions::events`] wait; what is more is counted as lost.

@@ -25,7 +25,7 @@ type Cookies = HashMap<(u8, u64), HashMap<u64, Arc<Flow>>>;
 /// What only the control side knows.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Snapshots that somebody may have yet. They are freed here, not by a worker.
+    /// Snapshots that somebody may have yet.
     pub(super) retired: Vec<Arc<Snapshot>>,
     /// The number of the last flow.
     pub(super) number: u64,
@@ -85,6 +85,11 @@ pub(super) fn eviction(table: &Table) -> Eviction {
 }
 
 impl State {
+    /// Snapshots that nobody else has any more.
+    pub(super) fn take_unused(&mut self) -> Vec<Arc<Snapshot>> {
+        self.retired.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
+    }
+
     /// When the next flow is to be looked at.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.timers.first_key_value().map(|(&(time, _), _)| time)

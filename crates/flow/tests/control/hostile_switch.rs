@@ -1,8 +1,7 @@
 //! The client beside switches that flood, stall, say too much or nothing: each call ends in its time.
 
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -23,18 +22,18 @@ const VERSION: Version = Version::V13;
 const TIME: Duration = Duration::from_millis(500);
 
 /// What a hostile switch does with a connection, until it is to end or cannot go on.
-type Act = fn(&mut UnixStream, &AtomicBool);
+type Act = fn(&mut TcpStream, &AtomicBool);
 
 struct Hostile {
-    folder: tempfile::TempDir,
+    address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hostile {
     fn new(act: Act) -> Hostile {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let listener = UnixListener::bind(folder.path().join("switch")).expect("a socket");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
         let stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -43,11 +42,11 @@ impl Hostile {
             stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a time");
             act(&mut stream, &stops);
         });
-        Hostile { folder, stop, thread: Some(thread) }
+        Hostile { address, stop, thread: Some(thread) }
     }
 
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("switch")
+    fn target(&self) -> Target {
+        format!("tcp:{}", self.address).parse().expect("a target")
     }
 
     fn connect(&self) -> Result<Client, ClientError> {
@@ -57,7 +56,7 @@ impl Hostile {
             max_answer: 1 << 20,
             ..ClientOptions::default()
         };
-        Client::connect(&Target::ConnectUnix(self.path()), &options)
+        Client::connect(&self.target(), &options)
     }
 }
 
@@ -73,12 +72,12 @@ fn encoded(message: &Message, xid: u32) -> Vec<u8> {
     message.encode(VERSION, xid).expect("a message")
 }
 
-fn greet(stream: &mut UnixStream) {
+fn greet(stream: &mut TcpStream) {
     stream.write_all(&encoded(&Message::Hello(Hello::of(&[VERSION])), 0)).expect("room");
 }
 
 /// Writes until it is to end. A client that does not read does not stop it.
-fn write_on(stream: &mut UnixStream, bytes: &[u8], stop: &AtomicBool) {
+fn write_on(stream: &mut TcpStream, bytes: &[u8], stop: &AtomicBool) {
     let mut at = 0;
     while !stop.load(Ordering::Relaxed) {
         match stream.write(&bytes[at..]) {
@@ -90,7 +89,7 @@ fn write_on(stream: &mut UnixStream, bytes: &[u8], stop: &AtomicBool) {
 }
 
 /// The number of the first request that is no hello.
-fn request(stream: &mut UnixStream, stop: &AtomicBool) -> u32 {
+fn request(stream: &mut TcpStream, stop: &AtomicBool) -> u32 {
     let (mut messages, mut buffer) = (Stream::new(), [0; 4096]);
     while !stop.load(Ordering::Relaxed) {
         if let Ok(count) = stream.read(&mut buffer) {
@@ -119,10 +118,10 @@ fn flows(client: &mut Client) -> Result<Vec<Reply>, ClientError> {
     in_time(|| client.request(Request::Flow(FlowRequest::all())))
 }
 
-fn echo_flood(stream: &mut UnixStream, stop: &AtomicBool) {
+fn echo_flood(stream: &mut TcpStream, stop: &AtomicBool) {
     greet(stream);
-    let echo = encoded(&Message::EchoRequest(vec![7; 100]), 1);
-    write_on(stream, &echo.repeat(1000), stop);
+    let echo = encoded(&Message::EchoRequest(Vec::new()), 1);
+    write_on(stream, &echo.repeat(20_000), stop);
 }
 
 #[test]
@@ -142,7 +141,7 @@ fn echo_requests_do_not_keep_a_call_alive() {
 fn a_hello_that_comes_slowly_is_given_up() {
     for act in [
         // Nothing at all.
-        (|_: &mut UnixStream, stop: &AtomicBool| {
+        (|_: &mut TcpStream, stop: &AtomicBool| {
             while !stop.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -163,7 +162,7 @@ fn a_hello_that_comes_slowly_is_given_up() {
     }
 }
 
-fn endless_answer(stream: &mut UnixStream, stop: &AtomicBool) {
+fn endless_answer(stream: &mut TcpStream, stop: &AtomicBool) {
     greet(stream);
     let xid = request(stream, stop);
     let flow = FlowStats::new(0, 1, Match::new(), Vec::new());
@@ -180,7 +179,7 @@ fn an_answer_without_end_is_too_long() {
     assert!(matches!(error, ClientError::TooLong(limit) if limit == 1 << 20), "{error}");
 }
 
-fn trickling_answer(stream: &mut UnixStream, stop: &AtomicBool) {
+fn trickling_answer(stream: &mut TcpStream, stop: &AtomicBool) {
     greet(stream);
     let xid = request(stream, stop);
     let body = Reply::Flow(Vec::new());
@@ -197,7 +196,7 @@ fn an_answer_is_there_as_a_whole_in_its_time() {
     assert!(matches!(flows(&mut client), Err(ClientError::TimedOut)));
 }
 
-fn answer_behind_a_flood(stream: &mut UnixStream, stop: &AtomicBool) {
+fn answer_behind_a_flood(stream: &mut TcpStream, stop: &AtomicBool) {
     greet(stream);
     let xid = request(stream, stop);
     let packet = Message::PacketIn(PacketIn {
@@ -227,8 +226,7 @@ fn answer_behind_a_flood(stream: &mut UnixStream, stop: &AtomicBool) {
 fn what_comes_unasked_is_dropped_where_there_is_too_much() {
     let hostile = Hostile::new(answer_behind_a_flood);
     let options = ClientOptions { versions: vec![VERSION], ..ClientOptions::default() };
-    let mut client =
-        Client::connect(&Target::ConnectUnix(hostile.path()), &options).expect("it says hello");
+    let mut client = Client::connect(&hostile.target(), &options).expect("it says hello");
     assert_eq!(flows(&mut client).expect("an answer").len(), 1);
     let mut kept = 0;
     while client.next(Duration::from_millis(1)).expect("it is there").is_some() {

@@ -10,3 +10,4 @@ mod hostile_switch;
 mod protocol;
 mod strangers;
 mod tls;
+mod trust;
