@@ -53,8 +53,9 @@ pub(crate) enum FlowCommand {
 #[command(next_help_heading = "Switch")]
 pub(crate) struct FlowAt {
     /// Where the switch is: tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH; or where it connects to:
-    /// ptcp:PORT, pssl:PORT or punix:PATH; without PORT 6653 [default: unix: and linerate-openflow.sock in /run, or for
-    /// others than root in `XDG_RUNTIME_DIR`, else /tmp: where `linerate switch --openflow` listens]
+    /// ptcp:PORT, pssl:PORT or punix:PATH; without PORT 6653 [default: unix: and switch.openflow in the runtime
+    /// directory, where `linerate switch --openflow` listens: /run/linerate, or for others than root linerate in
+    /// `XDG_RUNTIME_DIR`, else linerate-UID in /tmp]
     #[arg(long, short = 's', value_name = "TARGET", global = true)]
     pub(crate) switch: Option<Target>,
 

@@ -170,8 +170,8 @@ pub(crate) struct SwitchServe {
 pub(crate) struct SwitchOpenFlow {
     /// Do what controllers say, instead of learning: one that is connected to (tcp:HOST:PORT,
     /// ssl:HOST:PORT, unix:PATH), where some may come (ptcp:PORT:ADDRESS, pssl:, punix:PATH), or local:
-    /// the socket where `linerate flow` finds it, linerate-openflow.sock beside the control socket that is
-    /// there without --control, with which it is always there; may be repeated
+    /// the socket where `linerate flow` finds it, switch.openflow in the runtime directory, which is always
+    /// there without --control; may be repeated
     #[arg(long = "openflow", value_name = "TARGET", value_parser = parse_openflow)]
     pub(crate) targets: Vec<OpenFlowTarget>,
 

@@ -45,8 +45,20 @@ fn a_memif_server_withstands_its_clients() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_switch_withstands_controllers_of_other_users() {
+    withstands("openflow-tcp");
+}
+
+#[test]
+#[ignore = "needs root"]
 fn a_memif_client_withstands_its_servers() {
     withstands("memif-client");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_switch_that_takes_anybody_withstands_controllers() {
+    withstands("openflow-tcp-insecure");
 }
 
 #[test]
@@ -57,6 +69,18 @@ fn a_vhost_device_withstands_its_drivers() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_switch_withstands_controllers_at_a_unix_socket() {
+    withstands("openflow-unix");
+}
+
+#[test]
+#[ignore = "needs root"]
 fn a_vhost_driver_withstands_its_devices() {
     withstands("vhost-driver");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_switch_withstands_strangers_to_tls() {
+    withstands("openflow-tls");
 }

@@ -20,6 +20,7 @@ pub mod descriptors;
 mod figures;
 mod honest;
 pub mod memif;
+pub mod openflow;
 mod scene;
 mod soak;
 mod traffic;
@@ -59,6 +60,10 @@ pub const LISTENERS: &[Listener] = &[
     memif::MEMIF_CLIENT,
     vhost::VHOST_DEVICE,
     vhost::VHOST_DRIVER,
+    openflow::SWITCH_TCP,
+    openflow::SWITCH_INSECURE,
+    openflow::SWITCH_UNIX,
+    openflow::SWITCH_TLS,
 ];
 
 /// The listener of that name.

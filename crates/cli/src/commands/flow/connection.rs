@@ -1,6 +1,6 @@
 //! A conversation with a switch, and the names it has for its ports.
 
-use std::{env, path::Path, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, anyhow, bail};
 use linerate_flow::{
@@ -11,20 +11,20 @@ use linerate_flow::{
         multipart::{FlowRequest, FlowStats, Reply, Request},
     },
 };
+use linerate_host::{RuntimeDirectory, RuntimeDirectoryError};
 
 use crate::{args::FlowAt, exit::UsageError};
 
-/// The name of the socket of a switch's controllers where nothing else was said.
-const SOCKET: &str = "linerate-openflow.sock";
+/// The name of the socket of a switch's controllers where nothing else was said, in the runtime directory.
+const SOCKET: &str = "switch.openflow";
+
+/// What is done where there is no switch.
+const ADVICE: &str =
+    "no switch listens here: start one by `linerate switch --openflow`, or say --switch TARGET";
 
 /// The socket where a switch of this user listens for controllers, unless told otherwise.
-pub(in crate::commands) fn default_socket() -> String {
-    let folder = if rustix::process::geteuid().is_root() {
-        "/run".into()
-    } else {
-        env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".into())
-    };
-    Path::new(&folder).join(SOCKET).to_string_lossy().into_owned()
+pub(in crate::commands) fn default_socket() -> Result<PathBuf, RuntimeDirectoryError> {
+    Ok(RuntimeDirectory::create()?.path().join(SOCKET))
 }
 
 /// A switch that is spoken with.
@@ -40,7 +40,10 @@ impl Connection {
     pub(super) fn open(at: &FlowAt) -> Result<Connection> {
         let target = match &at.switch {
             Some(target) => target.clone(),
-            None => Target::ConnectUnix(default_socket().into()),
+            None => match RuntimeDirectory::open()? {
+                Some(directory) => Target::ConnectUnix(directory.path().join(SOCKET)),
+                None => bail!(ADVICE),
+            },
         };
         let credentials = match (&at.private_key, &at.certificate, &at.ca_cert) {
             (Some(key), Some(certificate), Some(authorities)) => Some(Credentials {
@@ -67,18 +70,11 @@ impl Connection {
         let client = Client::connect(&target, &options).map_err(|error| {
             let here = at.switch.is_none() && matches!(error, ClientError::Connect { .. });
             let error = explained(error);
-            if here {
-                error.context(
-                    "no switch listens here: start one by `linerate switch --openflow`, or say \
-                     --switch TARGET",
-                )
-            } else {
-                error
-            }
+            if here { error.context(ADVICE) } else { error }
         })?;
         let mut connection = Connection { client, names: Names::new(), printed: Names::new() };
         // Without names there are numbers.
-        for port in connection.ports().unwrap_or_default() {
+        for port in or_nothing(connection.ports())? {
             connection.names.add_port(&port.name, port.number);
             if !at.numbers {
                 connection.printed.add_port(&port.name, port.number);
@@ -104,6 +100,11 @@ impl Connection {
     /// Asks for statistics or descriptions; all parts of the answer.
     pub(super) fn ask(&mut self, request: Request) -> Result<Vec<Reply>> {
         self.client.request(request).map_err(explained)
+    }
+
+    /// The same, where a switch may not know what is asked for.
+    pub(super) fn ask_if_known(&mut self, request: Request) -> Result<Vec<Reply>> {
+        or_nothing(self.ask(request))
     }
 
     /// The ports there are.
@@ -206,6 +207,16 @@ impl Connection {
     /// What comes unasked, or nothing when the time is over.
     pub(super) fn next(&mut self, timeout: Duration) -> Result<Option<Message>> {
         Ok(self.client.next(timeout)?.map(|(_, message)| message))
+    }
+}
+
+/// Nothing, where the switch refuses to say it.
+fn or_nothing<T>(said: Result<Vec<T>>) -> Result<Vec<T>> {
+    match said {
+        Err(error) if matches!(error.downcast_ref(), Some(ClientError::Refused(_))) => {
+            Ok(Vec::new())
+        }
+        other => other,
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn groups(at: &FlowAt, args: &FlowGroups) -> Result<()> {
         }
     }
     // What they did is told where the switch knows it.
-    for reply in connection.ask(Request::Group(ALL_GROUPS)).unwrap_or_default() {
+    for reply in connection.ask_if_known(Request::Group(ALL_GROUPS))? {
         if let Reply::Group(more) = reply {
             counts.extend(more);
         }
@@ -140,7 +140,7 @@ pub(super) fn meters(at: &FlowAt, args: &FlowMeters) -> Result<()> {
             meters.extend(more);
         }
     }
-    for reply in connection.ask(Request::Meter(ALL_METERS)).unwrap_or_default() {
+    for reply in connection.ask_if_known(Request::Meter(ALL_METERS))? {
         if let Reply::Meter(more) = reply {
             counts.extend(more);
         }

@@ -77,9 +77,12 @@ impl OpenFlow {
                 OpenFlowTarget::At(target) => targets.push(target.to_string()),
             }
         }
-        let local = format!("punix:{}", default_socket());
-        if is_local && !targets.contains(&local) {
-            targets.push(local);
+        if is_local {
+            let socket = default_socket().map_err(|error| UsageError(error.to_string()))?;
+            let local = format!("punix:{}", socket.display());
+            if !targets.contains(&local) {
+                targets.push(local);
+            }
         }
         let name = |path: &PathBuf| path.to_string_lossy().into_owned();
         let files = match (&given.private_key, &given.certificate, &given.ca_cert) {
