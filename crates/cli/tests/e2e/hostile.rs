@@ -21,6 +21,24 @@ fn withstands(listener: &str) {
 
 #[test]
 #[ignore = "needs root"]
+fn run_withstands_control_clients_at_a_tcp_port() {
+    withstands("control-tcp");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn run_withstands_control_clients_that_have_not_its_token() {
+    withstands("control-token");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn run_withstands_control_clients_at_a_unix_socket() {
+    withstands("control-unix");
+}
+
+#[test]
+#[ignore = "needs root"]
 fn forward_withstands_control_clients_at_a_tcp_port() {
     withstands("forward-control-tcp");
 }

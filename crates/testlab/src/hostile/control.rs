@@ -1,8 +1,9 @@
 //! Hostile clients of control sockets, which speak in lines.
 
 use std::{
+    fs,
     io::{self, ErrorKind},
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
     time::Duration,
 };
 
@@ -40,6 +41,44 @@ pub const GENERATE_UNIX: Listener = Listener {
     prepare: generate,
 };
 
+/// `linerate run --control PORT`.
+pub const RUN_TCP: Listener = Listener {
+    name: "control-tcp",
+    summary: "the control socket of `linerate run`, at a TCP port, whose token hostile clients do not have",
+    prepare: |scene| run(scene, &Scene::tcp(PORT), None),
+};
+
+/// `linerate run --control PORT --token-file FILE`, read by a client that says the token.
+pub const RUN_TOKEN: Listener = Listener {
+    name: "control-token",
+    summary: "the same with a token of its own, which the honest client says",
+    prepare: |scene| run(scene, &Scene::tcp(PORT), Some("administrators-token")),
+};
+
+/// `linerate run --control FILE`.
+pub const RUN_UNIX: Listener = Listener {
+    name: "control-unix",
+    summary: "the control socket of `linerate run`, at a UNIX socket that everybody may connect to",
+    prepare: |scene| run(scene, &Address::Unix(scene.path("control.sock")), None),
+};
+
+fn run(scene: &Scene, address: &Address, token: Option<&str>) -> Case {
+    let [a, b] = Scene::PORTS;
+    let configuration =
+        format!("FromPort({a}) -> c :: Counter -> ToPort({b}); FromPort({b}) -> ToPort({a});");
+    let mut command = scene.linerate(["run", "--quiet", "-e", &configuration, "--control"]);
+    command.arg(address.to_string());
+    let mut reader = Reader::new(address.clone(), "c.count");
+    if let Some(token) = token {
+        let file = scene.write("token", token);
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&file, mode).expect("a file of our own");
+        command.args(["--token-file", &file]);
+        reader.token = Some(token.to_owned());
+    }
+    Case::new(command).open(address).honest(reader).attacks(attacks(address, "config"))
+}
+
 fn forward(scene: &Scene, address: &Address) -> Case {
     let [a, b] = Scene::PORTS;
     let words = ["forward", "--bidirectional", "--quiet", "--control"];
@@ -68,13 +107,15 @@ fn generate(scene: &Scene) -> Case {
 pub struct Reader {
     address: Address,
     handler: String,
+    /// What it says before it reads.
+    token: Option<String>,
 }
 
 impl Reader {
     /// A client that reads this handler.
     #[must_use]
     pub fn new(address: Address, handler: &str) -> Reader {
-        Reader { address, handler: handler.to_owned() }
+        Reader { address, handler: handler.to_owned(), token: None }
     }
 }
 
@@ -87,6 +128,13 @@ impl Honest for Reader {
         let asked = || -> io::Result<String> {
             let connection = Connection::within(&self.address, ANSWER)?;
             connection.receive_until("\n", ANSWER)?;
+            if let Some(token) = &self.token {
+                connection.send_all(format!("AUTH {token}\r\n").as_bytes(), ANSWER)?;
+                let answer = connection.receive_until("\n", ANSWER)?;
+                if !answer.starts_with("200") {
+                    return Ok(answer);
+                }
+            }
             connection.send_all(format!("READ {}\r\n", self.handler).as_bytes(), ANSWER)?;
             connection.receive_until("\n", ANSWER)
         };

@@ -53,6 +53,9 @@ pub struct Listener {
 
 /// Every listener that has a hostile client.
 pub const LISTENERS: &[Listener] = &[
+    control::RUN_TCP,
+    control::RUN_TOKEN,
+    control::RUN_UNIX,
     control::FORWARD_TCP,
     control::FORWARD_UNIX,
     control::GENERATE_UNIX,
