@@ -42,6 +42,11 @@ impl Attendance {
         Ok(Attendance { service, output, quiet, begun, life: None, ready: false })
     }
 
+    /// The addresses of control sockets, which the line about readiness names.
+    pub(crate) fn listens_at(&mut self, addresses: Vec<String>) {
+        self.service.listens_at(addresses);
+    }
+
     /// Workers are about to start, `doing` something: the first, or others in the place of those
     /// before.
     pub(crate) fn workers(&mut self, readers: Vec<UsageReader>, doing: String) {

@@ -3,7 +3,9 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{self, Read},
     path::Path,
 };
@@ -21,6 +23,7 @@ use linerate_host::closest;
 
 use crate::{
     archive::{self, Member},
+    control::{element_name, instance_name},
     exit::{ConfigurationError, UsageError},
     terminal,
 };
@@ -59,6 +62,17 @@ impl Source {
             Source::Input => "<stdin>",
             Source::Program { name, .. } => name,
         }
+    }
+
+    /// The name of what runs, by which clients find its control socket: that of the file, or of the
+    /// command.
+    pub(crate) fn instance(&self, command: &str) -> String {
+        let stem = match self {
+            Source::File(name) => Path::new(name).file_stem(),
+            Source::Program { name, .. } => Path::new(name).file_stem(),
+            Source::Expression(_) | Source::Input => None,
+        };
+        instance_name(&stem.map_or(command.into(), OsStr::to_string_lossy))
     }
 
     /// The text. Bytes that are not UTF-8 become replacement characters. Of an
@@ -130,8 +144,7 @@ impl Parsed {
 
     /// Adds a control socket, as if it had been declared.
     pub(crate) fn add_control_socket(&mut self, number: usize, config: String) {
-        let suffix = if number == 0 { String::new() } else { format!("@{number}") };
-        self.add(format!("click_driver@@ControlSocket{suffix}"), "ControlSocket", config);
+        self.add(element_name(number), "ControlSocket", config);
     }
 
     /// Adds a place where consumers attach, as if it had been declared.

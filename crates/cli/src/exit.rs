@@ -7,7 +7,7 @@ use linerate_graph::{
     BuildError,
     lang::{Cause, Diagnostic, Diagnostics, Severity, SourceMap},
 };
-use linerate_host::interface::InterfaceError;
+use linerate_host::{RuntimeDirectoryError, interface::InterfaceError};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError, PortFault};
 
@@ -221,6 +221,9 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     }
     if let Some(error) = cause.downcast_ref::<ConfigurationError>() {
         return Some(error.code());
+    }
+    if cause.is::<RuntimeDirectoryError>() {
+        return Some(Code::File);
     }
     #[cfg(feature = "commands")]
     if let Some(told) = cause.downcast_ref::<Told>() {

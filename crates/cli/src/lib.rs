@@ -29,7 +29,7 @@
 //! (streams and connections in a file).
 //!
 //! Configurations: `configuration` reads them, `run` runs them, `program` those that were compiled,
-//! `control_address` says where they are controlled,
+//! `control` has the sockets where they are controlled,
 //! `remote` controls commands without one,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
 //! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`,
@@ -54,7 +54,7 @@ mod click;
 #[cfg(feature = "commands")]
 mod commands;
 mod configuration;
-mod control_address;
+mod control;
 mod exit;
 #[cfg(feature = "commands")]
 mod graph;

@@ -11,7 +11,7 @@ use linerate_worker::Idle;
 
 use crate::{
     configuration::{Source, variable},
-    control_address::ControlAddress,
+    control::{ControlAddress, parse_mode},
     exit::UsageError,
     units::{parse_duration, parse_interval, parse_size},
 };
@@ -142,15 +142,22 @@ pub(crate) struct Readiness {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct Controlled {
-    /// Listen for control connections: at a TCP port of this host's own (7777), at an address's
-    /// (192.0.2.1:7777, which needs a token), or at a UNIX socket (/run/router.sock)
-    #[arg(long, value_name = "ADDRESS")]
+    /// Listen for control connections: at a UNIX socket that `linerate call NAME` finds [default
+    /// NAME: the configuration's], at the PATH of one (./router.sock), or at a TCP port, of this host
+    /// (7777) or an address (192.0.2.1:7777). This account and root can write handlers; other
+    /// accounts, and TCP clients without the token, can read them. May be repeated
+    #[arg(long, value_name = "NAME|PATH|[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "")]
     pub(crate) control: Vec<ControlAddress>,
 
-    /// The file with the token that clients of TCP ports must say [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, if any]; nothing is encrypted
+    /// The file with the token by which clients can write handlers [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, else one is made for each TCP port, where `linerate call PORT` of
+    /// this account finds it]; nothing is encrypted
     #[arg(long, value_name = "FILE", requires = "control")]
     pub(crate) token_file: Option<String>,
+
+    /// Permissions of UNIX sockets: accounts that may connect can read handlers [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "control", value_parser = parse_mode)]
+    pub(crate) control_mode: Option<u32>,
 }
 
 /// What may happen to the host's own traffic.

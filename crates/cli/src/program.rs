@@ -191,6 +191,8 @@ impl Program {
             prepare: None,
             beside: None,
         };
-        run::run(subject, &line.operation)
+        let controlled = &line.operation.controlled;
+        let sockets = controlled.sockets(&subject.source.instance("program"))?;
+        run::run(subject, sockets, &line.operation)
     }
 }

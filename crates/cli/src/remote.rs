@@ -18,7 +18,9 @@ use linerate_graph::{
 use linerate_memory::Arena;
 use linerate_worker::Stop;
 
-use crate::{args::Controlled, configuration::Parsed, exit::ConfigurationError};
+use crate::{
+    args::Controlled, configuration::Parsed, control::ControlSockets, exit::ConfigurationError,
+};
 
 /// What a command can be asked and told, by the names of its class's handlers.
 pub(crate) trait Commanded: Send + Sync {
@@ -70,12 +72,22 @@ pub(crate) fn command(router: &mut Router, element: usize, command: Arc<dyn Comm
 /// A control socket that clients can connect to, and nobody answers yet.
 pub(crate) struct Remote {
     router: Router,
+    sockets: ControlSockets,
 }
 
 /// One that is answered, as long as this lives.
 pub(crate) struct Answered {
     control: Control,
     thread: Option<JoinHandle<()>>,
+    /// Names and tokens, for as long as it is answered.
+    sockets: ControlSockets,
+}
+
+impl Answered {
+    /// The sockets it listens at.
+    pub(crate) fn sockets(&self) -> &ControlSockets {
+        &self.sockets
+    }
 }
 
 impl Drop for Answered {
@@ -103,12 +115,12 @@ impl Remote {
         if controlled.control.is_empty() {
             return Ok(None);
         }
-        let token = controlled.token()?;
+        let mut sockets = controlled.sockets(command)?;
         let library = linerate_elements::library().with([class])?;
         let text = format!("{command} :: {}", class.name);
         let mut parsed = Parsed::new(command, &text, &Globals::default(), &library, "");
-        for (number, address) in controlled.control.iter().enumerate() {
-            parsed.add_control_socket(number, address.config(token.as_deref()));
+        for (number, config) in sockets.configs().into_iter().enumerate() {
+            parsed.add_control_socket(number, config);
         }
         let (plan, sources) = parsed.into_plan(&library)?;
         let options = Options {
@@ -119,9 +131,15 @@ impl Remote {
             ..Options::default()
         };
         let ports = linerate_port::Context::new(arena.clone());
-        let router = Router::new(plan, &library, ports, &options)
+        let mut router = Router::new(plan, &library, ports, &options)
             .map_err(|error| ConfigurationError::of(error, &sources))?;
-        Ok(Some(Remote { router }))
+        sockets.bound(&mut router)?;
+        Ok(Some(Remote { router, sockets }))
+    }
+
+    /// The sockets it listens at.
+    pub(crate) fn sockets(&self) -> &ControlSockets {
+        &self.sockets
     }
 
     /// Answers clients by what `command` says. One that ends the run raises `stop`.
@@ -130,7 +148,7 @@ impl Remote {
     ///
     /// When there can be no thread for it.
     pub(crate) fn answer(self, command: Arc<dyn Commanded>, stop: &Stop) -> Result<Answered> {
-        let Remote { mut router } = self;
+        let Remote { mut router, sockets } = self;
         // It is the first element of the text.
         self::command(&mut router, 0, command);
         let (control, stop) = (router.control(), stop.clone());
@@ -140,7 +158,7 @@ impl Remote {
             router.close();
         });
         let thread = Some(thread.context("cannot start a thread for control connections")?);
-        Ok(Answered { control, thread })
+        Ok(Answered { control, thread, sockets })
     }
 }
 
@@ -176,7 +194,8 @@ mod tests {
     fn a_command_has_handlers_until_it_is_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let address = folder.path().join("x.sock").to_str().unwrap().parse().unwrap();
-        let controlled = Controlled { control: vec![address], token_file: None };
+        let controlled =
+            Controlled { control: vec![address], token_file: None, control_mode: None };
         let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
         let arena = arena.create().unwrap();
         let remote = Remote::listen(&controlled, "example", &CLASS, &arena).unwrap().unwrap();
@@ -190,7 +209,7 @@ mod tests {
         assert!(!stop.is_raised());
         drop(answered);
         assert!(stop.is_raised());
-        let none = Controlled { control: Vec::new(), token_file: None };
+        let none = Controlled { control: Vec::new(), token_file: None, control_mode: None };
         assert!(Remote::listen(&none, "example", &CLASS, &arena).unwrap().is_none());
     }
 }

@@ -17,6 +17,8 @@ use crate::{exit::UsageError, output::Output};
 pub(crate) struct Service {
     /// Written to once.
     descriptor: Option<File>,
+    /// The line that is written.
+    line: String,
     /// How often a sign of life is due.
     watchdog: Option<Duration>,
     next: Instant,
@@ -42,12 +44,24 @@ impl Service {
         let descriptor = descriptor.map(open).transpose()?;
         // Half of the time, as sd_watchdog_enabled(3) advises.
         let watchdog = sd_notify::watchdog_enabled().map(|period| period / 2);
-        Ok(Service { descriptor, watchdog, next: Instant::now(), failed: false })
+        Ok(Service {
+            descriptor,
+            line: "ready\n".into(),
+            watchdog,
+            next: Instant::now(),
+            failed: false,
+        })
     }
 
     /// Whether a service manager wants to be told.
     pub(crate) fn is_managed() -> bool {
         env::var_os("NOTIFY_SOCKET").is_some()
+    }
+
+    /// The addresses of control sockets, which the line about readiness names.
+    pub(crate) fn listens_at(&mut self, addresses: Vec<String>) {
+        self.line =
+            ["ready".to_owned()].into_iter().chain(addresses).collect::<Vec<_>>().join(" ") + "\n";
     }
 
     /// What is going on, in a line.
@@ -59,7 +73,7 @@ impl Service {
     pub(crate) fn ready(&mut self, status: &str) {
         if let Some(mut file) = self.descriptor.take() {
             // Whoever has stopped reading does not want to know.
-            let _ = file.write_all(b"ready\n");
+            let _ = file.write_all(self.line.as_bytes());
         }
         self.tell(&[NotifyState::Ready, NotifyState::Status(status)]);
     }

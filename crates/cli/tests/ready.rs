@@ -111,7 +111,7 @@ fn scripts_wait_for_it() {
     assert!(wait("60s"));
     let mut line = String::new();
     BufReader::new(run.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
+    assert_eq!(line, format!("ready {socket}\n"));
     let closed = linerate(&["run", "-e", "Idle", "--ready-fd", "77"]).output().unwrap();
     assert_eq!(closed.status.code(), Some(2), "{closed:?}");
 }

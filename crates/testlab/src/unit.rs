@@ -94,7 +94,7 @@ impl Unit {
         let mut command = Command::new("sh");
         // Limits are raised before the right to do so is given up.
         let limit = if self.value("LimitMEMLOCK") == Some("infinity") {
-            "ulimit -l unlimited; "
+            "ulimit -l unlimited 2>/dev/null; "
         } else {
             ""
         };

@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use linerate_flow::{control::Target, wire::Version};
+use linerate_host::RuntimeDirectory;
 
 use crate::units::{parse_duration, parse_interval, parse_size};
 
@@ -48,16 +49,31 @@ pub(crate) enum FlowCommand {
     Top(FlowTop),
 }
 
+/// The address of a switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SwitchTarget {
+    /// The name of an instance in the runtime directory.
+    Named(String),
+    At(Target),
+}
+
+fn parse_switch(text: &str) -> Result<SwitchTarget, String> {
+    if RuntimeDirectory::is_name(text) {
+        return Ok(SwitchTarget::Named(text.into()));
+    }
+    let target = text.parse().map_err(|error| format!("{error}; or write the name of a switch"))?;
+    Ok(SwitchTarget::At(target))
+}
+
 /// Which switch, and how it is spoken with.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Switch")]
 pub(crate) struct FlowAt {
     /// Where the switch is: tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH; or where it connects to:
-    /// ptcp:PORT, pssl:PORT or punix:PATH; without PORT 6653 [default: unix: and switch.openflow in the runtime
-    /// directory, where `linerate switch --openflow` listens: /run/linerate, or for others than root linerate in
-    /// `XDG_RUNTIME_DIR`, else linerate-UID in /tmp]
-    #[arg(long, short = 's', value_name = "TARGET", global = true)]
-    pub(crate) switch: Option<Target>,
+    /// ptcp:PORT, pssl:PORT or punix:PATH; without PORT 6653; or the NAME of a switch of this account
+    /// [default: switch, which `linerate switch --openflow` is called]
+    #[arg(long, short = 's', value_name = "TARGET|NAME", global = true, value_parser = parse_switch)]
+    pub(crate) switch: Option<SwitchTarget>,
 
     /// Versions that may be spoken, as in 1.3 or 1.0,1.3; the greatest both sides have is
     #[arg(long, short = 'O', value_name = "VERSIONS", global = true, value_delimiter = ',',
@@ -231,13 +247,12 @@ pub(crate) struct FlowDump {
 /// What else a switch of ours is asked, by its control socket.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FlowControl {
-    /// The switch's control socket [default: linerate-switch.sock in /run, or for others than root
-    /// in `XDG_RUNTIME_DIR`, else /tmp]
+    /// The switch's control socket, as for `linerate call` [default: that of the switch called switch]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) control: Option<String>,
 
-    /// The file with the token the switch wants to hear [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, if any]
+    /// The file with the token that gives the right to write [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, else the one made for a TCP port of this host]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 

@@ -22,8 +22,15 @@ Examples:
       what was written for DPDK ports 0 and 1
   linerate run router.click --json | jq .workers
       one object per interval
+  linerate run router.click --control
+  linerate call router list
+      ask and tell it what its handlers are for, while it runs
 
 The table is on standard error; standard output is the configuration's.
+
+Control sockets without a path are in the runtime directory: /run/linerate for root, else
+$XDG_RUNTIME_DIR/linerate, else /tmp/linerate-UID. One is called as the file, without .click, with
+the number of the process behind it where another instance is called so.
 
 When ports are open and workers run, a line says that it is ready. Scripts wait for that by
 `linerate call ADDRESS --ready`, by --ready-fd, or for the event \"ready\" of --json; a service
@@ -118,20 +125,29 @@ pub(crate) enum ReferenceFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  linerate call 7777 c.count
-      read, from a router started with --control 7777 or -p 7777
-  linerate call 7777 q.capacity 2000
+  linerate call router c.count
+      read, from what was started by `linerate run router.click --control`
+  linerate call router q.capacity 2000
       write
-  linerate call /run/router.sock list
+  linerate call
+      the names of the instances there are
+  linerate call ./router.sock list
+  linerate call 7777 list
+      of one started with --control 7777 or click -p 7777
   linerate call otherhost:7777 config
-  linerate call 7777
+  linerate call router
       a command on each line, typed or from a script: c.count, q.capacity 2000, help
-  linerate call 7777 --ready --timeout 30s && echo it runs
-      wait until it is ready; the exit code says whether")]
+  linerate call router --ready --timeout 30s && echo it runs
+      wait until it is ready; the exit code says whether
+
+A name is that of an instance of this account, else of root's. UNIX sockets let this account and root
+write; at a socket of another account, which is named by its path, handlers can only be read, and no
+token is sent there.")]
 pub(crate) struct Call {
-    /// The router's control socket: a TCP port, HOST:PORT, or a UNIX socket's path
+    /// The control socket: an instance's name, a UNIX socket's path, a TCP port of this host, or
+    /// HOST:PORT [default: list the instances there are]
     #[arg(value_name = "ADDRESS")]
-    pub(crate) address: String,
+    pub(crate) address: Option<String>,
 
     /// The handler: ELEMENT.HANDLER, or HANDLER for a global one [default: as many as standard
     /// input names, one a line]
@@ -155,12 +171,12 @@ pub(crate) struct Call {
     #[arg(long, conflicts_with_all = ["handler", "value", "write", "parameter"])]
     pub(crate) ready: bool,
 
-    /// The file with the token the router wants to hear [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, if any]
+    /// The file with the token that gives the right to write [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, else the one made for a TCP port of this host]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Give up after this time
+    /// Give up when a command has not been answered after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }

@@ -37,7 +37,7 @@ pub(crate) use connections::{Answered, Connections};
 pub(crate) use flow::{
     Flow, FlowAdd, FlowAt, FlowCache, FlowChange, FlowCommand, FlowControl, FlowDel, FlowDump,
     FlowGroups, FlowMeters, FlowMonitor, FlowReplace, FlowSort, FlowTables, FlowTexts, FlowTop,
-    FlowTrace,
+    FlowTrace, SwitchTarget,
 };
 pub(crate) use graph::{Call, Check, Elements, GraphFormat, ReferenceFormat, Run};
 pub(crate) use lab::{
@@ -133,9 +133,9 @@ Examples:
   linerate forward --swap-mac xdp:eth1 xdp:eth1
       send everything back to where it came from
   linerate forward pcap:in.pcap tap:tap0
-  linerate forward xdp:eth1 xdp:eth2 --control 7777
-  linerate call 7777 forward.counts
-  linerate call 7777 forward.clear -w
+  linerate forward xdp:eth1 xdp:eth2 --control
+  linerate call forward forward.counts
+  linerate call forward forward.clear -w
 
 A control socket has these handlers, besides those every one has (`linerate call ADDRESS` and
 `help`):

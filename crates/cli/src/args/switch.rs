@@ -170,7 +170,7 @@ pub(crate) struct SwitchServe {
 pub(crate) struct SwitchOpenFlow {
     /// Do what controllers say, instead of learning: one that is connected to (tcp:HOST:PORT,
     /// ssl:HOST:PORT, unix:PATH), where some may come (ptcp:PORT:ADDRESS, pssl:, punix:PATH), or local:
-    /// the socket where `linerate flow` finds it, switch.openflow in the runtime directory, which is always
+    /// the socket where `linerate flow` finds it, NAME.openflow in the runtime directory, which is always
     /// there without --control; may be repeated
     #[arg(long = "openflow", value_name = "TARGET", value_parser = parse_openflow)]
     pub(crate) targets: Vec<OpenFlowTarget>,
@@ -352,13 +352,12 @@ fn parse_datapath(text: &str) -> Result<MacAddr, String> {
 /// Where a switch that runs is asked.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SwitchAt {
-    /// The switch's control socket [default: linerate-switch.sock in /run, or for others than root
-    /// in `XDG_RUNTIME_DIR`, else /tmp: where a switch listens unless told otherwise]
+    /// The switch's control socket, as for `linerate call` [default: that of the switch called switch]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) control: Option<String>,
 
-    /// The file with the token the switch wants to hear [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, if any]
+    /// The file with the token that gives the right to write [default: that in the variable
+    /// `LINERATE_CONTROL_TOKEN`, else the one made for a TCP port of this host]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 

@@ -21,11 +21,12 @@ use serde_json::json;
 use crate::{
     args::{Controlled, Forward, Running},
     attendance::Attendance,
+    control::ControlSockets,
     exit::UsageError,
     links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
-    remote::Remote,
+    remote::{Answered, Remote},
     resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
@@ -124,7 +125,10 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
                 let answer = |remote: Remote| remote.answer(board.clone(), &stop);
                 answered = remote.map(answer).transpose()?;
             }
-            run.announce(args, &mut live)?;
+            let none = ControlSockets::default();
+            let sockets = answered.as_ref().map_or(&none, Answered::sockets);
+            attendance.listens_at(sockets.addresses());
+            run.announce(args, sockets, &mut live)?;
             let links = run.links.iter().flatten().cloned().collect();
             following = Some(links::tell_of(links, live.output()));
         }
@@ -270,7 +274,7 @@ impl Run {
         Ok(Run { context, ports, links, flows, paths })
     }
 
-    fn announce(&self, args: &Plan<'_>, live: &mut Live) -> Result<()> {
+    fn announce(&self, args: &Plan<'_>, sockets: &ControlSockets, live: &mut Live) -> Result<()> {
         let running = args.running;
         let mut lines = self.ports.clone();
         lines.push(resources::describe_arena(&self.context.arena, &running.memory));
@@ -280,6 +284,7 @@ impl Run {
             running.idle,
             running.cores.as_deref().unwrap_or("not bound"),
         ));
+        lines.extend(sockets.lines());
         let object = json!({
             "command": args.command,
             "from": args.from.to_string(),
@@ -287,6 +292,7 @@ impl Run {
             "bidirectional": args.bidirectional,
             "burst": running.burst,
             "idle": running.idle.name(),
+            "control": sockets.json(),
             "pages": self.context.arena.pages().to_string(),
             "buffers": self.context.arena.count(),
             "cycles_per_second": linerate_memory::clock::cycles_per_second(),

@@ -28,6 +28,7 @@ use super::connections;
 use crate::{
     args::{self, Generate},
     attendance::Attendance,
+    control::ControlSockets,
     exit::UsageError,
     links::{self, PortLink},
     live::{self, Cell, Live},
@@ -64,7 +65,10 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let room = Room::new(args, &port, &context);
     room.check(sources.frames(0, 0)?.longest())?;
     let remote = Remote::listen(&args.controlled, "generate", &control::CLASS, &context.arena)?;
-    announce(args, &port, &context, &sources, &mut live)?;
+    let none = ControlSockets::default();
+    let sockets = remote.as_ref().map_or(&none, Remote::sockets);
+    attendance.listens_at(sockets.addresses());
+    announce(args, &port, &context, &sources, sockets, &mut live)?;
     let link = PortLink::of(&port.info);
     let following = links::tell_of(link.iter().cloned().collect(), output);
 
@@ -352,6 +356,7 @@ fn announce(
     port: &Port,
     context: &Context,
     sources: &Sources,
+    sockets: &ControlSockets,
     live: &mut Live,
 ) -> Result<()> {
     let running = &args.running;
@@ -369,11 +374,12 @@ fn announce(
             args.pattern
         )
     });
-    let lines = [
+    let mut lines = vec![
         session::describe_port(port),
         resources::describe_arena(&context.arena, &running.memory),
         format!("{what}; {how_fast}"),
     ];
+    lines.extend(sockets.lines());
     let object = json!({
         "command": "generate",
         "port": args.port.to_string(),
@@ -384,6 +390,7 @@ fn announce(
         "pattern": args.pattern.to_string(),
         "burst": running.burst,
         "idle": running.idle.name(),
+        "control": sockets.json(),
         "cycles_per_second": linerate_memory::clock::cycles_per_second(),
     });
     Ok(live.start(&lines, object)?)

@@ -10,5 +10,6 @@ use crate::{
 
 pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
     let subject = Subject::of(&args.configuration, library, args.watch)?;
-    run::run(subject, &args.operation)
+    let sockets = args.operation.controlled.sockets(&subject.source.instance("run"))?;
+    run::run(subject, sockets, &args.operation)
 }

@@ -26,7 +26,7 @@ use signal_hook::consts;
 
 use crate::{
     configuration::{self, Parsed, Source, find_library},
-    control_address::ControlAddress,
+    control::ControlSockets,
     exit::{ConfigurationError, UsageError, cannot_read},
     life::{Life, readiness},
     links::{self, PortLink},
@@ -117,8 +117,9 @@ impl Subject {
     }
 }
 
-/// Runs it until it ends, or somebody ends it.
-pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
+/// Runs it until it ends, or a signal or a client ends it. `sockets` are there for as long as it
+/// runs.
+pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operation) -> Result<()> {
     let begun = Instant::now();
     let mut service = Service::new(args.readiness.ready_fd)?;
     let running = &args.running;
@@ -129,10 +130,8 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
         (Source::File(path), true) => Some(Watch::new(path)),
         _ => return Err(UsageError("--watch needs a FILE to watch".into()).into()),
     };
-    let control = args.controlled.control.clone();
-    control.iter().for_each(ControlAddress::take_stale_away);
-    let token = args.controlled.token()?;
-    let loader = Arc::new(PlanLoader { source, globals, library, texts, socket, control, token });
+    let control = sockets.configs();
+    let loader = Arc::new(PlanLoader { source, globals, library, texts, socket, control });
     let (plan, sources) = loader.plan()?;
 
     let cores = running.cores()?;
@@ -168,6 +167,8 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
     let leases = ports.leases.clone();
     let mut router = Router::new(plan, &loader.library, ports, &options)
         .map_err(|error| ConfigurationError::of(error, &sources))?;
+    sockets.bound(&mut router)?;
+    service.listens_at(sockets.addresses());
     if let Some(prepare) = prepare {
         prepare(&mut router);
     }
@@ -182,22 +183,25 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
         _ => end_run(control.clone(), &ends),
     };
     let watched = watched.context("cannot watch for signals")?;
+    let mut lines = vec![
+        resources::describe_arena(&arena, &running.memory),
+        format!(
+            "{workers} worker{}, at most {} packets per frame, idle strategy {}",
+            if workers == 1 { "" } else { "s" },
+            running.vector,
+            running.idle
+        ),
+    ];
+    lines.extend(sockets.lines());
     screen.start(
-        &[
-            resources::describe_arena(&arena, &running.memory),
-            format!(
-                "{workers} worker{}, at most {} packets per frame, idle strategy {}",
-                if workers == 1 { "" } else { "s" },
-                running.vector,
-                running.idle
-            ),
-        ],
+        &lines,
         json!({
             "command": "run",
             "configuration": loader.source.name(),
             "workers": workers,
             "vector": running.vector,
             "idle": running.idle.name(),
+            "control": sockets.json(),
             "pages": arena.pages().to_string(),
             "buffers": arena.count(),
             "cycles_per_second": linerate_memory::clock::cycles_per_second(),
@@ -287,10 +291,11 @@ pub(crate) fn run(subject: Subject, args: &Operation) -> Result<()> {
 
 /// The checked graph of it, of which nothing is made.
 #[cfg(feature = "commands")]
-pub(crate) fn plan(subject: Subject, args: &Operation) -> Result<Plan> {
+pub(crate) fn plan(subject: Subject) -> Result<Plan> {
     let Subject { source, globals, library, texts, socket, .. } = subject;
-    let (control, token) = (args.controlled.control.clone(), args.controlled.token()?);
-    let loader = PlanLoader { source, globals, library, texts, socket, control, token };
+    // A control socket holds no packets.
+    let control = Vec::new();
+    let loader = PlanLoader { source, globals, library, texts, socket, control };
     Ok(loader.plan()?.0)
 }
 
@@ -322,9 +327,8 @@ struct PlanLoader {
     library: Library,
     texts: &'static [LibraryText],
     socket: Option<String>,
-    control: Vec<ControlAddress>,
-    /// Where the token is that clients say.
-    token: Option<String>,
+    /// The arguments of the control sockets of the command line.
+    control: Vec<String>,
 }
 
 impl PlanLoader {
@@ -349,8 +353,8 @@ impl PlanLoader {
         };
         let (globals, library) = (&self.globals, &self.library);
         let mut parsed = Parsed::with_libraries(name, text, globals, library, &mut loader);
-        for (number, address) in self.control.iter().enumerate() {
-            parsed.add_control_socket(number, address.config(self.token.as_deref()));
+        for (number, config) in self.control.iter().enumerate() {
+            parsed.add_control_socket(number, config.clone());
         }
         if let Some(address) = &self.socket {
             parsed.add_cluster_socket(address);

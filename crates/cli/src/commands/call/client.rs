@@ -5,31 +5,113 @@
 //! lines follow; data come as `DATA n` and n bytes. Works with Click's own.
 
 use std::{
-    fmt,
+    env, fmt, fs,
     io::{self, BufRead, BufReader, ErrorKind, Read, Write},
-    net::{TcpStream, ToSocketAddrs},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
-    time::Duration,
+    path::Path,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use linerate_host::local_socket::tcp_peer_uid;
+use rustix::net::sockopt::socket_peercred;
 
-/// The answer to a command there is not.
+use super::locate::{self, Address};
+use crate::{
+    control::{TOKEN_VARIABLE, connect_unix},
+    exit::cannot_read,
+    output::Output,
+};
+
+/// The answer to a command that does not exist.
 const UNIMPLEMENTED: u16 = 501;
-/// The answer to who reads what can only be written.
-const WRITE_ONLY: u16 = 530;
-/// What there is to be said of a router that has gone.
+/// The answer to a read of a handler that can only be written, and to a command that needs a token.
+const PERMISSION: u16 = 530;
+/// The answer to a token where there is none: the connection can read all the same.
+const NO_TOKEN: &str = "There is no token";
+/// The error of a conversation that the router has ended.
 const CLOSED: &str = "the router has closed the connection";
-/// More bytes than any handler answers with.
-const LONGEST: usize = 1 << 30;
+/// Bytes of the longest value of a handler that is taken: tables of millions of routes are shorter.
+const LONGEST: u64 = 256 << 20;
+/// Bytes of the longest line.
+const LONGEST_LINE: u64 = 1 << 16;
+/// Bytes of the longest answer in lines.
+const LONGEST_REPLY: usize = 1 << 20;
+/// The shortest time limit that a socket has.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A stream to a router.
-trait Stream: Read + Write {}
+trait Stream: Read + Write {
+    /// Limits the time of the next system call.
+    fn limit(&self, time: Duration) -> io::Result<()>;
+}
 
-impl<T: Read + Write> Stream for T {}
+impl Stream for UnixStream {
+    fn limit(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Stream for TcpStream {
+    fn limit(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+/// A stream on which a command and its whole answer have a time limit, so that a peer that sends a
+/// byte now and then ends it as one that sends nothing does.
+struct Timed {
+    stream: Box<dyn Stream>,
+    timeout: Duration,
+    /// None where the time is longer than the clock can tell.
+    deadline: Option<Instant>,
+}
+
+impl Timed {
+    fn new(stream: Box<dyn Stream>, timeout: Duration) -> Timed {
+        let mut timed = Timed { stream, timeout, deadline: None };
+        timed.restart();
+        timed
+    }
+
+    /// Begins the time of a command.
+    fn restart(&mut self) {
+        self.deadline = Instant::now().checked_add(self.timeout);
+    }
+
+    fn limit(&self) -> io::Result<()> {
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.limit(left.max(SHORTEST))
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.limit()?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.limit()?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
 
 pub(in crate::commands) struct Client {
-    stream: BufReader<Box<dyn Stream>>,
+    stream: BufReader<Timed>,
 }
 
 /// What a router says to a command.
@@ -54,7 +136,7 @@ pub(in crate::commands) struct Refusal(Reply);
 impl Refusal {
     /// Whether what was read can only be written.
     pub(super) fn is_write_only(&self) -> bool {
-        self.0.code == WRITE_ONLY
+        self.0.code == PERMISSION && self.0.text.ends_with(" write-only")
     }
 }
 
@@ -77,31 +159,93 @@ fn broken(error: io::Error) -> anyhow::Error {
 }
 
 impl Client {
-    pub(in crate::commands) fn connect(address: &str, timeout: Duration) -> Result<Client> {
-        let stream: Box<dyn Stream> = if address.contains('/') {
-            let stream = UnixStream::connect(address).map_err(|error| match error.kind() {
-                // These are about the file.
-                ErrorKind::NotFound | ErrorKind::PermissionDenied => anyhow::Error::from(error),
-                _ => broken(error),
-            })?;
-            stream.set_read_timeout(Some(timeout)).map_err(broken)?;
-            Box::new(stream)
-        } else {
-            let full = if address.contains(':') {
-                address.to_owned()
-            } else {
-                format!("localhost:{address}")
-            };
-            let stream = connect_tcp(&full, timeout)?;
-            stream.set_read_timeout(Some(timeout)).map_err(broken)?;
-            stream.set_nodelay(true).map_err(broken)?;
-            Box::new(stream)
-        };
-        Client::over(stream)
+    /// Connects to a control socket, and says the token where that gives a right.
+    ///
+    /// On a UNIX socket the owner of the peer is known before a byte is sent. A token is sent to this
+    /// account or root alone; a socket of another account is spoken with only if it was named by its
+    /// path. A token that was found by its port is sent only to this host.
+    ///
+    /// # Errors
+    ///
+    /// When nothing answers there in time, a name leads to another account, or the token is wrong.
+    pub(in crate::commands) fn connect(
+        address: &str,
+        token_file: Option<&Path>,
+        timeout: Duration,
+    ) -> Result<Client> {
+        let token = given_token(token_file)?;
+        match Address::parse(address) {
+            Address::Path(path) => Client::unix(&path, true, token.as_deref(), timeout),
+            Address::Named(name) => {
+                Client::unix(&locate::socket(&name)?, false, token.as_deref(), timeout)
+            }
+            Address::Tcp { host, port } => Client::tcp(&host, &port, token.as_deref(), timeout),
+        }
     }
 
-    fn over(stream: Box<dyn Stream>) -> Result<Client> {
-        let mut client = Client { stream: BufReader::new(stream) };
+    fn unix(path: &Path, by_path: bool, token: Option<&str>, timeout: Duration) -> Result<Client> {
+        let stream = connect_unix(path, timeout).map_err(|error| match error.kind() {
+            // These are about the file.
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => anyhow::Error::from(error),
+            _ => broken(error),
+        })?;
+        let own = rustix::process::geteuid();
+        let owner = socket_peercred(&stream).context("cannot see whose the control socket is")?.uid;
+        let is_foreign = owner != own && !owner.is_root();
+        let (path, owner) = (path.display(), owner.as_raw());
+        if is_foreign && !by_path {
+            bail!(
+                "the control socket {path} belongs to uid {owner} and not to this account: nothing is \
+                 sent to it; name it by its path to read from it"
+            );
+        }
+        if is_foreign && (token.is_some() || !own.is_root()) {
+            let withheld = if token.is_some() { ", so no token is sent" } else { "" };
+            let note =
+                format!("linerate: the control socket {path} belongs to uid {owner}{withheld}");
+            Output::new(false).line(&note);
+        }
+        let client = Client::over(Box::new(stream), timeout)?;
+        // This account and root can write without one.
+        match token.filter(|_| !is_foreign && owner != own.as_raw()) {
+            Some(token) => client.authenticate(token),
+            None => Ok(client),
+        }
+    }
+
+    fn tcp(host: &str, port: &str, token: Option<&str>, timeout: Duration) -> Result<Client> {
+        let number: u16 = port
+            .parse()
+            .map_err(|_| anyhow!("{port} is not a TCP port: they end at {}", u16::MAX))?;
+        let stream = connect_tcp(host, number, timeout)?;
+        stream.set_nodelay(true).map_err(broken)?;
+        let peer = stream.try_clone().map_err(broken)?;
+        let client = Client::over(Box::new(stream), timeout)?;
+        if let Some(token) = token {
+            return client.authenticate(token);
+        }
+        // A token that was found is of one process: another account can have the same port at another
+        // address, and would get what it lacks.
+        if !peer.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
+            return Ok(client);
+        }
+        let Some(token) = locate::token(number)? else { return Ok(client) };
+        match tcp_peer_uid(&peer).context("cannot see whose the control socket is")? {
+            Some(uid) if uid == 0 || uid == rustix::process::geteuid().as_raw() => {
+                client.authenticate(&token)
+            }
+            _ => {
+                let note = format!(
+                    "linerate: port {port} at this address is another account's, so no token is sent"
+                );
+                Output::new(false).line(&note);
+                Ok(client)
+            }
+        }
+    }
+
+    fn over(stream: Box<dyn Stream>, timeout: Duration) -> Result<Client> {
+        let mut client = Client { stream: BufReader::new(Timed::new(stream, timeout)) };
         let greeting = client.line()?;
         if !greeting.starts_with("Click::ControlSocket/1.") {
             bail!("what answers is no control socket: it says {greeting:?}");
@@ -109,21 +253,19 @@ impl Client {
         Ok(client)
     }
 
-    /// Says the token. A router that does not know the command wants none.
-    pub(in crate::commands) fn authenticate(mut self, token: Option<&str>) -> Result<Client> {
-        if let Some(token) = token {
-            self.send(&format!("AUTH {token}"), &[])?;
-            let reply = self.reply()?;
-            if reply.code != UNIMPLEMENTED {
-                reply.success()?;
-            }
+    /// Says the token. A router that does not know the command, or has no token, wants none.
+    fn authenticate(mut self, token: &str) -> Result<Client> {
+        self.send(&format!("AUTH {token}"), &[])?;
+        let reply = self.reply()?;
+        if reply.code != UNIMPLEMENTED && reply.text != NO_TOKEN {
+            reply.success()?;
         }
         Ok(self)
     }
 
     fn line(&mut self) -> Result<String> {
         let mut line = Vec::new();
-        self.stream.by_ref().take(1 << 16).read_until(b'\n', &mut line).map_err(broken)?;
+        self.stream.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(broken)?;
         if line.is_empty() {
             bail!(CLOSED);
         }
@@ -132,9 +274,13 @@ impl Client {
     }
 
     fn reply(&mut self) -> Result<Reply> {
-        let mut text = Vec::new();
+        let (mut text, mut length) = (Vec::new(), 0);
         loop {
             let line = self.line()?;
+            length += line.len();
+            if length > LONGEST_REPLY {
+                bail!("the router's answer is longer than {LONGEST_REPLY} bytes");
+            }
             let code = line.get(..3).and_then(|code| code.parse().ok());
             let Some(code) = code else { bail!("the router's answer has no code: {line:?}") };
             text.push(line.get(4..).unwrap_or_default().to_owned());
@@ -149,6 +295,7 @@ impl Client {
             bail!("a handler's name and parameter must be on one line");
         }
         let stream = self.stream.get_mut();
+        stream.restart();
         stream.write_all(&[command.as_bytes(), b"\r\n", data].concat()).map_err(broken)?;
         stream.flush().map_err(broken)
     }
@@ -163,13 +310,14 @@ impl Client {
         self.send(&format!("READ {handler}{parameter}"), &[])?;
         self.reply()?.success()?;
         let line = self.line()?;
-        let length = line.strip_prefix("DATA ").and_then(|length| length.parse::<usize>().ok());
-        let Some(length) = length.filter(|length| *length <= LONGEST) else {
-            bail!("expected data, got {line:?}");
-        };
+        let length = line.strip_prefix("DATA ").and_then(|length| length.parse::<u64>().ok());
+        let Some(length) = length else { bail!("expected data, got {line:?}") };
+        if length > LONGEST {
+            bail!("the router's answer has {length} bytes, more than {LONGEST}");
+        }
         let mut data = Vec::new();
-        self.stream.by_ref().take(length as u64).read_to_end(&mut data).map_err(broken)?;
-        if data.len() < length {
+        self.stream.by_ref().take(length).read_to_end(&mut data).map_err(broken)?;
+        if (data.len() as u64) < length {
             bail!("the router has closed the connection within its answer");
         }
         Ok(data)
@@ -185,10 +333,29 @@ impl Client {
     }
 }
 
-fn connect_tcp(address: &str, timeout: Duration) -> Result<TcpStream> {
+/// The token that was given: in a file, or in the environment.
+fn given_token(file: Option<&Path>) -> Result<Option<String>> {
+    let text = match file {
+        Some(name) => Some(
+            fs::read_to_string(name)
+                .map_err(|error| cannot_read(&name.to_string_lossy(), error))?,
+        ),
+        None => env::var(TOKEN_VARIABLE).ok(),
+    };
+    Ok(text.map(|text| text.trim().to_owned()))
+}
+
+fn connect_tcp(host: &str, port: u16, timeout: Duration) -> Result<TcpStream> {
+    let deadline = Instant::now().checked_add(timeout);
     let mut last = None;
-    for address in address.to_socket_addrs().map_err(broken)? {
-        match TcpStream::connect_timeout(&address, timeout) {
+    let addresses: Vec<SocketAddr> = match host {
+        // IPv4's first: there listens what was started with a port alone.
+        "" => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
+        host => (host, port).to_socket_addrs().map_err(broken)?.collect(),
+    };
+    for address in addresses {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match TcpStream::connect_timeout(&address, left.unwrap_or(timeout).max(SHORTEST)) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = Some(error),
         }
@@ -221,9 +388,15 @@ mod tests {
         }
     }
 
+    impl Stream for Script {
+        fn limit(&self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     fn client(answers: &str) -> Result<Client> {
         let answers = io::Cursor::new(answers.as_bytes().to_vec());
-        Client::over(Box::new(Script { answers }))
+        Client::over(Box::new(Script { answers }), Duration::from_secs(60))
     }
 
     #[test]

@@ -3,18 +3,17 @@
 mod client;
 mod dialogue;
 mod editor;
+mod locate;
 
 use std::{
-    env, fs,
     io::{self, IsTerminal, Read},
-    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::{args::Call, control_address::TOKEN_VARIABLE, exit::cannot_read, output};
+use crate::{args::Call, output};
 pub(in crate::commands) use client::{Client, Refusal};
 use dialogue::Dialogue;
 
@@ -22,18 +21,17 @@ use dialogue::Dialogue;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Call) -> Result<()> {
-    let token = token(args.token_file.as_deref())?;
+    let Some(address) = &args.address else { return list() };
     if args.ready {
-        return wait_until_ready(args, token.as_deref());
+        return wait_until_ready(args, address);
     }
-    let mut client = Client::connect(&args.address, args.timeout)
-        .and_then(|client| client.authenticate(token.as_deref()))
-        .with_context(|| format!("cannot reach a router at {}", args.address))?;
+    let mut client = Client::connect(address, args.token_file.as_deref(), args.timeout)
+        .with_context(|| format!("cannot reach a router at {address}"))?;
     let Some(handler) = &args.handler else {
         let mut dialogue = Dialogue::new(client);
         // The prompt is no value that belongs into a file.
         return if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            editor::converse(dialogue, &args.address)
+            editor::converse(dialogue, address)
         } else {
             dialogue.with_script(io::stdin().lock())
         };
@@ -79,29 +77,28 @@ fn tell(told: &str) {
     }
 }
 
-/// The token to be said, if there is one.
-pub(in crate::commands) fn token(file: Option<&Path>) -> Result<Option<String>> {
-    let text = match file {
-        Some(name) => Some(
-            fs::read_to_string(name)
-                .map_err(|error| cannot_read(&name.to_string_lossy(), error))?,
-        ),
-        None => env::var(TOKEN_VARIABLE).ok(),
-    };
-    Ok(text.map(|text| text.trim().to_owned()))
+/// Prints the instances there are, one a line.
+fn list() -> Result<()> {
+    let instances = locate::instances()?;
+    if instances.is_empty() {
+        eprintln!(
+            "no instance has a control socket in the runtime directory: start one with --control"
+        );
+    }
+    Ok(output::data(&instances.iter().map(|name| format!("{name}\n")).collect::<String>())?)
 }
 
 /// Waits until a router answers. Its ports are open when its control socket is, and what
 /// answers is a worker that runs, or one beside those that move packets.
-fn wait_until_ready(args: &Call, token: Option<&str>) -> Result<()> {
-    let end = Instant::now() + args.timeout;
+fn wait_until_ready(args: &Call, address: &str) -> Result<()> {
+    let end = Instant::now().checked_add(args.timeout);
     loop {
-        let left = end.saturating_duration_since(Instant::now()).max(LOOK_AGAIN);
-        let answer = Client::connect(&args.address, left)
-            .and_then(|client| client.authenticate(token)?.read("version", None));
+        let left = end.map_or(args.timeout, |end| end.saturating_duration_since(Instant::now()));
+        let answer = Client::connect(address, args.token_file.as_deref(), left.max(LOOK_AGAIN))
+            .and_then(|mut client| client.read("version", None));
         let Err(error) = answer else { return Ok(()) };
-        if Instant::now() >= end {
-            return Err(error.context(format!("{} is not ready", args.address)));
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Err(error.context(format!("{address} is not ready")));
         }
         thread::sleep(LOOK_AGAIN);
     }

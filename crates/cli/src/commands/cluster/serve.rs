@@ -24,13 +24,14 @@ pub(crate) fn run(args: &Serve, library: &Library) -> Result<()> {
     if args.precompute {
         return say_memory(subject, args);
     }
-    run::run(subject, &args.operation)
+    let sockets = args.operation.controlled.sockets(&subject.source.instance("cluster"))?;
+    run::run(subject, sockets, &args.operation)
 }
 
 /// Says what packet memory a configuration needs, and what for.
 fn say_memory(subject: Subject, args: &Serve) -> Result<()> {
     let running = &args.operation.running;
-    let plan = run::plan(subject, &args.operation)?;
+    let plan = run::plan(subject)?;
     let needs = precompute(&running.memory, plan.packets_held());
     let holding: Vec<(&str, usize)> = (0..plan.elements.len())
         .filter_map(|at| Some((&*plan.elements[at].name, plan.packets_held_by(at)?)))

@@ -9,7 +9,7 @@ use super::texts::wrong;
 use crate::{
     args::{FlowAt, FlowCache, FlowControl, FlowTrace},
     commands::{
-        call::{Client, Refusal, token},
+        call::{Client, Refusal},
         switch,
     },
     exit::UsageError,
@@ -18,10 +18,8 @@ use crate::{
 
 /// Asks a handler of the switch's element.
 fn ask(at: &FlowAt, asked: &FlowControl, handler: &str, parameter: Option<&str>) -> Result<String> {
-    let control = asked.control.clone().unwrap_or_else(switch::default_control);
-    let token = token(asked.token_file.as_deref())?;
-    let mut client = Client::connect(&control, at.timeout)
-        .and_then(|client| client.authenticate(token.as_deref()))
+    let control = asked.control.as_deref().unwrap_or(switch::NAME);
+    let mut client = Client::connect(control, asked.token_file.as_deref(), at.timeout)
         .with_context(|| {
             format!(
                 "cannot reach a switch at {control}; start one by `linerate switch --openflow`, or \

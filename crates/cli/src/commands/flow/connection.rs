@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use linerate_flow::{
     control::{Client, ClientError, ClientOptions, Credentials, Target, Trust},
     text::{Names, Syntax},
@@ -11,20 +11,29 @@ use linerate_flow::{
         multipart::{FlowRequest, FlowStats, Reply, Request},
     },
 };
-use linerate_host::{RuntimeDirectory, RuntimeDirectoryError};
+use linerate_host::RuntimeDirectory;
 
-use crate::{args::FlowAt, exit::UsageError};
-
-/// The name of the socket of a switch's controllers where nothing else was said, in the runtime directory.
-const SOCKET: &str = "switch.openflow";
+use crate::{
+    args::{FlowAt, SwitchTarget},
+    commands::switch,
+    exit::UsageError,
+};
 
 /// What is done where there is no switch.
 const ADVICE: &str =
     "no switch listens here: start one by `linerate switch --openflow`, or say --switch TARGET";
+/// The suffix of the sockets of controllers in the runtime directory.
+const SUFFIX: &str = ".openflow";
 
-/// The socket where a switch of this user listens for controllers, unless told otherwise.
-pub(in crate::commands) fn default_socket() -> Result<PathBuf, RuntimeDirectoryError> {
-    Ok(RuntimeDirectory::create()?.path().join(SOCKET))
+/// The socket at which the switch of that name listens for controllers in the runtime directory.
+pub(in crate::commands) fn open_flow_socket(directory: &RuntimeDirectory, name: &str) -> PathBuf {
+    directory.path().join(format!("{name}{SUFFIX}"))
+}
+
+/// The same of a switch that runs. The directory is this account's, so the socket is, too.
+fn running(name: &str) -> Result<PathBuf> {
+    let directory = RuntimeDirectory::open()?.context(ADVICE)?;
+    Ok(open_flow_socket(&directory, name))
 }
 
 /// A switch that is spoken with.
@@ -39,11 +48,9 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn open(at: &FlowAt) -> Result<Connection> {
         let target = match &at.switch {
-            Some(target) => target.clone(),
-            None => match RuntimeDirectory::open()? {
-                Some(directory) => Target::ConnectUnix(directory.path().join(SOCKET)),
-                None => bail!(ADVICE),
-            },
+            Some(SwitchTarget::At(target)) => target.clone(),
+            Some(SwitchTarget::Named(name)) => Target::ConnectUnix(running(name)?),
+            None => Target::ConnectUnix(running(switch::NAME)?),
         };
         let credentials = match (&at.private_key, &at.certificate, &at.ca_cert) {
             (Some(key), Some(certificate), Some(authorities)) => Some(Credentials {
@@ -59,16 +66,17 @@ impl Connection {
             }
             _ => None,
         };
+        let by_name = !matches!(at.switch, Some(SwitchTarget::At(_)));
         let options = ClientOptions {
             versions: at.of.clone(),
             credentials,
             timeout: at.timeout,
             max_answer: at.max_answer,
             // A socket that was not named has to be this user's, or root's.
-            trust: at.switch.is_none().then(Trust::default),
+            trust: by_name.then(Trust::default),
         };
         let client = Client::connect(&target, &options).map_err(|error| {
-            let here = at.switch.is_none() && matches!(error, ClientError::Connect { .. });
+            let here = by_name && matches!(error, ClientError::Connect { .. });
             let error = explained(error);
             if here { error.context(ADVICE) } else { error }
         })?;

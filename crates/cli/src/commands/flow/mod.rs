@@ -15,7 +15,7 @@ use anyhow::Result;
 
 use crate::args::{Flow, FlowCommand};
 
-pub(in crate::commands) use connection::default_socket;
+pub(in crate::commands) use connection::open_flow_socket;
 
 pub(crate) fn run(args: &Flow) -> Result<()> {
     let at = &args.at;

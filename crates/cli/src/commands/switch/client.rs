@@ -2,8 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    env,
-    path::Path,
     process, thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -11,10 +9,11 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
+use super::keep::NAME;
 use crate::{
     args::{SwitchAdd, SwitchAt, SwitchList, SwitchRemove, SwitchShow},
     commands::{
-        call::{Client, Refusal, token},
+        call::{Client, Refusal},
         cluster::table,
     },
     exit::Told,
@@ -24,19 +23,6 @@ use crate::{
 
 /// How often it is asked whether something is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The name of a switch's control socket where nothing else was said.
-const SOCKET: &str = "linerate-switch.sock";
-
-/// The control socket of a switch of this user, unless told otherwise.
-pub(in crate::commands) fn default_control() -> String {
-    let folder = if rustix::process::geteuid().is_root() {
-        "/run".into()
-    } else {
-        env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".into())
-    };
-    Path::new(&folder).join(SOCKET).to_string_lossy().into_owned()
-}
-
 /// A conversation with a switch.
 struct Asked {
     client: Client,
@@ -45,16 +31,14 @@ struct Asked {
 
 impl Asked {
     fn connect(at: &SwitchAt) -> Result<Asked> {
-        let control = at.control.clone().unwrap_or_else(default_control);
-        let token = token(at.token_file.as_deref())?;
-        let client = Client::connect(&control, at.timeout)
-            .and_then(|client| client.authenticate(token.as_deref()))
-            .with_context(|| {
-                format!(
-                    "cannot reach a switch at {control}; start one by `linerate switch`, or say \
-                     --control, as it was started with"
-                )
-            })?;
+        let control = at.control.as_deref().unwrap_or(NAME);
+        let client = Client::connect(control, at.token_file.as_deref(), at.timeout);
+        let client = client.with_context(|| {
+            format!(
+                "cannot reach a switch at {control}; start one by `linerate switch`, or say \
+                 --control, as it was started with"
+            )
+        })?;
         Ok(Asked { client, timeout: at.timeout })
     }
 
@@ -87,7 +71,7 @@ impl Asked {
         let text = format!("{lines}ticket {ticket}\n");
         self.ports()?;
         self.client.write(handler, text.as_bytes())?;
-        let until = Instant::now() + self.timeout;
+        let until = Instant::now().checked_add(self.timeout);
         loop {
             let told = self.read("switch.outcomes")?;
             for line in told.lines() {
@@ -99,7 +83,7 @@ impl Asked {
                     };
                 }
             }
-            if Instant::now() >= until {
+            if until.is_some_and(|until| Instant::now() >= until) {
                 bail!("the switch has not done it yet: look at it by `linerate switch list`");
             }
             thread::sleep(LOOK_AGAIN);

@@ -15,7 +15,6 @@ use linerate_packet::MacAddr;
 
 use super::{
     ask::{Board, CLASS, Desk, Request, Wanted},
-    client::default_control,
     configuration::{self, Settings},
     open_flow::OpenFlow,
     port::{Behind, Port, PortSpec},
@@ -23,7 +22,7 @@ use super::{
 use crate::{
     args::SwitchServe,
     configuration::Source,
-    control_address::ControlAddress,
+    control::ControlAddress,
     exit::{Code, ConfigurationError, Told, UsageError, code_of},
     options::Operation,
     remote,
@@ -34,6 +33,8 @@ use crate::{
 const PORTS: usize = 1024;
 /// Those of them that lead to programs of a cluster, each of which has a line and a balancer there.
 const CONSUMERS: usize = if LINES < BALANCERS { LINES } else { BALANCERS };
+/// The name of a switch in the runtime directory, by which its clients find it.
+pub(in crate::commands) const NAME: &str = "switch";
 /// Changes that wait to be made.
 const REQUESTS: usize = 16;
 
@@ -45,6 +46,11 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         let advice = "--direct needs one worker: several would share the queues of ports";
         return Err(UsageError(advice.into()).into());
     }
+    let mut controlled = args.controlled.clone();
+    if controlled.control.is_empty() {
+        controlled.control.push(ControlAddress::Named(None));
+    }
+    let mut sockets = controlled.sockets(NAME)?;
     let settings = Settings {
         vlans: args.vlans || !args.vlan.is_empty(),
         ageing: args.ageing.as_secs(),
@@ -54,7 +60,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         waiting: configuration::waiting(&running.memory),
         room: args.room.map_or(configuration::ROOM, usize::from),
         has_socket: args.socket.is_some(),
-        open_flow: OpenFlow::of(args)?,
+        open_flow: OpenFlow::of(args, &mut sockets)?,
     };
     if !configuration::has_room(&settings, settings.room, 1) {
         return Err(UsageError(format!(
@@ -66,10 +72,6 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
     }
     let switch = Switch::of(args, settings)?;
 
-    let mut controlled = args.controlled.clone();
-    if controlled.control.is_empty() {
-        controlled.control.push(ControlAddress::Unix(default_control()));
-    }
     let (requests, waiting) = sync_channel(REQUESTS);
     let desk = Arc::new(Desk::new(requests));
     let board = Board::of(&desk);
@@ -95,7 +97,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         allow_reconfigure: false,
     };
     // Nobody has seen the configuration.
-    run::run(subject, &operation).map_err(|error| {
+    run::run(subject, sockets, &operation).map_err(|error| {
         if !error.is::<ConfigurationError>() {
             return error;
         }

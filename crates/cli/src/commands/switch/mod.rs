@@ -14,7 +14,7 @@ use linerate_graph::Library;
 
 use crate::args::{Switch, SwitchCommand};
 
-pub(super) use client::default_control;
+pub(in crate::commands) use keep::NAME;
 pub(crate) use port::PortSpec;
 
 pub(crate) fn run(args: &Switch, library: &Library) -> Result<()> {

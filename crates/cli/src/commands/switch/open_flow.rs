@@ -5,17 +5,21 @@
 
 use std::{fmt::Write as _, path::PathBuf};
 
+use anyhow::Result;
 use linerate_graph::lang::config::quote;
+use linerate_host::RuntimeDirectory;
 use linerate_packet::MacAddr;
 
 use super::{
     configuration::{BURST, Settings, ends, places},
     export::Export,
+    keep::NAME,
     port::Port,
 };
 use crate::{
     args::{OpenFlowTarget, SwitchFailMode, SwitchServe},
-    commands::flow::default_socket,
+    commands::flow::open_flow_socket,
+    control::{ControlSockets, remove_stale_socket},
     exit::UsageError,
 };
 
@@ -46,7 +50,7 @@ pub(super) struct OpenFlow {
 
 impl OpenFlow {
     /// What a command line says of it.
-    pub(super) fn of(args: &SwitchServe) -> Result<Option<OpenFlow>, UsageError> {
+    pub(super) fn of(args: &SwitchServe, sockets: &mut ControlSockets) -> Result<Option<OpenFlow>> {
         let given = &args.open_flow;
         if given.targets.is_empty() {
             return Ok(None);
@@ -61,7 +65,7 @@ impl OpenFlow {
             ("--direct", args.direct),
         ] {
             if is_given {
-                return Err(wrong(option));
+                return Err(wrong(option).into());
             }
         }
         let mut targets = Vec::new();
@@ -72,14 +76,16 @@ impl OpenFlow {
                 OpenFlowTarget::At(target) if target.is_secure() && given.private_key.is_none() => {
                     return Err(UsageError(format!(
                         "--openflow {target} needs --private-key, --certificate and --ca-cert"
-                    )));
+                    ))
+                    .into());
                 }
                 OpenFlowTarget::At(target) => targets.push(target.to_string()),
             }
         }
         if is_local {
-            let socket = default_socket().map_err(|error| UsageError(error.to_string()))?;
-            let local = format!("punix:{}", socket.display());
+            let path = open_flow_socket(&RuntimeDirectory::create()?, &sockets.name(NAME)?);
+            remove_stale_socket(&path);
+            let local = format!("punix:{}", path.display());
             if !targets.contains(&local) {
                 targets.push(local);
             }
