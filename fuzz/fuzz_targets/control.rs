@@ -155,7 +155,8 @@ fuzz_target!(init: isolate(), |data: &[u8]| {
         let plan = loaded.plan.unwrap_or_else(|| panic!("{}", loaded.found.click()));
         let ports = linerate_port::Context::new(world.arena.clone());
         let console = Console::new(io::sink(), io::sink());
-        let options = Options { console, ..Options::default() };
+        let insecure_control = form.is_empty();
+        let options = Options { console, insecure_control, ..Options::default() };
         let router = Router::new(plan, &world.library, ports, &options);
         let mut router = router.unwrap_or_else(|error| panic!("{error}"));
         check(&talk(&mut router, &socket, &said, send, receive));

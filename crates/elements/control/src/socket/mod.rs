@@ -244,7 +244,8 @@ impl ControlSocket {
     /// Gives one that has come a place, if there is one for it.
     fn admit(&mut self, cx: &Context, arrival: Arrival) {
         let Arrival { mut stream, source, from } = arrival;
-        let is_trusted = cx.world().insecure_control || is_own(source);
+        let is_local = !matches!(stream, Stream::Tcp(_));
+        let is_trusted = cx.world().insecure_control || is_local && is_own(source);
         let guests: Vec<Guest> =
             self.clients.iter().map(|(number, client)| client.guest(*number)).collect();
         match admit(&guests, source, is_trusted, cx.steady()) {
@@ -330,7 +331,9 @@ impl ControlSocket {
         client.receive();
         for _ in 0..COMMANDS {
             let Some(command) = client.command() else { break };
-            client.quiet_since = cx.steady();
+            if !matches!(command, Command::Nothing | Command::Wrong { .. }) {
+                client.quiet_since = cx.steady();
+            }
             let right = self.right_of(cx, &client);
             cx.with_right(right, |cx| self.carry_out(cx, &mut client, command));
         }
