@@ -17,7 +17,7 @@ use std::{
 };
 
 use linerate_elements_testing::Run;
-use linerate_testlab::{Namespace, Running, wait_until};
+use linerate_testlab::{Lab, Namespace, Running, wait_until};
 
 use crate::support::{LINERATE, PATIENCE, Scratch};
 
@@ -167,7 +167,7 @@ struct Victim {
 
 impl Victim {
     fn start(more: &[&str]) -> Victim {
-        let namespace = Namespace::new("rights");
+        let namespace = Lab::new().namespace("rights");
         let scratch = Scratch::new();
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let own = scratch.file("own");
@@ -339,7 +339,7 @@ fn a_unix_socket_is_its_users() {
         "Idle -> c :: Counter -> Discard; ControlSocket(UNIX, {own});
          ControlSocket(UNIX, {open}, MODE 0666, TOKEN file:{token})"
     );
-    let namespace = Namespace::new("socket");
+    let namespace = Lab::new().namespace("socket");
     let _program = namespace.spawn([LINERATE, "run", "--quiet", "--expression", &config]);
     assert!(wait_until(|| UnixStream::connect(&open).is_ok(), PATIENCE), "it does not listen");
     assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o600);
