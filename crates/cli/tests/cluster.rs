@@ -11,9 +11,10 @@ use std::{
 use linerate_port::pcap::Reader;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Sources that wait for no network. The rate is one that a debug build keeps up with beside others.
-const CONFIG: &str = "s :: RatedSource(LENGTH 100, RATE 5000, LIMIT -1) -> fan :: ConsumerFanOut(a b, recorder); \
-    FromConsumer(a) -> back :: Counter -> Discard";
+/// Sources that wait for no network. The rate is one that a debug build keeps up with, and there is room for
+/// more than a second, as a program may run late on a busy machine.
+const CONFIG: &str = "s :: RatedSource(LENGTH 100, RATE 5000, LIMIT -1) \
+    -> fan :: ConsumerFanOut(a b, recorder, CELLS 8192); FromConsumer(a) -> back :: Counter -> Discard";
 
 fn linerate(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
@@ -283,8 +284,9 @@ fn who_is_asked_about_packets_may_be_stopped_and_killed() {
         let address = folder.path().join("i.sock").to_str().unwrap().to_owned();
         let file = folder.path().join("trace.pcap").to_str().unwrap().to_owned();
         let config = format!(
-            "RatedSource(LENGTH 60, RATE 5000, LIMIT -1) -> NumberPacket(0) \
-             -> InlineConsumer(ids, FAIL {fail}, ACCESS {access}, LIMIT 20ms) -> ToConsumer(recorder)"
+            "RatedSource(LENGTH 60, RATE 2000, LIMIT -1) -> NumberPacket(0) \
+             -> InlineConsumer(ids, FAIL {fail}, ACCESS {access}, LIMIT 500ms, QUEUE 8192, CELLS 8192) \
+             -> ToConsumer(recorder, CELLS 8192)"
         );
         let server = serve(&address, &config);
         let ask = || Running::start(&["attach", &address, "ids", "--send", "-q"]);

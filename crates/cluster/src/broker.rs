@@ -565,6 +565,14 @@ impl Desk {
         while let Some(at) = self.clients.iter().position(reads) {
             self.dismiss(at);
         }
+        // Of those that wait to be accepted, closing the listener would close what they have sent.
+        for _ in 0..=BACKLOG {
+            let Ok(socket) = rustix::net::accept_with(self.listener.fd(), SocketFlags::CLOEXEC)
+            else {
+                break;
+            };
+            self.close([socket]);
+        }
         let rest = std::mem::take(&mut self.clients);
         self.close(rest.into_iter().map(|client| client.socket));
     }

@@ -30,8 +30,9 @@ use rustix::{
     },
 };
 
-const SIZE: usize = 512;
-const ATTACH: u32 = 1;
+pub(crate) const SIZE: usize = 512;
+pub(crate) const ATTACH: u32 = 1;
+pub(crate) const LOOK: u32 = 2;
 const ATTACHED: u32 = 17;
 /// What may be granted, as the server says it.
 const ISOLATED: u32 = 3;
@@ -61,7 +62,7 @@ pub struct Foul<'a> {
 
 /// What it was handed.
 #[derive(Debug)]
-struct Place {
+pub(crate) struct Place {
     directory: File,
     packets: File,
     channel: File,
@@ -137,17 +138,6 @@ impl Foul<'_> {
         connected
     }
 
-    /// A message as it should be.
-    fn message(kind: u32, numbers: [u32; 3], name: &str) -> [u8; SIZE] {
-        let mut message = [0; SIZE];
-        message[..4].copy_from_slice(b"LRCL");
-        for (at, number) in [1, kind, numbers[0], numbers[1], numbers[2]].into_iter().enumerate() {
-            message[4 + 4 * at..][..4].copy_from_slice(&number.to_ne_bytes());
-        }
-        message[24..24 + name.len()].copy_from_slice(name.as_bytes());
-        message
-    }
-
     /// Attaches, mostly as it may.
     fn attach(&mut self) {
         let name = self.names[self.below(self.names.len())];
@@ -156,7 +146,7 @@ impl Foul<'_> {
             return;
         }
         let Some(socket) = &self.socket else { return };
-        send(socket, &Foul::message(ATTACH, [access, 0, 0], name), &[]);
+        send(socket, &message(ATTACH, [access, 0, 0], name), &[]);
         self.place = hear(socket).and_then(|(message, files)| Place::of(&message, files));
     }
 
@@ -172,7 +162,7 @@ impl Foul<'_> {
             _ => u32::from(self.byte()) % 8,
         });
         let name = self.names[self.below(self.names.len())];
-        let mut message = Foul::message(kind, numbers, name);
+        let mut message = message(kind, numbers, name);
         if self.below(4) == 0 {
             let at = self.number() as usize % SIZE;
             message[at] = self.byte();
@@ -198,13 +188,7 @@ impl Foul<'_> {
     /// Takes what is on its ring, as it should.
     fn take(&mut self) {
         let Some(place) = &mut self.place else { return };
-        let tail = place.word(HEADER + TAIL).min(place.head + place.cells);
-        while place.head < tail {
-            let word = place.word(place.cell(HEADER, place.head));
-            place.held.push(word);
-            place.head += 1;
-        }
-        place.set(HEADER + HEAD, place.head);
+        place.take();
     }
 
     /// Returns or sends something that it has, mostly as it should.
@@ -308,7 +292,7 @@ impl Foul<'_> {
 
 impl Place {
     /// What comes with a message, if it says that it is attached.
-    fn of(message: &[u8; SIZE], files: Vec<OwnedFd>) -> Option<Place> {
+    pub(crate) fn of(message: &[u8; SIZE], files: Vec<OwnedFd>) -> Option<Place> {
         let number =
             |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().expect("four bytes"));
         let [directory, packets, channel, doorbell, figures] =
@@ -348,7 +332,32 @@ impl Place {
         self.channel.write_all_at(&word.to_ne_bytes(), at).expect("inside of the channel");
     }
 
-    fn ring(&self, times: usize) {
+    /// Takes what is on its ring, as it should.
+    pub(crate) fn take(&mut self) {
+        let tail = self.word(HEADER + TAIL).min(self.head + self.cells);
+        while self.head < tail {
+            let word = self.word(self.cell(HEADER, self.head));
+            self.held.push(word);
+            self.head += 1;
+        }
+        self.set(HEADER + HEAD, self.head);
+    }
+
+    /// Publishes as many words as there is room for: what it holds, said twice, and whatever cells have.
+    pub(crate) fn flood(&mut self) {
+        let ring = self.to_server();
+        for _ in 0..2 {
+            if let Some(&word) = self.held.last() {
+                self.set(self.cell(ring, self.tail), word & !(KEPT | FLOW) | EMPTY);
+                self.tail += 1;
+            }
+        }
+        self.held.pop();
+        self.tail = self.tail.max(self.word(ring + HEAD).saturating_add(self.cells));
+        self.set(ring + TAIL, self.tail);
+    }
+
+    pub(crate) fn ring(&self, times: usize) {
         let Some(doorbell) = &self.doorbell else { return };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         for _ in 0..times {
@@ -357,6 +366,17 @@ impl Place {
             }
         }
     }
+}
+
+/// A message as it should be.
+pub(crate) fn message(kind: u32, numbers: [u32; 3], name: &str) -> [u8; SIZE] {
+    let mut message = [0; SIZE];
+    message[..4].copy_from_slice(b"LRCL");
+    for (at, number) in [1, kind, numbers[0], numbers[1], numbers[2]].into_iter().enumerate() {
+        message[4 + 4 * at..][..4].copy_from_slice(&number.to_ne_bytes());
+    }
+    message[24..24 + name.len()].copy_from_slice(name.as_bytes());
+    message
 }
 
 /// Sends bytes and descriptors, if there is room for them.
@@ -371,9 +391,9 @@ fn send(socket: &OwnedFd, bytes: &[u8], files: &[BorrowedFd<'_>]) {
 }
 
 /// Waits a little for a message.
-fn hear(socket: &OwnedFd) -> Option<([u8; SIZE], Vec<OwnedFd>)> {
+pub(crate) fn hear(socket: impl AsFd) -> Option<([u8; SIZE], Vec<OwnedFd>)> {
     let limit = Timespec { tv_sec: 0, tv_nsec: ANSWER.as_nanos() as i64 };
-    rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit)).ok()?;
+    rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&limit)).ok()?;
     let mut bytes = [0; SIZE];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

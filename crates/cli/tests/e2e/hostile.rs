@@ -51,6 +51,24 @@ fn forward_withstands_control_clients_at_a_unix_socket() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_cluster_withstands_programs_that_share_its_memory() {
+    withstands("cluster-sharing");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_cluster_withstands_programs_with_memory_of_their_own() {
+    withstands("cluster-isolated");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_cluster_withstands_programs_beside_one_of_libpcap() {
+    withstands("cluster-pcap");
+}
+
+#[test]
+#[ignore = "needs root"]
 fn generate_withstands_control_clients() {
     withstands("generate-control-unix");
 }

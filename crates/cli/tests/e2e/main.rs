@@ -10,6 +10,7 @@ mod adapters;
 mod beside_linux;
 mod capture;
 mod cluster;
+mod cluster_rights;
 mod compare;
 mod connections;
 mod controllers;

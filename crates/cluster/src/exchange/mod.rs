@@ -5,6 +5,8 @@ mod declare;
 mod inline;
 mod link;
 mod place;
+#[cfg(test)]
+mod tests;
 mod uses;
 
 use std::{cell::Cell, io, os::fd::OwnedFd, sync::Arc};

@@ -10,7 +10,8 @@ pub(super) const ACCESS: Arg = Arg::keyword(
     "ACCESS",
     "read, write or isolated",
     "read",
-    "whether packets that only it has may be written, or it gets copies in memory of its own",
+    "whether it may write packets that only it has, or gets copies in memory of its own; a program with \
+     fewer rights than this one gets copies in place of `write`",
 );
 pub(super) const CELLS: Arg =
     Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");

@@ -22,10 +22,12 @@ pub(super) const CLASS: Class = Class {
         [ConsumerFanOut](ConsumerFanOut.md), [InlineConsumer](InlineConsumer.md) and \
         [FromConsumer](FromConsumer.md) have, and get packets in shared memory, without a copy. \
         `linerate cluster status ADDRESS` shows them.\n\n\
-        Who may connect to the socket may attach under any name that is free: to see all packets under one \
-        that is granted `read` or `write`, and its own under one that is `isolated`. Who runs as the same \
-        user, or as root, may also write where that is granted. A program that dies loses its place and \
-        nothing else. There is one of these elements in a graph.",
+        A program that may connect to the socket may attach under any name that is free. Packets are shared \
+        with programs that have the user, the group and all capabilities of the server; under a name that is \
+        granted `read` also with others, as long as none is granted `write`: memory is sealed against them \
+        then. Any other program gets memory of its own and copies of its packets, as under a name that is \
+        `isolated` ([the rules](../cluster.md#who-is-trusted-with-what)). A program that dies loses its place \
+        and nothing else. There is one of these elements in a graph.",
     ports: "0/0",
     args: &[Arg::required("ADDRESS", "UNIX socket", "where programs attach")],
     handlers: &[

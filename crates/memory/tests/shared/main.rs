@@ -8,6 +8,7 @@ mod hostile;
 mod isolated;
 mod killed;
 mod lending;
+mod peer;
 
 use linerate_memory::{
     Arena, ArenaOptions,

@@ -14,6 +14,7 @@
 //!
 //! To add a listener, write a module beside [`control`] and name it in [`LISTENERS`].
 
+pub mod cluster;
 pub mod connection;
 pub mod control;
 pub mod descriptors;
@@ -67,6 +68,9 @@ pub const LISTENERS: &[Listener] = &[
     openflow::SWITCH_INSECURE,
     openflow::SWITCH_UNIX,
     openflow::SWITCH_TLS,
+    cluster::SHARING,
+    cluster::ISOLATED,
+    cluster::PCAP,
 ];
 
 /// The listener of that name.

@@ -198,6 +198,7 @@ fn object(name: &str, of: &Figures) -> Value {
         "unanswered": of.unanswered,
         "unasked": of.unasked,
         "late": of.late,
+        "floods": of.floods,
         "held": of.held,
         "waiting": of.waiting,
     })
