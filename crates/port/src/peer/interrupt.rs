@@ -282,7 +282,10 @@ fn processor_time() -> Duration {
 mod tests {
     use std::sync::mpsc;
 
-    use rustix::event::{EventfdFlags, epoll};
+    use rustix::{
+        event::{EventfdFlags, epoll},
+        process::{Resource, Rlimit, getrlimit, setrlimit},
+    };
 
     use super::*;
     use crate::peer::limit::Limit;
@@ -363,6 +366,9 @@ mod tests {
 
     #[test]
     fn a_signal_that_costs_much_is_made_by_a_thread() {
+        // As many open files as may be asked for: often fewer are allowed at first.
+        let files = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
         let (control, fd) = (control(), eventfd());
         // As a peer does it: a signal runs through all of these.
         let watch = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
