@@ -144,6 +144,7 @@ fn closing_descriptors_holds_nothing_up() {
         for _ in 0..count {
             let (socket, peer) = stalling::lingering_socket();
             client.channel().send(&[0; 128], &[socket.as_fd()]).unwrap();
+            stalling::close(socket);
             peers.push(peer);
         }
         assert!(client.channel().wait_closed());

@@ -102,6 +102,7 @@ fn closing_descriptors_holds_nothing_up() {
         for _ in 0..count {
             let (socket, peer) = stalling::lingering_socket();
             frontend.set_call(0, socket.as_fd()).unwrap();
+            stalling::close(socket);
             peers.push(peer);
         }
         assert!(frontend.channel().wait_closed());

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::stalling::{
     channel::Channel,
-    fill, lingering_socket,
+    close, fill, lingering_socket,
     memif::{Client, SIZE, Server, Stage},
 };
 
@@ -254,6 +254,7 @@ fn lingering_descriptors(turn: &mut Turn<'_>) {
         let Some(client) = connect(turn) else { continue };
         let (socket, peer) = lingering_socket();
         let _ = client.channel().send(&[0; SIZE], &[socket.as_fd()]);
+        close(socket);
         peers.push(peer);
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::stalling::{
     channel::Channel,
-    full_eventfd, lingering_socket,
+    close, full_eventfd, lingering_socket,
     vhost::{Device, Frontend, Stage},
 };
 
@@ -192,6 +192,7 @@ fn lingering_descriptors(turn: &mut Turn<'_>) {
         let Some(frontend) = connect(turn) else { continue };
         let (socket, peer) = lingering_socket();
         let _ = frontend.set_call(0, socket.as_fd());
+        close(socket);
         peers.push(peer);
     }
 }

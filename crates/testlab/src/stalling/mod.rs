@@ -9,6 +9,7 @@ use std::{
     io::Write,
     net::{TcpListener, TcpStream},
     os::fd::{AsFd, OwnedFd},
+    thread,
     time::Duration,
 };
 
@@ -40,7 +41,8 @@ pub fn fill(eventfd: impl AsFd) {
     rustix::fs::fcntl_setfl(eventfd, OFlags::empty()).expect("an open file");
 }
 
-/// A TCP socket that takes an hour to close: the peer, which comes with it, does not read.
+/// A TCP socket that takes an hour to close: the peer, which comes with it, does not read. Close it by
+/// [`close`].
 ///
 /// # Panics
 ///
@@ -56,4 +58,10 @@ pub fn lingering_socket() -> (OwnedFd, TcpStream) {
     let hour = Some(Duration::from_secs(3600));
     rustix::net::sockopt::set_socket_linger(&socket, hour).expect("a socket");
     (socket.into(), peer)
+}
+
+/// Closes a descriptor that was sent to another process, by a thread: which of the two processes is the last to
+/// close it, and waits, is chance.
+pub fn close(descriptor: OwnedFd) {
+    thread::spawn(move || drop(descriptor));
 }
