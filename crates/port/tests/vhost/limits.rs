@@ -101,7 +101,8 @@ fn closing_descriptors_holds_nothing_up() {
         let frontend = Frontend::connect(&name).unwrap();
         for _ in 0..count {
             let (socket, peer) = stalling::lingering_socket();
-            frontend.set_call(0, socket.as_fd()).unwrap();
+            // The first may have ended the connection already.
+            let _ = frontend.set_call(0, socket.as_fd());
             stalling::close(socket);
             peers.push(peer);
         }
