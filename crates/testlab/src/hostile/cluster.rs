@@ -58,11 +58,12 @@ pub const PCAP: Listener = Listener {
 /// A case with a program that takes some packets and ends, by its arguments.
 fn prepare(scene: &Scene, account: Account, takes: &str) -> Case {
     let [a, b] = Scene::PORTS;
-    // Honest datagrams pass through, and a copy of each goes to consumers.
+    // Consumers have packets of a source, which are there before honest datagrams pass.
     let config = format!(
-        "FromPort({a}) -> all :: Tee -> ToPort({b}); FromPort({b}) -> ToPort({a});
-        all [1] -> fan :: Tee -> ConsumerFanOut(honest, hostile, CELLS 256);
-        fan [1] -> asked :: InlineConsumer(asked, ACCESS write, FAIL open, LIMIT 1ms) -> Discard;
+        "FromPort({a}) -> ToPort({b}); FromPort({b}) -> ToPort({a});
+        RatedSource(LENGTH 100, RATE 1000, LIMIT -1) -> fan :: Tee
+        -> ConsumerFanOut(honest, hostile, CELLS 256);
+        fan [1] -> InlineConsumer(asked, ACCESS write, FAIL open, LIMIT 1ms) -> Discard;
         fan [2] -> ToConsumer(sends, ACCESS write, CELLS 64);
         FromConsumer(sends, SPARE 16) -> Discard;"
     );
