@@ -5,6 +5,8 @@ mod capture;
 mod cluster;
 mod compile;
 mod connections;
+#[cfg(test)]
+mod extremes;
 mod flow;
 mod graph;
 #[cfg(test)]
