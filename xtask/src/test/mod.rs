@@ -49,10 +49,17 @@ const MEASURING: &str = "end-to-end tests that measure (root)";
 /// Parts of the names of root tests that wait for entries to get old, by the clock: they leave the
 /// processors alone and want others to, so all of them run at once and nothing beside them.
 const WAIT: [&str; 1] = ["expiry"];
-/// Parts of the names of those that measure or keep up rates, each of which has the machine to
-/// itself.
-const MEASURE: [&str; 6] =
-    ["lab::", "compare::", "a_gigabyte", "nothing_is_lost_at", "a_shaper_holds", "so_does_one"];
+/// Parts of the names of those that measure, keep up rates or open all files a process may, each of
+/// which has the machine to itself.
+const MEASURE: [&str; 7] = [
+    "lab::",
+    "compare::",
+    "hostile::",
+    "a_gigabyte",
+    "nothing_is_lost_at",
+    "a_shaper_holds",
+    "so_does_one",
+];
 /// The others at a time: most of their time they wait for packets.
 const SIDE_BY_SIDE: usize = 4;
 

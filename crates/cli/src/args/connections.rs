@@ -369,7 +369,7 @@ mod tests {
             ("--concurrent 0", "concurrent is 0"),
             ("--ramp 5s", "give a rate"),
             ("--mss 9000", "choose a smaller mss"),
-            ("--rate 0", "not a rate of connections"),
+            ("--rate 0", "is not from 0.000001 to 1000M"),
             ("--rate 10pps", "not a rate of connections"),
             ("--requests 0", "at least one"),
             ("--retries 17", "17 is not in"),

@@ -176,8 +176,8 @@ int main(int argc, char **argv)
 	HOLDS(!memcmp(header + 56, zeros, sizeof zeros));
 	const _Atomic uint64_t *ledger = (const _Atomic uint64_t *)(directory + 128);
 
-	/* The packets. */
-	HOLDS(has_seals(files[PACKETS], resizing));
+	/* The packets, to which the server may add the seal against writing. */
+	HOLDS(has_seals(files[PACKETS], F_SEAL_SHRINK | F_SEAL_GROW));
 	char *packets = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, files[PACKETS], 0);
 	HOLDS(packets != MAP_FAILED);
 

@@ -133,7 +133,13 @@ impl Admission {
     /// A stranger came. Where there are too many, another one ends.
     pub(super) fn admit(self: &Arc<Admission>, source: Source, waker: Arc<Waker>) -> Ticket {
         let mut connections = self.lock();
-        if connections.strangers_of(source) >= self.limits.strangers_of_source.max(1) {
+        // Scripts of an administrator open many connections at once.
+        let most_of_source = if source.is_administrator() {
+            self.limits.strangers
+        } else {
+            self.limits.strangers_of_source
+        };
+        if connections.strangers_of(source) >= most_of_source.max(1) {
             connections.end_oldest(source);
         } else if connections.count(|one| !one.is_controller) >= self.limits.strangers.max(1) {
             let strangers = connections.all.iter().filter(|one| !one.is_controller);

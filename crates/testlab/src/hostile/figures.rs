@@ -93,6 +93,19 @@ impl Growth {
     pub const BOUNDS: Growth =
         Growth { resident: 64 << 20, mapped: 4 << 30, descriptors: 1024, threads: 64 };
 
+    /// Bounds for ports of shared memory: a peer maps up to 256 GiB, which is address space alone, and three times
+    /// that is reserved for each port; sockets that linger are closed by threads.
+    #[must_use]
+    pub fn shared_memory() -> Growth {
+        Growth { mapped: 4 << 40, threads: 128, ..Growth::BOUNDS }
+    }
+
+    /// Bounds for a switch with controllers: their bundles have 512 MiB together, and a connection has two threads.
+    #[must_use]
+    pub fn controllers() -> Growth {
+        Growth { resident: 640 << 20, threads: 256, ..Growth::BOUNDS }
+    }
+
     /// What a process has now; `None` when it has ended.
     #[must_use]
     pub fn of(process: u32) -> Option<Growth> {

@@ -8,7 +8,7 @@ use rustix::{
 };
 
 use super::{
-    Account, Attack, Case, Honest, Listener, Scene, Turn,
+    Account, Attack, Case, Growth, Honest, Listener, Scene, Turn,
     descriptors::{Descriptor, HUGE, KINDS, memory},
 };
 use crate::stalling::{
@@ -63,7 +63,7 @@ fn server(scene: &Scene) -> Case {
     let configuration = tee(scene, &[port(ATTACKED), port(OTHER)]);
     let command = scene.linerate(["run", &configuration]);
     let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
-    Case::new(command).honest(HonestClient).attacks([
+    Case::new(command).bounds(Growth::shared_memory()).honest(HonestClient).attacks([
         nobody("leave-at-each-step", leave_at_each_step),
         nobody("stall-at-each-step", stall_at_each_step),
         nobody("full-eventfd", full_eventfd),
@@ -84,7 +84,7 @@ fn client(scene: &Scene) -> Case {
     let configuration = tee(scene, &[format!("memif:{CLIENT}?slots=64")]);
     let command = scene.linerate(["run", &configuration]);
     let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
-    Case::new(command).attacks([
+    Case::new(command).bounds(Growth::shared_memory()).one_attack_at_a_time().attacks([
         nobody("leave-at-each-step", serve_and_leave),
         nobody("stall-at-each-step", serve_and_stall),
         nobody("full-eventfd", serve_with_full_eventfds),
@@ -353,6 +353,7 @@ fn serve_with_full_eventfds(turn: &mut Turn<'_>) {
 
 fn accept_nobody(turn: &mut Turn<'_>) {
     let server = listen(turn);
+    turn.count();
     turn.hold();
     drop(server);
 }

@@ -97,6 +97,8 @@ pub struct Case {
     pub attacks: Vec<Attack>,
     /// How far the process may grow.
     pub bounds: Growth,
+    /// Attacks that take place at a time.
+    pub lanes: usize,
     /// Programs that run beside the command, started before it.
     pub companions: Vec<Running>,
     /// Sockets that every user may connect to, once they are there: an administrator can make them so.
@@ -113,6 +115,7 @@ impl Case {
             honest: Vec::new(),
             attacks: Vec::new(),
             bounds: Growth::BOUNDS,
+            lanes: 2,
             companions: Vec::new(),
             open: Vec::new(),
         }
@@ -124,6 +127,20 @@ impl Case {
         if let Address::Unix(path) | Address::Packets(path) = address {
             self.open.push(path.clone());
         }
+        self
+    }
+
+    /// Bounds the growth of the process otherwise than for most listeners.
+    #[must_use]
+    pub fn bounds(mut self, bounds: Growth) -> Case {
+        self.bounds = bounds;
+        self
+    }
+
+    /// Attacks take place one after the other: the listener has one peer at a time.
+    #[must_use]
+    pub fn one_attack_at_a_time(mut self) -> Case {
+        self.lanes = 1;
         self
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Account, Address, Attack, Case, Connection, Honest, Listener, Scene, Turn,
+    Account, Address, Attack, Case, Connection, Growth, Honest, Listener, Scene, Turn,
     connection::open_all,
     descriptors::{Descriptor, KINDS},
 };
@@ -69,7 +69,7 @@ fn switch(scene: &Scene, listeners: &[&str], options: &[&str]) -> Case {
     for (name, port) in ["a", "b"].iter().zip(Scene::PORTS) {
         command.args(["--port", &format!("{name}={port}")]);
     }
-    Case::new(command)
+    Case::new(command).bounds(Growth::controllers())
 }
 
 /// One that listens at a port, where it is attacked, and at a socket beside it.
@@ -289,8 +289,7 @@ fn attack(
 
 /// What a stranger does that cannot or does not say who it is.
 fn strangers(address: &Address) -> Vec<Attack> {
-    let nobody =
-        |name, run: fn(&Target, &mut Turn<'_>)| attack(name, Account::Nobody, address, run);
+    let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     vec![
         nobody("leave-at-each-step", leave_at_each_step),
         nobody("open-all", open_all_and_hold),
@@ -300,10 +299,13 @@ fn strangers(address: &Address) -> Vec<Attack> {
     ]
 }
 
+/// One attack on a listener, for a part of the time there is.
+type Run = fn(&Target, &mut Turn<'_>);
+
 /// What strangers, and what controllers do: as nobody, who may be one or not, and as the switch's own user.
 fn attacks(address: &Address) -> Vec<Attack> {
     let mut attacks = strangers(address);
-    let controllers: [(_, _, fn(&Target, &mut Turn<'_>)); 6] = [
+    let controllers: [(_, _, Run); 6] = [
         ("flood", "flood-as-own", flood),
         ("read-no-answer", "read-no-answer-as-own", read_no_answer),
         ("half-a-message", "half-a-message-as-own", half_a_message),
@@ -471,7 +473,7 @@ fn commit_bundles(target: &Target, turn: &mut Turn<'_>) {
 
 /// As many controllers as there may be of one source that is not the switch's own user; of that, some.
 fn some_with_hello(target: &Target, turn: &mut Turn<'_>) {
-    let connections: Vec<_> = (0..20).filter_map(|_| target.controller(turn)).collect();
+    let connections: Vec<_> = (0..8).filter_map(|_| target.controller(turn)).collect();
     while turn.goes_on() {
         for connection in &connections {
             connection.discard();

@@ -133,7 +133,7 @@ pub fn soak(
     let alone = phase(&trial.measure(|| wait("alone", part)), begun);
 
     let spin = Attack::new("spin", Account::Nobody, |turn| while turn.goes_on() {});
-    let neighbour = Assault::start(trial.scene().middle(), &[spin], &placement);
+    let neighbour = Assault::start(trial.scene().middle(), &[spin], 1, &placement);
     let begun = Instant::now();
     let beside = phase(&trial.measure(|| wait("beside a busy neighbour", part)), begun);
     neighbour.stop();

@@ -28,8 +28,6 @@ use crate::{Namespace, Running, wait_until};
 
 /// When a program that does not start has failed.
 const START: Duration = Duration::from_secs(60);
-/// Attacks at a time.
-const LANES: usize = 2;
 /// The least and the most that a turn of an attack lasts.
 const TURN: [Duration; 2] = [Duration::from_millis(150), Duration::from_secs(2)];
 /// Between two looks at how large the process is.
@@ -129,7 +127,7 @@ impl Trial {
 
     /// Starts the hostile client.
     pub(super) fn attack(&self, placement: &Placement) -> Assault {
-        Assault::start(self.scene.middle(), &self.case.attacks, placement)
+        Assault::start(self.scene.middle(), &self.case.attacks, self.case.lanes, placement)
     }
 
     /// Measures honest traffic and honest clients while `wait` runs.
@@ -247,10 +245,11 @@ struct Done {
 }
 
 impl Assault {
-    /// Starts two lanes, each of which has all attacks in turn, and which begin at different ones.
+    /// Starts lanes, each of which has all attacks in turn, and which begin at different ones.
     pub(super) fn start(
         namespace: &Namespace,
         attacks: &[Attack],
+        all: usize,
         placement: &Placement,
     ) -> Assault {
         let stop = Arc::new(AtomicBool::new(false));
@@ -259,12 +258,12 @@ impl Assault {
         let done = Arc::new(done);
         let share = placement.time / u32::try_from(attacks.len().max(1)).expect("few attacks");
         let length = share.clamp(TURN[0], TURN[1]);
-        let lanes = (0..LANES.min(attacks.len())).map(|lane| {
+        let lanes = (0..all.min(attacks.len())).map(|lane| {
             let (namespace, attacks, placement) =
                 (namespace.clone(), attacks.to_vec(), placement.clone());
             let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
             thread::spawn(move || {
-                let mut at = lane * attacks.len() / LANES;
+                let mut at = lane * attacks.len() / all;
                 let mut seed = placement.seed << 32 | lane as u64;
                 while !stop.load(Ordering::Relaxed) {
                     let attack = &attacks[at % attacks.len()];
@@ -272,7 +271,7 @@ impl Assault {
                     if lane == 0 {
                         *done.turns.lock().unwrap_or_else(PoisonError::into_inner) += 1;
                     }
-                    (at, seed) = (at + 1, seed.wrapping_add(LANES as u64));
+                    (at, seed) = (at + 1, seed.wrapping_add(all as u64));
                 }
             })
         });

@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, time::Duration};
 use rustix::net::SocketType;
 
 use super::{
-    Account, Attack, Case, Listener, Scene, Turn,
+    Account, Attack, Case, Growth, Listener, Scene, Turn,
     descriptors::{Descriptor, HUGE, KINDS, memory},
     memif::tee,
 };
@@ -44,7 +44,7 @@ fn device(scene: &Scene) -> Case {
     let configuration = tee(scene, &[format!("vhost:{DEVICE}?mode=666")]);
     let command = scene.linerate(["run", &configuration]);
     let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
-    Case::new(command).attacks([
+    Case::new(command).bounds(Growth::shared_memory()).one_attack_at_a_time().attacks([
         nobody("leave-at-each-step", leave_at_each_step),
         nobody("stall-at-each-step", stall_at_each_step),
         nobody("full-eventfd", use_full_eventfds),
@@ -65,7 +65,7 @@ fn driver(scene: &Scene) -> Case {
     let configuration = tee(scene, &[format!("vhost:{DRIVER}?role=driver&slots=64")]);
     let command = scene.linerate(["run", &configuration]);
     let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
-    Case::new(command).attacks([
+    Case::new(command).bounds(Growth::shared_memory()).one_attack_at_a_time().attacks([
         nobody("leave-at-each-step", serve_and_leave),
         nobody("stall-at-each-step", serve_and_stall),
         nobody("full-eventfd", serve_with_full_eventfds),
@@ -287,6 +287,7 @@ fn serve_with_full_eventfds(turn: &mut Turn<'_>) {
 
 fn accept_nobody(turn: &mut Turn<'_>) {
     let device = listen(turn);
+    turn.count();
     turn.hold();
     drop(device);
 }
