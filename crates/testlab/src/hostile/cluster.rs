@@ -208,7 +208,7 @@ fn flood_socket(turn: &mut Turn<'_>) {
 fn open_all_and_hold(turn: &mut Turn<'_>) {
     let mut open = Vec::new();
     while turn.goes_on() {
-        open.extend(open_all(&address(), turn));
+        open_all(&address(), &mut open, turn);
         open.retain(|connection: &Connection| !connection.is_over());
         turn.breathe();
     }

@@ -218,11 +218,13 @@ impl AsFd for Connection {
     }
 }
 
-/// Opens connections until it is refused or the turn ends.
-#[must_use]
-pub fn open_all(address: &Address, turn: &mut super::Turn<'_>) -> Vec<Connection> {
-    let mut open = Vec::new();
-    while turn.goes_on() {
+/// Connections that an attack holds at most: more than any listener has places, and few enough that the
+/// honest clients of this process have descriptors.
+const HELD: usize = 300;
+
+/// Opens connections until it is refused, it has as many as an attack may, or the turn ends.
+pub fn open_all(address: &Address, open: &mut Vec<Connection>, turn: &mut super::Turn<'_>) {
+    while turn.goes_on() && open.len() < HELD {
         match Connection::new(address) {
             Ok(connection) => {
                 turn.count();
@@ -231,5 +233,4 @@ pub fn open_all(address: &Address, turn: &mut super::Turn<'_>) -> Vec<Connection
             Err(_) => break,
         }
     }
-    open
 }

@@ -266,7 +266,7 @@ fn flood(target: &Target, turn: &mut Turn<'_>) {
 fn open_all_and_hold(target: &Target, turn: &mut Turn<'_>) {
     let mut open = Vec::new();
     while turn.goes_on() {
-        open.extend(open_all(&target.address, turn));
+        open_all(&target.address, &mut open, turn);
         open.retain(|connection: &Connection| !connection.is_over());
         turn.breathe();
     }
