@@ -203,7 +203,7 @@ impl Settings {
         options.trust.anybody = make.or("INSECURE", false);
         if let Some(Text(text)) = make.get("USERS") {
             for word in words(&unquoted(&text)) {
-                match user_number(&word) {
+                match user_number(word) {
                     Ok(Some(user)) => options.trust.users.push(user),
                     Ok(None) => make.error(format!("USERS: no user {word} in /etc/passwd")),
                     Err(error) => make.error(format!("USERS: /etc/passwd: {error}")),

@@ -2,8 +2,8 @@
 
 use linerate_graph::{Access, Class, Right};
 
-fn all(mut check: impl FnMut(&'static Class)) {
-    linerate_elements::library().iter().for_each(|class| check(class));
+fn all(check: impl FnMut(&'static Class)) {
+    linerate_elements::library().iter().for_each(check);
 }
 
 /// An argument that names what an element opens or calls.

@@ -600,7 +600,7 @@ pub(super) fn is_own(source: Source) -> bool {
     match source {
         Source::User(user) => user == 0 || user == rustix::process::geteuid().as_raw(),
         Source::Parent => true,
-        Source::Host(_) => false,
+        Source::LocalTcp(_) | Source::Host(_) => false,
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_graph::{Make, parse_integer};
-use linerate_host::socket_file::SocketFile;
+use linerate_host::{peer::tcp_user, socket_file::SocketFile};
 use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
 
@@ -141,9 +141,12 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, from) = listener.accept()?;
+                let is_local = from.ip().to_canonical().is_loopback();
+                let ours = stream.local_addr().ok().filter(|_| is_local);
+                let user = ours.and_then(|ours| tcp_user(ours, from).ok().flatten());
                 Ok(Arrival {
                     stream: Stream::Tcp(stream),
-                    source: Source::of(from.ip()),
+                    source: user.map_or_else(|| Source::of(from.ip()), Source::LocalTcp),
                     from: format!(" from {}.{}", from.ip(), from.port()),
                 })
             }

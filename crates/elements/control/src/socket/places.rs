@@ -18,8 +18,10 @@ const QUIET: u64 = 10_000_000_000;
 /// Where a connection comes from, as far as it cannot choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in super::super) enum Source {
-    /// A user of this machine.
+    /// A user of this machine, by a UNIX socket, which proves it.
     User(u32),
+    /// A user of this machine, by TCP within it, where only the token proves a right.
+    LocalTcp(u32),
     /// A host, or the hosts of an IPv6 network.
     Host(IpAddr),
     /// The program that has started this one.
@@ -28,7 +30,7 @@ pub(in super::super) enum Source {
 
 impl Source {
     /// The source of a connection from an address. A host has a whole /64 of IPv6 addresses, and
-    /// this one all of 127.0.0.0/8.
+    /// this one all of 127.0.0.0/8, where its users are told apart ([`Source::LocalTcp`]).
     pub(super) fn of(address: IpAddr) -> Source {
         Source::Host(match address.to_canonical() {
             loopback if loopback.is_loopback() => IpAddr::from([127, 0, 0, 1]),
