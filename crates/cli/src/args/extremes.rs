@@ -303,7 +303,7 @@ fn harm(words: &[String], folder: &Path) -> Option<String> {
 /// Commands that run at a time for each processor: most of them sleep until they are interrupted.
 const AT_A_TIME: usize = 3;
 /// Values of an option that a command runs with: the first and the last that its parser takes.
-const TRIED: usize = 3;
+const TRIED: usize = 1;
 
 /// The values with which an option is run, of those its parser takes.
 fn at_the_ends<'a>(taken: &[&'a str]) -> Vec<&'a str> {
