@@ -39,7 +39,6 @@ pub use self::{
 };
 use self::{growth::Growth, map::Mapping, numbers::Numbers};
 use crate::{
-    error::MemoryError,
     frame::Frame,
     meta::Meta,
     pool::PoolCache,
@@ -195,11 +194,11 @@ impl Arena {
 
     /// Keeps other processes from writing to the file, but those that have mapped it for that.
     #[cfg(not(any(loom, miri)))]
-    pub(crate) fn seal(&self) -> Result<(), MemoryError> {
+    pub(crate) fn seal(&self) -> Result<(), crate::error::MemoryError> {
         let mut writers = self.inner.writers.lock().expect("no panic while held");
         match *writers {
             Writers::Sealed => Ok(()),
-            Writers::Some => Err(MemoryError::System {
+            Writers::Some => Err(crate::error::MemoryError::System {
                 step: "sealing memory that a port has shared",
                 source: std::io::ErrorKind::PermissionDenied.into(),
             }),
