@@ -41,7 +41,7 @@ thread_local! {
 fn handlers(bytes: &mut Bytes<'_>, router: &mut Router) {
     let plan = Arc::clone(router.plan());
     for element in &plan.elements {
-        for known in element.class.handlers.iter().chain(handler::COMMON) {
+        for known in element.class.handlers.iter().chain(handler::common(element.class)) {
             let call = format!("{}.{}", element.name, known.name);
             let value = *bytes.choice(VALUES);
             if known.access.writes() && bytes.one_in(2) {
