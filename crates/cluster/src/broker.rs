@@ -252,7 +252,7 @@ struct Desk {
     /// Whether the kernel keeps clients from handing over descriptors.
     refuses_descriptors: bool,
     listener: Socket,
-    /// Nobody is accepted until then, as this process has no descriptor for it.
+    /// The time until which no connection is accepted, because descriptors ran out.
     deaf_until: Option<Instant>,
     /// When buffers that have come back were looked for, and whether that is due.
     looked: Option<Instant>,

@@ -412,12 +412,12 @@ impl Handler {
         Handler { parameter: true, ..self }
     }
 
-    /// The same, read with that right: its answer is not all that reading it does.
+    /// Returns the handler with the right that reading it needs, where reading does more than answer.
     pub const fn read_needs(self, right: Right) -> Handler {
         Handler { read_right: right, ..self }
     }
 
-    /// The same, written with that right: [`Right::Replace`] where it opens files or ports, runs
+    /// Returns the handler with the right that writing it needs: [`Right::Replace`] where it opens files or ports, runs
     /// scripts, or keeps handler calls that run later.
     pub const fn write_needs(self, right: Right) -> Handler {
         Handler { write_right: right, ..self }

@@ -210,7 +210,7 @@ impl ControlSockets {
         self.sockets.iter().map(ControlSocket::line).collect()
     }
 
-    /// The same for programs.
+    /// The control sockets as JSON.
     pub(crate) fn json(&self) -> Value {
         self.sockets.iter().map(ControlSocket::json).collect()
     }

@@ -74,15 +74,15 @@ pub enum ForeignError {
     /// More bytes would be mapped than may be.
     #[error("more than {} GiB would be mapped", .most >> 30)]
     Bytes {
-        /// What may be mapped.
+        /// The quota, in bytes.
         most: u64,
     },
     /// Less address space is left than was to be reserved.
     #[error("{} GiB of address space are left for memory of others, not {}", .left >> 30, .wanted >> 30)]
     Reserved {
-        /// What was to be reserved.
+        /// The reservation asked for, in bytes.
         wanted: u64,
-        /// What is left.
+        /// The address space left, in bytes.
         left: u64,
     },
     /// The kernel refused a step.
@@ -134,7 +134,7 @@ impl ForeignRegion {
         ForeignRegion::map_for(file, len, ProtFlags::READ | ProtFlags::WRITE, None)
     }
 
-    /// The same for a peer that may have no more mapped than a quota says.
+    /// Maps a region of a peer within its quota.
     ///
     /// # Errors
     ///

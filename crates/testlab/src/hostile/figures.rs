@@ -100,7 +100,8 @@ impl Growth {
         Growth { mapped: 4 << 40, threads: 128, ..Growth::BOUNDS }
     }
 
-    /// Bounds for a switch with controllers: their bundles have 512 MiB together, and a connection has two threads.
+    /// Bounds for a switch with controllers: their bundles have 512 MiB together, and
+    /// each of two listeners has up to 96 connections, with a thread each.
     #[must_use]
     pub fn controllers() -> Growth {
         Growth { resident: 640 << 20, threads: 256, ..Growth::BOUNDS }

@@ -92,7 +92,7 @@ impl Scene {
         self.folder.join(name)
     }
 
-    /// The same as text.
+    /// The path of a file of the scene, as text.
     ///
     /// # Panics
     ///

@@ -57,7 +57,7 @@ pub struct Soaked {
     pub neighbour: Phase,
     /// Under attack, and how the program ended.
     pub attacked: Phase,
-    /// The same, judged.
+    /// The verdict on the attacked phase.
     pub outcome: Outcome,
     /// How programs ended that were ended at random moments.
     pub endings: Vec<Ending>,

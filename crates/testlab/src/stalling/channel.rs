@@ -51,7 +51,7 @@ impl Channel {
         Ok(Channel { socket, patience: ANSWER })
     }
 
-    /// The same with answers waited for only so long.
+    /// Limits how long an answer is waited for.
     #[must_use]
     pub fn patient(self, patience: Duration) -> Channel {
         Channel { patience, ..self }

@@ -75,7 +75,7 @@ impl Client {
         Client::over(Channel::connect(socket, SocketType::SEQPACKET)?, id)
     }
 
-    /// The same by a connection.
+    /// A peer over an open connection.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Server {
         Ok(Server::at(Channel::listen(socket, SocketType::SEQPACKET, backlog)?))
     }
 
-    /// The same at a socket that listens.
+    /// A peer at a listening socket.
     #[must_use]
     pub fn at(listener: Channel) -> Server {
         Server { listener, channel: None, memory: None, rings: Vec::new() }

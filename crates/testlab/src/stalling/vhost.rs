@@ -80,7 +80,7 @@ impl Frontend {
         Frontend::over(Channel::connect(socket, SocketType::STREAM)?)
     }
 
-    /// The same by a connection.
+    /// A peer over an open connection.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl Device {
         Ok(Device::at(Channel::listen(socket, SocketType::STREAM, backlog)?))
     }
 
-    /// The same at a socket that listens.
+    /// A peer at a listening socket.
     #[must_use]
     pub fn at(listener: Channel) -> Device {
         let (channel, memory, events) = (None, None, Vec::new());
