@@ -218,6 +218,7 @@ exec "$PROGRAM" "$@"
 /// A place for sockets, interfaces with cables that lead nowhere, and files that the guide takes for granted.
 const PLACE: &str = r#"
 mount -t tmpfs none /run
+ip link set lo up
 for number in 0 1 2 3; do
     ip link add eth$number type veth peer name far$number
     ip link set eth$number up

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     is_by_itself,
-    load::{Load, resources, restarts},
+    load::{Load, let_go, resources, restarts, settled},
     rig::{Station, all_come_home, packets, socket, wait_for},
     testpmd::{Setup, Testpmd, alone},
 };
@@ -218,28 +218,7 @@ fn memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_no
     drop(station);
     all_come_home(&arena);
     drop(arena);
-    assert_eq!(resources(), before, "something is left behind");
-}
-
-/// What there is of [`resources`] once that has been the same for a second.
-fn settled(mut let_go: impl FnMut()) -> (usize, usize) {
-    let (mut last, mut since) = (resources(), Instant::now());
-    while since.elapsed() < Duration::from_secs(1) {
-        let_go();
-        thread::sleep(Duration::from_millis(20));
-        let now = resources();
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    last
-}
-
-/// A queue lets go of its ring when it is looked at.
-fn let_go(station: &mut Station) {
-    let transmit = station.port.queues[0].transmit.as_mut().unwrap();
-    transmit.flush(&mut station.pool).unwrap();
-    assert!(station.take(0).is_empty());
+    wait_for("all it had to be let go", || resources() == before);
 }
 
 fn come_and_go(who: &str, ours: &str, theirs: &str) {
@@ -266,7 +245,7 @@ fn come_and_go(who: &str, ours: &str, theirs: &str) {
         // What was on the way.
         while !station.take(0).is_empty() {}
         // A link is down before all of it is closed: what the peer was lent is waited for first.
-        let steady = *steady.get_or_insert_with(|| settled(|| let_go(&mut station)));
+        let steady = *steady.get_or_insert_with(|| settled(&mut station));
         wait_for("all that belonged to the connection to go", || {
             let_go(&mut station);
             resources() == steady
@@ -315,7 +294,7 @@ fn come_and_go(who: &str, ours: &str, theirs: &str) {
         }
     }
     drop((station, testpmd));
-    assert_eq!(resources(), before, "something is left behind");
+    wait_for("all it had to be let go", || resources() == before);
     println!("{uri}: {restarts} times, {} packets back; testpmd died {died} times", load.back);
 }
 

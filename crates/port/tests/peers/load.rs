@@ -91,3 +91,24 @@ pub(crate) fn resources() -> (usize, usize) {
     let shared = mappings.lines().filter(|line| line.split(' ').nth(1).unwrap().ends_with('s'));
     (fs::read_dir("/proc/self/fd").unwrap().count(), shared.count())
 }
+
+/// What there is of [`resources`] once that has been the same for a second: threads close what a peer had.
+pub(crate) fn settled(station: &mut Station) -> (usize, usize) {
+    let (mut last, mut since) = (resources(), Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        let_go(station);
+        thread::sleep(Duration::from_millis(20));
+        let now = resources();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
+/// A queue lets go of its ring when it is looked at.
+pub(crate) fn let_go(station: &mut Station) {
+    let transmit = station.port.queues[0].transmit.as_mut().unwrap();
+    transmit.flush(&mut station.pool).unwrap();
+    assert!(station.take(0).is_empty());
+}
