@@ -266,10 +266,10 @@ impl std::ops::Sub for Usage {
     fn sub(self, earlier: Usage) -> Usage {
         let mut stages = self.stages;
         stages.iter_mut().zip(earlier.stages).for_each(|(now, then)| *now -= then);
+        let (work, wait) = Spent::between((earlier.work, earlier.wait), (self.work, self.wait));
         Usage {
-            // What was taken for one of the two may have turned out to be the other.
-            work: self.work.saturating_sub(earlier.work),
-            wait: self.wait.saturating_sub(earlier.wait),
+            work,
+            wait,
             bursts: self.bursts - earlier.bursts,
             packets: self.packets - earlier.packets,
             sampled_packets: self.sampled_packets - earlier.sampled_packets,

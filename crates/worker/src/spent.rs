@@ -78,20 +78,29 @@ impl Spent {
         self.up_to(cycles)
     }
 
-    /// The same, up to what the clock shows behind the reading.
-    fn up_to(&self, clock: impl FnOnce() -> u64) -> (u64, u64) {
-        let [mut work, mut wait, until, doing] = self.generation.read_side(|side| {
+    /// Cycles of work and of waiting up to the time of `clock`, which is read while the charge
+    /// before it is the last one: a reader that is preempted between the two reads both again.
+    pub fn up_to(&self, mut clock: impl FnMut() -> u64) -> (u64, u64) {
+        let ([mut work, mut wait, until, doing], now) = self.generation.read_side(|side| {
             let Charged { work, wait, until, doing } = &self.charged[side];
-            [work, wait, until, doing].map(|word| word.load(Relaxed))
+            ([work, wait, until, doing].map(|word| word.load(Relaxed)), clock())
         });
         // The counters of two cores may differ a little.
-        let elapsed = i64::max(clock().wrapping_sub(until) as i64, 0) as u64;
+        let elapsed = i64::max(now.wrapping_sub(until) as i64, 0) as u64;
         if doing == Doing::Works as u64 {
             work += elapsed;
         } else if doing == Doing::Waits as u64 {
             wait += elapsed;
         }
         (work, wait)
+    }
+
+    /// Work and waiting between two readings. Their sum is the time between the readings, also where
+    /// time that the first reading took for the one has been charged to the other.
+    pub fn between(before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
+        let elapsed = (now.0 + now.1).saturating_sub(before.0 + before.1);
+        let work = now.0.saturating_sub(before.0).min(elapsed);
+        (work, elapsed - work)
     }
 }
 
@@ -116,6 +125,31 @@ mod tests {
         spent.charge(10, 0, 130, Doing::Nothing);
         assert_eq!(spent.up_to(|| 1000), (10, 20));
         assert!(spent.has_ended());
+    }
+
+    #[test]
+    fn what_was_taken_for_the_other_is_in_no_interval_twice() {
+        assert_eq!(Spent::between((10, 20), (15, 27)), (5, 7));
+        // 40 cycles of the 60 that were waiting at the first reading turned out to be work.
+        assert_eq!(Spent::between((10, 60), (55, 20)), (5, 0));
+        assert_eq!(Spent::between((60, 10), (20, 55)), (0, 5));
+        assert_eq!(Spent::between((10, 20), (10, 20)), (0, 0));
+    }
+
+    /// A reading is of one moment: what is charged while the reader is kept waiting is in it.
+    #[test]
+    fn a_reader_that_is_kept_waiting_reads_again() {
+        let spent = Spent::default();
+        spent.charge(0, 0, 100, Doing::Works);
+        let mut readings = 0;
+        let read = spent.up_to(|| {
+            readings += 1;
+            if readings == 1 {
+                spent.charge(10, 0, 110, Doing::Waits);
+            }
+            1000
+        });
+        assert_eq!((read, readings), ((10, 890), 2));
     }
 
     /// Whenever it is read, all time up to then has gone to something, and none twice.

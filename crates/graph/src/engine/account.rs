@@ -19,9 +19,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_memory::clock::{cycles, reading_cycles};
+#[cfg(not(test))]
+use linerate_memory::clock::cycles;
+use linerate_memory::clock::reading_cycles;
 use linerate_worker::{Doing, Spent};
 
+#[cfg(test)]
+use self::tests::cycles;
 use crate::class::Role;
 
 /// Least mean number of rounds from one that is measured to the next, and the
@@ -146,6 +150,7 @@ impl Usage {
     /// cycles went where those before it did.
     pub fn since(&self, before: &Usage) -> Usage {
         let less = |now: u64, before: u64| now.saturating_sub(before);
+        let (work, wait) = Spent::between((before.work, before.wait), (self.work, self.wait));
         let element = |(now, before): (&ElementUsage, &ElementUsage)| ElementUsage {
             role: now.role,
             frames: less(now.frames, before.frames),
@@ -159,8 +164,8 @@ impl Usage {
             },
         };
         let mut since = Usage {
-            work: less(self.work, before.work),
-            wait: less(self.wait, before.wait),
+            work,
+            wait,
             rounds: less(self.rounds, before.rounds),
             engine: 0.0,
             elements: self.elements.iter().zip(&before.elements).map(element).collect(),
@@ -224,7 +229,7 @@ impl WorkerStats {
     /// The figures now. Of a running worker those of single elements are at most some
     /// thousand rounds old; that it works, or waits, is known up to now.
     pub fn read(&self) -> Usage {
-        let (work, wait) = self.spent.work_and_wait();
+        let (work, wait) = self.spent.up_to(cycles);
         let element = |element: &Arc<ElementStats>| ElementUsage {
             role: element.role,
             frames: element.frames.load(Relaxed),
@@ -482,5 +487,124 @@ impl Account {
     pub(crate) fn publish(&mut self) {
         self.charge_elapsed(self.working);
         self.stats.spent.charge(0, 0, self.since, Doing::Nothing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// The clock of a test that has one of its own.
+        static NOW: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn cycles() -> u64 {
+        NOW.get().unwrap_or_else(linerate_memory::clock::cycles)
+    }
+
+    /// A worker whose time passes when a test says so.
+    struct Worker {
+        account: Account,
+        stats: Arc<WorkerStats>,
+        now: u64,
+    }
+
+    impl Worker {
+        const START: u64 = 1_000;
+
+        fn new(measured: bool) -> Worker {
+            NOW.set(Some(Worker::START));
+            let stats = Arc::new(WorkerStats::new(std::iter::empty()));
+            let mut account = Account::new(Arc::clone(&stats), measured);
+            account.overhead = 0;
+            account.start();
+            Worker { account, stats, now: Worker::START }
+        }
+
+        fn pass(&mut self, cycles: u64) {
+            self.now += cycles;
+            NOW.set(Some(self.now));
+        }
+
+        fn round(&mut self, cycles: u64, worked: bool) {
+            self.account.begin();
+            self.pass(cycles);
+            self.account.end(worked);
+        }
+
+        fn assert_adds_up(&self) -> Usage {
+            let usage = self.stats.read();
+            assert_eq!(usage.work + usage.wait, self.now - Worker::START, "{usage:?}");
+            usage
+        }
+    }
+
+    #[test]
+    fn rare_rounds_that_work_are_told_from_those_that_wait() {
+        const TIMES: u64 = 100;
+        for (measured, sleeps) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut worker = Worker::new(measured);
+            for _ in 0..TIMES {
+                (0..20).for_each(|_| worker.round(50, false));
+                if sleeps {
+                    worker.pass(4 * SLEEP);
+                    worker.account.slept();
+                }
+                worker.round(5_000, true);
+            }
+            worker.account.publish();
+            let usage = worker.assert_adds_up();
+            // The first round that waits behind one that works may be charged to work.
+            let work = TIMES * 5_000..=TIMES * 5_050;
+            assert!(work.contains(&usage.work), "measured {measured}, {}", usage.work);
+        }
+    }
+
+    /// Also where a reading comes in the middle of a round, and takes it for what the round before was.
+    #[test]
+    fn work_and_waiting_between_readings_add_up() {
+        for measured in [false, true] {
+            let mut worker = Worker::new(measured);
+            let mut before = (worker.now, worker.stats.read());
+            let mut read = |worker: &Worker| {
+                let usage = worker.assert_adds_up();
+                let since = usage.since(&before.1);
+                assert_eq!(since.work + since.wait, worker.now - before.0, "{since:?}");
+                before = (worker.now, usage);
+            };
+            for round in 0..10_000u64 {
+                let worked = round % 7 < 2;
+                worker.account.begin();
+                worker.pass(1 + round * 31 % 1_000);
+                read(&worker);
+                worker.pass(round % 3);
+                worker.account.end(worked);
+                if round % 5 == 0 {
+                    read(&worker);
+                }
+                if round % 11 == 0 && !worked {
+                    worker.pass(SLEEP);
+                    read(&worker);
+                    worker.account.slept();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_has_ended_has_accounted_all_its_time() {
+        let mut worker = Worker::new(true);
+        (0..1_000).for_each(|round| worker.round(100, round % 2 == 0));
+        worker.pass(77);
+        worker.account.publish();
+        worker.assert_adds_up();
+        let ended = worker.stats.read();
+        worker.now += 1_000;
+        NOW.set(Some(worker.now));
+        let later = worker.stats.read();
+        assert_eq!((ended.work, ended.wait), (later.work, later.wait));
     }
 }
