@@ -25,10 +25,11 @@ use crate::shell;
   cargo xtask soak memif-server memif-client --minutes 2
   cargo xtask soak all --minutes 1 --json > soak.json
 
-A sixth of the time honest traffic is measured alone, a sixth beside a process that only keeps a core busy, and the
-rest while the attacks go on: what a busy core costs is no fault of the listener. Then programs are started anew and
-ended by SIGTERM at random moments of an attack. The command fails when a datagram was lost, an honest client refused,
-memory or descriptors grew beyond their bounds, or a program did not end by itself; latencies are for the reader.
+A sixth of the time honest traffic is measured alone, a quarter while the attacks go to a decoy, another process of the
+same command, and the rest while they go to the measured one. What hostile clients take of the machine is in both of
+the latter; the ratio is that of their 99th percentiles. Then programs are started anew and ended by SIGTERM at random
+moments of an attack. The command fails when a datagram was lost, an honest client refused,
+memory or descriptors grew beyond their bounds, or a program did not end within a second; latencies are for the reader.
 Ctrl-C ends it with what was measured until then.")]
 pub(crate) struct Args {
     /// Listeners of --list, or all of them in turn.
@@ -144,7 +145,7 @@ fn table(all: &[Soaked]) -> String {
         "sent",
         "lost",
         "alone p50/p99",
-        "busy p50/p99",
+        "decoy p50/p99",
         "attack p50/p99",
         "ratio",
         "refused",
@@ -165,7 +166,7 @@ fn table(all: &[Soaked]) -> String {
             outcome.traffic.sent,
             outcome.traffic.lost(),
             times(soaked.alone.judge()),
-            times(soaked.neighbour.judge()),
+            times(soaked.decoy.judge()),
             times(soaked.attacked.judge()),
             soaked.ratio(),
             refused,
@@ -175,10 +176,12 @@ fn table(all: &[Soaked]) -> String {
         );
         text += &row;
         for client in &soaked.attacked.clients {
-            let without = soaked.alone.clients.iter().find(|alone| alone.name == client.name);
-            let without = without.map_or(String::new(), |alone| times(alone.latency));
+            let [alone, decoy] = [&soaked.alone, &soaked.decoy].map(|phase| {
+                let without = phase.clients.iter().find(|other| other.name == client.name);
+                without.map_or(String::new(), |other| times(other.latency))
+            });
             text += &format!(
-                "  {}: {} steps, alone {without}, under attack {}\n",
+                "  {}: {} steps, alone {alone}, decoy {decoy}, under attack {}\n",
                 client.name,
                 client.steps,
                 times(client.latency)

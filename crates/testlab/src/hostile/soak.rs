@@ -1,4 +1,8 @@
-//! Measuring for minutes: honest traffic alone, beside a busy neighbour, and under attack.
+//! Measuring for minutes: honest traffic alone, while a decoy is attacked, and under attack.
+//!
+//! The decoy is another process of the same command with hosts of its own. What its attack takes of the machine
+//! (cores, caches, the kernel's locks), an attack on the measured process takes, too: the difference between the two is
+//! what the listener lets its clients do to the traffic.
 
 use std::{
     path::Path,
@@ -11,21 +15,23 @@ use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Account, Attack, ClientFigures, Listener, Outcome, TrafficFigures, Trial,
+    ClientFigures, Listener, Outcome, TrafficFigures, Trial,
     figures::Ending,
-    trial::{Assault, Measured, Placement},
+    trial::{Measured, Placement},
 };
 
 /// Between two looks at the clock, and between two lines of progress.
 const LOOK: Duration = Duration::from_millis(20);
 const PROGRESS: Duration = Duration::from_secs(10);
+/// The longest that a program may take to end.
+const END: Duration = Duration::from_secs(1);
 /// A program is ended at a random moment within this time from the start of the attacks.
 const MOMENT: Duration = Duration::from_secs(3);
 
 /// What is to be measured.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// All of it but the endings: a sixth alone, a sixth beside a busy neighbour, the rest under attack.
+    /// All of it but the endings: a sixth alone, a quarter while the decoy is attacked, the rest under attack.
     pub time: Duration,
     /// How many programs are ended at random moments of an attack.
     pub endings: u32,
@@ -53,8 +59,8 @@ pub struct Soaked {
     pub listener: String,
     /// Without anything beside it.
     pub alone: Phase,
-    /// Beside a process that only keeps the core of the hostile client busy.
-    pub neighbour: Phase,
+    /// While the same attacks go to the decoy.
+    pub decoy: Phase,
     /// Under attack, and how the program ended.
     pub attacked: Phase,
     /// The verdict on the attacked phase.
@@ -68,10 +74,11 @@ pub struct Soaked {
 }
 
 impl Soaked {
-    /// The 99th percentile under attack, in its own without: of traffic, else of the first honest client.
+    /// The 99th percentile under attack, divided by that while the decoy is attacked: of traffic, else of the first
+    /// honest client.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        Soaked::p99(&self.attacked) / Soaked::p99(&self.alone)
+        Soaked::p99(&self.attacked) / Soaked::p99(&self.decoy)
     }
 
     /// The 99th percentile of a phase in microseconds: of traffic, else of the first honest client.
@@ -107,9 +114,11 @@ pub fn soak(
     // taken from the traffic's senders and receivers.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let core = (cores > 1).then_some(cores - 1);
-    let part = plan.time / 6;
-    let placement = Placement { time: plan.time - 2 * part, core, seed: plan.seed };
+    let [quarter, sixth] = [4, 6].map(|part| plan.time / part);
+    let placement = Placement { time: plan.time - quarter - sixth, core, seed: plan.seed };
     let mut trial = Trial::start(listener, linerate);
+    // It runs from the beginning to the end, so that all phases have the same processes.
+    let mut decoy = Trial::start(listener, linerate);
     let mut wait = |what: &str, time: Duration| {
         let begun = Instant::now();
         let mut told = begun;
@@ -130,13 +139,12 @@ pub fn soak(
     };
 
     let begun = Instant::now();
-    let alone = phase(&trial.measure(|| wait("alone", part)), begun);
+    let alone = phase(&trial.measure(|| wait("alone", sixth)), begun);
 
-    let spin = Attack::new("spin", Account::Nobody, |turn| while turn.goes_on() {});
-    let neighbour = Assault::start(trial.scene().middle(), &[spin], 1, &placement);
+    let assault = decoy.attack(&Placement { time: quarter, ..placement.clone() });
     let begun = Instant::now();
-    let beside = phase(&trial.measure(|| wait("beside a busy neighbour", part)), begun);
-    neighbour.stop();
+    let beside = phase(&trial.measure(|| wait("while the decoy is attacked", quarter)), begun);
+    assault.stop();
 
     let before = trial.size();
     let assault = trial.attack(&placement);
@@ -157,7 +165,8 @@ pub fn soak(
         ending,
         stderr: trial.stderr(),
     };
-    drop(trial);
+    decoy.end();
+    drop((trial, decoy));
     let mut faults = outcome.faults();
     let mut endings = Vec::new();
     let mut rng = Rng::with_seed(plan.seed);
@@ -175,7 +184,11 @@ pub fn soak(
         faults.extend(broken.into_iter().chain(ending.faults()));
         endings.push(ending);
     }
+    let late = |ending: &&Ending| ending.milliseconds > END.as_secs_f64() * 1e3;
+    faults.extend(endings.iter().chain([&outcome.ending]).filter(late).map(|ending| {
+        format!("it took {:.0} ms to end on SIGTERM, of {END:?}", ending.milliseconds)
+    }));
     let interrupted = plan.stop.load(Ordering::Relaxed);
     let listener = listener.name.to_owned();
-    Soaked { listener, alone, neighbour: beside, attacked, outcome, endings, faults, interrupted }
+    Soaked { listener, alone, decoy: beside, attacked, outcome, endings, faults, interrupted }
 }
