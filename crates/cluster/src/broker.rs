@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::{close, slice, socket};
+use linerate_host::{close::Closers, slice, socket};
 use linerate_memory::{
     Arena,
     shared::{AttachError, PeerRights},
@@ -25,7 +25,7 @@ use linerate_port::peer::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
-    net::{SocketFlags, SocketType},
+    net::{SocketFlags, SocketType, sockopt::socket_peercred},
 };
 
 use crate::{
@@ -37,16 +37,16 @@ use crate::{
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// Connections that are accepted before other clients are listened to again.
+/// Connections that are accepted before clients are served again.
 const ACCEPTED: usize = 16;
-/// How long a client may take to say what it wants.
+/// Time limit of a new client's first request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often buffers that have come back are looked for where no packets flow, and figures brought up to
 /// date.
 const LOOK: Duration = Duration::from_millis(20);
-/// How soon that is done again whatever wakes the thread: workers wait meanwhile.
+/// Shortest interval between two of these looks: workers wait during one.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// How soon a client is listened to again that has asked for something.
+/// Shortest interval between two requests of a client.
 const PACE: Duration = Duration::from_millis(10);
 /// How long consumers that were told to go are waited for: they may take what is on their rings. One that
 /// could write is waited for as long as the server lives.
@@ -155,7 +155,7 @@ impl Broker {
         let mut desk = Desk {
             exchange: Arc::clone(&exchange),
             figures,
-            refuses_descriptors: socket::refuse_descriptors(listener.fd()),
+            closers: Closers::unless_refused(listener.fd()),
             listener,
             deaf_until: None,
             looked: None,
@@ -204,16 +204,16 @@ impl Drop for Hold {
     }
 }
 
-/// Somebody who has connected.
+/// A connection and its role.
 #[derive(Debug)]
 struct Client {
     socket: OwnedFd,
     role: Role,
-    /// The number of its process, and its user; whether that may change something.
+    /// The number of its process, its user, and whether the user may make changes.
     process: u64,
     user: u32,
     trusted: bool,
-    /// When it connected, or last asked.
+    /// Time of its connecting, or of its last request.
     heard: Instant,
     /// Bytes of memory that was made for it alone.
     memory: u64,
@@ -247,14 +247,14 @@ enum Role {
 /// What the thread has.
 struct Desk {
     exchange: Arc<Mutex<Exchange>>,
-    /// What clients are shown.
+    /// The figures file, for clients.
     figures: OwnedFd,
-    /// Whether the kernel keeps clients from handing over descriptors.
-    refuses_descriptors: bool,
+    /// `None` if the kernel refuses messages of clients with descriptors.
+    closers: Option<Closers>,
     listener: Socket,
     /// The time until which no connection is accepted, because descriptors ran out.
     deaf_until: Option<Instant>,
-    /// When buffers that have come back were looked for, and whether that is due.
+    /// Time of the last look for buffers that have come back, and whether the next is due.
     looked: Option<Instant>,
     is_due: bool,
     alarm: Arc<OwnedFd>,
@@ -326,7 +326,7 @@ impl Desk {
             let client = &self.clients[at];
             let stays = match client.role {
                 Role::Leaving(_, until) => {
-                    self.ignore(&client.socket);
+                    self.ignore(client);
                     until.is_none_or(|until| until > now) && !is_gone(&client.socket)
                 }
                 _ if *ready && heeded(client) => self.hear(at),
@@ -355,20 +355,20 @@ impl Desk {
                 }
                 Err(_) => return,
             };
-            let Ok(peer) = rustix::net::sockopt::socket_peercred(&socket) else { continue };
+            let Ok(peer) = socket_peercred(&socket) else { continue };
             let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
             let user = peer.uid.as_raw();
             let holders = self.clients.iter().map(Client::holder);
             match limits::room(holders, user, trusted) {
                 Room::Free => {}
                 Room::Instead(at) => {
-                    let text = "others connect, and this connection was silent for longest";
+                    let text = "a program of the server's user or root needs the place";
                     say(&self.clients[at].socket, &Reply::Refused(Reason::Full, text.into()));
                     self.dismiss(at);
                 }
                 Room::None(text) => {
                     say(&socket, &Reply::Refused(Reason::Full, text));
-                    self.close([socket]);
+                    self.close(user, [socket]);
                     continue;
                 }
             }
@@ -379,12 +379,14 @@ impl Desk {
         }
     }
 
-    /// Closes what a client has, or may have put something into.
-    fn close(&self, descriptors: impl IntoIterator<Item = OwnedFd>) {
-        if self.refuses_descriptors {
-            descriptors.into_iter().for_each(drop);
-        } else {
-            close::close(descriptors);
+    /// Closes descriptors of a user's client, or sockets that may hold some.
+    fn close(&self, user: u32, descriptors: impl IntoIterator<Item = OwnedFd>) {
+        match &self.closers {
+            None => descriptors.into_iter().for_each(drop),
+            Some(closers) => {
+                let closer = closers.of(user);
+                descriptors.into_iter().for_each(|descriptor| closer.close(descriptor));
+            }
         }
     }
 
@@ -400,13 +402,13 @@ impl Desk {
             Received::Closed => return false,
             Received::Message(bytes, descriptors) if descriptors.is_empty() => bytes,
             Received::Message(_, descriptors) | Received::Malformed(descriptors) => {
-                self.close(descriptors);
+                self.close(client.user, descriptors);
                 return self.refuse(at, "no request");
             }
         };
-        // Of one that does not read, answers would take memory and descriptors that others need.
+        // Unread answers would take memory and descriptors that others need.
         if !matches!(socket::unread_by_peer(&client.socket), Ok(0)) {
-            return self.refuse(at, "read answers first");
+            return self.refuse(at, "read the last answer before the next request");
         }
         match client.role {
             // Consumers have nothing more to say, and nobody listens to those that were told to go.
@@ -427,7 +429,8 @@ impl Desk {
             Request::Attach { name, access } => return self.attach(at, &name, access),
             Request::Look => return self.show(at),
             _ if !self.clients[at].trusted => {
-                Reply::Refused(Reason::Stranger, "change nothing here".into())
+                let text = "only the server's user and root make changes";
+                Reply::Refused(Reason::Stranger, text.into())
             }
             Request::Weigh { name, weights } => match self.exchange().weigh(&name, &weights) {
                 Ok(moved) => Reply::Done(moved as u32),
@@ -488,7 +491,7 @@ impl Desk {
         transport::send(socket, &Reply::Figures.encode(), &[self.figures.as_fd()]).is_ok()
     }
 
-    /// Has the exchange look after buffers and figures, unless it has a moment ago.
+    /// Makes the exchange look after buffers and figures, unless it did a moment ago.
     fn look_after(&mut self) {
         let now = Instant::now();
         self.is_due = self.looked.is_some_and(|looked| now - looked < LOOK_AGAIN);
@@ -523,11 +526,11 @@ impl Desk {
     fn dismiss(&mut self, at: usize) {
         let client = self.clients.remove(at);
         if let Role::Attached(place) | Role::Leaving(place, _) = client.role {
-            // Dropped behind the exchange's lock.
+            // Dropped after the exchange's lock is released.
             let memory = self.exchange().remove(place);
             drop(memory);
         }
-        self.close([client.socket]);
+        self.close(client.user, [client.socket]);
     }
 
     fn house_keeping(&mut self) {
@@ -538,6 +541,7 @@ impl Desk {
                 self.end(at, place, reason);
             }
         }
+        self.closers.iter().for_each(Closers::resume);
         self.look_after();
     }
 
@@ -551,42 +555,43 @@ impl Desk {
         self.listener.unlink();
         let leaves = |client: &mut Client| matches!(client.role, Role::Leaving(..));
         let others: Vec<Client> = self.clients.extract_if(.., |client| !leaves(client)).collect();
-        self.close(others.into_iter().map(|client| client.socket));
+        others.into_iter().for_each(|client| self.close(client.user, [client.socket]));
         let until = Instant::now() + FAREWELL;
         while !self.clients.is_empty() && Instant::now() < until {
-            self.clients.iter().for_each(|client| self.ignore(&client.socket));
+            self.clients.iter().for_each(|client| self.ignore(client));
             match self.clients.iter().position(|client| is_gone(&client.socket)) {
                 Some(at) => self.dismiss(at),
                 None => thread::sleep(LOOK / 20),
             }
         }
-        // Who only reads can do no harm; what others hold is theirs until they have ended.
+        // A consumer that only reads can do no harm; others keep their buffers until they have ended.
         let reads = |client: &Client| matches!(client.role, Role::Leaving(_, Some(_)));
         while let Some(at) = self.clients.iter().position(reads) {
             self.dismiss(at);
         }
-        // Of those that wait to be accepted, closing the listener would close what they have sent.
+        // Closing the listener would close descriptors in the messages of connections in its backlog.
         for _ in 0..=BACKLOG {
             let Ok(socket) = rustix::net::accept_with(self.listener.fd(), SocketFlags::CLOEXEC)
             else {
                 break;
             };
-            self.close([socket]);
+            let user = socket_peercred(&socket).map_or(u32::MAX, |peer| peer.uid.as_raw());
+            self.close(user, [socket]);
         }
         let rest = std::mem::take(&mut self.clients);
-        self.close(rest.into_iter().map(|client| client.socket));
+        rest.into_iter().for_each(|client| self.close(client.user, [client.socket]));
     }
 
-    /// Receives what nobody wants to know: a descriptor that is left in there may be that of the other end,
+    /// Receives and drops messages: a descriptor in an unread message may be the other end of this socket,
     /// which would stay open.
-    fn ignore(&self, socket: &OwnedFd) {
+    fn ignore(&self, client: &Client) {
         for _ in 0..IGNORED {
-            match transport::receive(socket) {
+            match transport::receive(&client.socket) {
                 Received::Nothing => return,
                 Received::Message(_, descriptors) | Received::Malformed(descriptors) => {
-                    self.close(descriptors);
+                    self.close(client.user, descriptors);
                 }
-                // A message of no bytes looks as the end does, and others may be behind it.
+                // An empty message looks like the end, and more messages may follow it.
                 Received::Closed => {}
             }
         }

@@ -91,7 +91,7 @@ figures! {
     sent,
     /// Their bytes.
     sent_bytes,
-    /// Packets it has sent and nobody received: no `FromConsumer` is there, or, of a consumer in memory of
+    /// Packets it has sent and no element received: no `FromConsumer` is there, or, of a consumer in memory of
     /// its own, there was no buffer to copy one to, or it may only read.
     unheard,
     /// What it wrote to its ring and named no buffer it holds.
@@ -112,7 +112,7 @@ figures! {
     unasked,
     /// Answers that came when nobody waited for them any more.
     late,
-    /// Times a consumer was ended because it rang its doorbell without being asked.
+    /// Times a consumer was detached because it flooded its doorbell.
     floods,
 }
 

@@ -11,7 +11,7 @@
 //! # Where things are
 //!
 //! [`wire`] and [`transport`] are the messages, [`figures`] the statistics in shared memory, [`balance`]
-//! who gets which flow, [`exchange`] what workers call per burst, [`broker`] the socket and its thread, `limits` how many may connect.
+//! who gets which flow, [`exchange`] what workers call per burst, [`broker`] the socket and its thread, `limits` the limits of its connections.
 #![forbid(unsafe_code)]
 
 pub mod balance;

@@ -1,17 +1,17 @@
-//! How many connections a broker has, and whose.
+//! Limits of a broker's connections, by user.
 //!
-//! Connections of other users than the server's and root are limited, all together and each user's, so that
-//! there is room for the server's own. Those that are not consumers lose theirs for a new one of the
-//! server's own user when there is none left: the administrator's program gets in whatever others do.
+//! Connections of users other than the server's and root are limited, together and for each user, so that
+//! places are left for the server's user and root. When all places are taken, a new connection of these two
+//! displaces one that is not a consumer: an administrator's program can always connect.
 
 use std::time::Instant;
 
-/// Connections at a time, consumers and others.
+/// Most connections at a time, consumers and others.
 const CONNECTIONS_MAX: usize = 256;
-/// Those of all other users together, and of one of them.
+/// Most connections of all other users together, and of one of them.
 const OTHERS_MAX: usize = 192;
 const USER_MAX: usize = 48;
-/// Consumers of one other user, and bytes of the memory that is made for them alone.
+/// Most consumers of one other user, and bytes of the memory that is made for them alone.
 const CONSUMERS_MAX: usize = 16;
 const MEMORY_MAX: u64 = 512 << 20;
 
@@ -19,13 +19,13 @@ const MEMORY_MAX: u64 = 512 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holder {
     pub(crate) user: u32,
-    /// Whether that is the server's or root.
+    /// Whether the user is the server's or root.
     pub(crate) trusted: bool,
-    /// Whether a consumer is at the other end, or one that has asked for figures or changes; others have
-    /// said nothing yet.
+    /// Whether it is a consumer's.
     pub(crate) consumes: bool,
+    /// Whether it has requested figures or changes.
     pub(crate) asks: bool,
-    /// When it connected, or last asked.
+    /// Time of its connecting, or of its last request.
     pub(crate) heard: Instant,
     /// Bytes of memory of its own.
     pub(crate) memory: u64,
@@ -35,13 +35,13 @@ pub(crate) struct Holder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Room {
     Free,
-    /// In place of this one.
+    /// There is if this connection ends.
     Instead(usize),
-    /// There is none, and why.
+    /// There is none, for this reason.
     None(String),
 }
 
-/// Looks for room for a connection of a user.
+/// Finds room for a connection of a user.
 pub(crate) fn room(holders: impl Iterator<Item = Holder>, user: u32, trusted: bool) -> Room {
     let (mut all, mut others, mut of_user) = (0, 0, 0);
     let mut silent: Option<(usize, Holder)> = None;
@@ -56,27 +56,23 @@ pub(crate) fn room(holders: impl Iterator<Item = Holder>, user: u32, trusted: bo
         }
     }
     if !trusted && of_user >= USER_MAX {
-        return Room::None(format!(
-            "{of_user} programs of user {user} are connected, and no more may be"
-        ));
+        return Room::None(format!("user {user} has {of_user} connections, the most allowed"));
     }
     if !trusted && others >= OTHERS_MAX {
-        return Room::None(format!(
-            "{others} programs of other users are connected, and no more may be"
-        ));
+        return Room::None(format!("other users have {others} connections, the most allowed"));
     }
     match silent {
         _ if all < CONNECTIONS_MAX => Room::Free,
         Some((at, _)) if trusted => Room::Instead(at),
-        _ => Room::None(format!("{all} programs are connected, and no more may be")),
+        _ => Room::None(format!("there are {all} connections, the most allowed")),
     }
 }
 
-/// Looks for room for a consumer of a user, for which that many bytes of memory are to be made.
+/// Checks that there is room for a consumer of a user with so many bytes of memory of its own.
 ///
 /// # Errors
 ///
-/// Why there is none.
+/// When there is none; the text names the limit.
 pub(crate) fn room_for_consumer(
     holders: impl Iterator<Item = Holder>,
     user: u32,
@@ -90,12 +86,12 @@ pub(crate) fn room_for_consumer(
     let (count, bytes) =
         of_user.fold((0, 0), |(count, bytes), holder| (count + 1, bytes + holder.memory));
     if count >= CONSUMERS_MAX {
-        return Err(format!("{count} programs of user {user} are attached, and no more may be"));
+        return Err(format!("user {user} has {count} programs attached, the most allowed"));
     }
     if bytes + memory > MEMORY_MAX {
         let mib = |bytes: u64| bytes >> 20;
         return Err(format!(
-            "programs of user {user} have {} MiB of memory of their own; with {} more it would be above {}",
+            "programs of user {user} have {} MiB of memory of their own, and {} MiB more would exceed {} MiB",
             mib(bytes),
             mib(memory),
             mib(MEMORY_MAX)

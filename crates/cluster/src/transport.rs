@@ -18,8 +18,8 @@ use crate::wire::SIZE;
 
 /// Most descriptors of a message.
 pub const DESCRIPTORS: usize = 5;
-/// Most that the kernel takes (`SCM_MAX_FD`). What there is no room for it would close at once, which may
-/// [wait](linerate_host::close).
+/// Most descriptors that a message can have (`SCM_MAX_FD`). The kernel would close those without room at
+/// once, which may [wait](linerate_host::close).
 const DESCRIPTORS_MAX: usize = 253;
 
 /// What was there to be received.
@@ -31,7 +31,7 @@ pub enum Received {
     Nothing,
     /// The other side has closed the socket, or ended.
     Closed,
-    /// What came is no message, and what came with it.
+    /// Not a message, and the descriptors that came with it.
     Malformed(Vec<OwnedFd>),
 }
 
@@ -61,7 +61,7 @@ pub fn send(
 
 /// Receives a message, if there is one. Never waits.
 pub fn receive(socket: impl AsFd) -> Received {
-    // What the other side has sent before is there, though it has closed its end and not read all.
+    // Messages sent before a reset can still be received.
     let received = receive_next(&socket);
     let received = received.or_else(|errno| match errno {
         Errno::CONNRESET => receive_next(&socket),

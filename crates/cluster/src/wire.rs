@@ -134,7 +134,7 @@ pub enum Reason {
     Broken,
     /// The server ends, or its new configuration has no such consumer.
     Gone,
-    /// It rang its doorbell without being asked.
+    /// It flooded its doorbell.
     Flood,
 }
 
@@ -166,7 +166,7 @@ impl Reason {
             Reason::Detached => "it was detached",
             Reason::Broken => "its rings made no sense",
             Reason::Gone => "the server has ended, or has no such consumer any more",
-            Reason::Flood => "it rang its doorbell without being asked",
+            Reason::Flood => "it flooded its doorbell",
         }
     }
 }

@@ -39,8 +39,8 @@ pub struct Class {
     pub args: &'static [Arg],
     /// Handlers besides those every element has.
     pub handlers: &'static [Handler],
-    /// Whether its configuration can be changed while it runs, by its handler `config`, and the
-    /// right that needs: [`Right::Replace`] where arguments name files, ports or handlers.
+    /// The right to change its configuration while it runs, by its handler `config`:
+    /// [`Right::Replace`] where arguments name files, ports or handlers; `None` if it cannot be changed.
     pub reconfigured: Option<Right>,
     /// What it costs and why, for the reference page.
     pub cost: &'static str,

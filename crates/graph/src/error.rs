@@ -44,7 +44,7 @@ pub enum HandlerError {
     /// It exists and cannot be written.
     #[error("handler '{0}' not writable")]
     NotWritable(String),
-    /// The caller has not the right that the handler needs.
+    /// The call lacks the right that the handler needs.
     #[error("permission denied for '{handler}': {}", what_to_do(*.needs))]
     Denied {
         /// Its name.
@@ -66,7 +66,7 @@ pub enum HandlerError {
     Busy(String),
 }
 
-/// What somebody does who has not a right.
+/// The way for a client to get a right.
 fn what_to_do(needs: Right) -> &'static str {
     match needs {
         Right::Read | Right::Write => "say AUTH and the token first",
@@ -83,7 +83,7 @@ impl HandlerError {
         HandlerError::NoHandler(handler.into())
     }
 
-    /// The caller has not the right that a handler needs.
+    /// For a call that lacks the right that a handler needs.
     pub fn denied(handler: &str, needs: Right) -> HandlerError {
         HandlerError::Denied { handler: handler.into(), needs }
     }

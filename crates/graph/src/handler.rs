@@ -44,7 +44,8 @@ const COMMON: &[Handler] = &[
 ];
 
 const CONFIG: &str = "config";
-/// The handler `config` of classes that can be reconfigured while they run, by the right that needs.
+/// The handler `config` of classes that can be reconfigured while they run, with the right that writing
+/// it needs.
 static WRITTEN_CONFIG: Handler =
     Handler::value(CONFIG, "the configuration string; writing it reconfigures the element");
 static REPLACED_CONFIG: Handler = WRITTEN_CONFIG.write_needs(Right::Replace);
@@ -127,7 +128,7 @@ pub fn find(class: &Class, name: &str) -> Option<&'static Handler> {
     own.or_else(|| common(class).find(|handler| handler.name == name))
 }
 
-/// The handlers that an element of a class has as every element has them.
+/// The handlers that all elements have, for an element of a class.
 pub fn common(class: &Class) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
     let config = class.reconfigured.map(|right| match right {
         Right::Read | Right::Write => &WRITTEN_CONFIG,
@@ -136,7 +137,7 @@ pub fn common(class: &Class) -> impl DoubleEndedIterator<Item = &'static Handler
     COMMON.iter().map(move |handler| config.filter(|_| handler.name == CONFIG).unwrap_or(handler))
 }
 
-/// Whether a handler can be read so, by somebody with that right.
+/// Checks that a handler can be read with this parameter and this right.
 pub(crate) fn check_read(
     handler: Option<&Handler>,
     element: &str,
@@ -155,7 +156,7 @@ pub(crate) fn check_read(
     check_right(name, handler.read_right, right)
 }
 
-/// Whether a handler can be written by somebody with that right.
+/// Checks that a handler can be written with this right.
 pub(crate) fn check_write(
     handler: Option<&Handler>,
     name: &str,
@@ -195,7 +196,7 @@ pub(crate) struct LateWrite {
     element: usize,
     name: String,
     value: String,
-    /// The right of the caller who wrote it.
+    /// The right of the call that wrote it.
     right: Right,
 }
 

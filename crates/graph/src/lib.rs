@@ -24,7 +24,7 @@
 //! struct).
 //!
 //! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
-//! read and write handlers, `off_worker` without a worker, `right` is what callers may have done; `control` is the handle others
+//! read and write handlers, `off_worker` without a worker, `right` has the rights of handler calls; `control` is the handle others
 //! have on it, `replacement` puts another graph in its place, `console` is where text
 //! goes.
 #![forbid(unsafe_code)]

@@ -78,10 +78,10 @@ pub struct World {
     pub shared: SharedValues,
     /// What the `version` handler says.
     pub version: String,
-    /// Whether whoever connects to a control socket has every right, as in Click.
+    /// Whether every control connection has every right, as in Click.
     pub insecure_control: bool,
-    /// The right of those who may write: [`Right::Write`], or [`Right::Replace`] where the graph
-    /// may be replaced.
+    /// The right of connections that may write: [`Right::Write`], or [`Right::Replace`] where the
+    /// graph may be replaced.
     pub writers: Right,
     /// What carries out handlers off the workers.
     pub(crate) off_workers: OffWorkers,

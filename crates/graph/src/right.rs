@@ -1,36 +1,37 @@
-//! What callers of handlers may have done.
+//! Rights of handler calls.
 
 use crate::Context;
 
-/// What a caller of handlers may have done. Each right includes those before it.
+/// The right of a handler call. Each right includes those before it.
 ///
-/// A handler says what it needs ([`Handler::read_needs`](crate::Handler::read_needs),
-/// [`Handler::write_needs`](crate::Handler::write_needs)), a connection what its client has. What
-/// a configuration does by itself, at its start, by timers and for packets, has every right; what
-/// a connection triggers, by however many handlers that call others, has the connection's.
+/// A handler declares the right it needs ([`Handler::read_needs`](crate::Handler::read_needs),
+/// [`Handler::write_needs`](crate::Handler::write_needs)); a connection gives its right to the calls
+/// of its client. Calls of the configuration itself, at its start, by timers and for packets, have
+/// every right. A call that a connection causes, through any number of handlers, has the right of the
+/// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
-    /// Figures and tables are read.
+    /// Reading figures and tables.
     Read,
-    /// Elements change their state: counts, rates, routes, the run count.
+    /// Changing the state of elements: counts, rates, routes, the run count.
     Write,
-    /// All that the program itself may do: files and ports are opened, scripts run, handler calls
-    /// are kept that run later, the configuration is replaced.
+    /// All rights of the program: opening files and ports, running scripts, keeping handler calls
+    /// that run later, replacing the configuration.
     Replace,
 }
 
 impl Right {
-    /// What a configuration may have done.
+    /// The right of the configuration's own calls.
     pub const ALL: Right = Right::Replace;
 }
 
 impl Context {
-    /// The right of the caller for whom the element is at work.
+    /// The right of the call that the element handles.
     pub fn right(&self) -> Right {
         self.right
     }
 
-    /// Calls `f`, and whatever it calls, with no more than `right`.
+    /// Calls `f` with no more than `right`, which its own calls inherit.
     pub fn with_right<R>(&mut self, right: Right, f: impl FnOnce(&mut Context) -> R) -> R {
         let before = self.right;
         self.right = before.min(right);
@@ -39,7 +40,7 @@ impl Context {
         result
     }
 
-    /// Calls `f` for somebody else than the caller: with every right.
+    /// Calls `f` with every right: it does not act for the caller.
     pub(crate) fn for_another<R>(&mut self, f: impl FnOnce(&mut Context) -> R) -> R {
         let before = std::mem::replace(&mut self.right, Right::ALL);
         let result = f(self);

@@ -56,9 +56,9 @@ pub struct Options {
     /// Reads the configurations written to the `hotconfig` handler, which there
     /// is not without.
     pub reader: Option<ConfigReader>,
-    /// Whether connections that may write have [`Right::Replace`] without a `reader`, too.
+    /// Whether connections that may write have [`Right::Replace`] even without a `reader`.
     pub grants_replace: bool,
-    /// Whether whoever connects to a control socket has every right, as in Click.
+    /// Whether every control connection has every right, as in Click.
     pub insecure_control: bool,
 }
 

@@ -22,7 +22,7 @@ const PREAD: u16 = 0;
 const RESFD: u32 = 1;
 /// Completions fetched by one call. The kernel's ring has eight for each processor, at least.
 const COMPLETIONS: usize = 64;
-/// Attempts of a request for which the ring has no place: one would do, were it not for other threads.
+/// Attempts to submit a request while the ring is full: other threads may fill it again.
 const ATTEMPTS: usize = 16;
 
 /// `struct iocb` of `linux/aio_abi.h`. The order of the second and third field depends on the byte
@@ -81,7 +81,7 @@ impl Signaller {
         if made == 0 { Ok(Signaller { context, file }) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The signaller that all of the process shares, made when it is first asked for.
+    /// The signaller of the process, made by the first call.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Signaller {
         Ok(SHARED.get_or_init(|| made))
     }
 
-    /// Adds one to the counter of an eventfd, unless it is full, and wakes what waits for it.
+    /// Adds one to the counter of an eventfd, unless it is full, and wakes its waiters.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Signaller {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Makes place in the ring of completions.
+    /// Frees entries of the ring of completions.
     #[cold]
     fn reap(&self) {
         let mut completions = [const { MaybeUninit::<Completion>::uninit() }; COMPLETIONS];

@@ -1,9 +1,9 @@
 //! The host: its network interfaces and the machine itself.
 //!
 //! [`interface`] asks and tells the kernel about interfaces, routes and
-//! neighbours; [`local_socket`] says who listens at which UNIX socket, and [`peer`] which user the other end of a
-//! connection is; [`runtime_directory`] is where control
-//! sockets and tokens of an account are; [`machine`] says what the machine offers to packet processing,
+//! neighbours; [`local_socket`] finds the owners of UNIX sockets, and [`peer`] the user at the other end of a
+//! connection; [`runtime_directory`] holds the control
+//! sockets and tokens of an account; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
 //! [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
 //! descriptors that may block, and [`time`] knows the time zone. Nothing here is for
@@ -20,6 +20,7 @@ pub mod interface;
 pub mod local_socket;
 pub mod machine;
 pub mod peer;
+pub mod peer_stream;
 #[allow(unsafe_code, reason = "CPUID")]
 pub mod processor;
 pub mod runtime_directory;

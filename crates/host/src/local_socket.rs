@@ -1,5 +1,5 @@
-//! UNIX sockets that somebody listens at, and who is connected to them; and the owners of TCP sockets
-//! of this host.
+//! UNIX sockets with a listener and the processes connected to them; and the owners of TCP sockets of
+//! this host.
 //!
 //! What the kernel tells of them over netlink (`linux/unix_diag.h`) has the sockets of this network
 //! namespace, by number; which process has which is in `/proc`, as far as this user may see it.
@@ -173,12 +173,12 @@ fn owners() -> BTreeMap<u32, Vec<u32>> {
     owners
 }
 
-/// The account of the other end of a TCP connection within this network namespace; `None` if the other
-/// end is elsewhere, or has not been accepted yet.
+/// The user of the other end of a TCP connection within this network namespace; `None` if the other
+/// end is elsewhere, or is not accepted.
 ///
 /// # Errors
 ///
-/// When the kernel does not tell.
+/// When the kernel refuses the look-up.
 pub fn tcp_peer_uid(stream: &TcpStream) -> io::Result<Option<u32>> {
     match tcp_user(stream.local_addr()?, stream.peer_addr()?) {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),

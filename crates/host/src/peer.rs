@@ -1,8 +1,8 @@
 //! The user on the other end of a connection, as the kernel knows it.
 //!
-//! For UNIX sockets that is `SO_PEERCRED`. For TCP within one machine the kernel tells by
-//! `linux/inet_diag.h` which user owns the peer's socket: one exact look-up, whatever number of
-//! sockets there is.
+//! For UNIX sockets that is `SO_PEERCRED`. For TCP within one network namespace the kernel reports by
+//! `linux/inet_diag.h` which user owns the peer's socket: one exact look-up, independent of the number
+//! of sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ const LISTEN: u8 = 10;
 
 /// Bytes of the addresses and ports in `struct inet_diag_sockid`.
 const ENDS: usize = 36;
-/// Where `struct inet_diag_msg` has them, and the user and the inode.
+/// Offsets in `struct inet_diag_msg` of these, of the user and of the inode, and its size.
 const ENDS_AT: usize = 4;
 const USER_AT: usize = 64;
 const INODE_AT: usize = 68;
@@ -29,7 +29,7 @@ const MESSAGE: usize = 72;
 ///
 /// # Errors
 ///
-/// When the socket is none of UNIX or is not connected.
+/// When the socket is not a UNIX socket or is not connected.
 pub fn unix_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
 }
@@ -40,10 +40,10 @@ pub fn unix_user(socket: impl AsFd) -> io::Result<u32> {
 /// # Errors
 ///
 /// When the other end is here and has no owner: it was closed, or was not accepted yet
-/// ([`io::ErrorKind::NotConnected`]); and when the kernel does not tell.
+/// ([`io::ErrorKind::NotConnected`]); and when the kernel refuses the look-up.
 pub fn tcp_user(ours: SocketAddr, theirs: SocketAddr) -> io::Result<Option<u32>> {
     let (ours, theirs) = (without_mapping(ours), without_mapping(theirs));
-    // As the other end has them.
+    // In the other end's order.
     let ends = ends(theirs, ours);
     let family = if theirs.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let scope = match theirs {
@@ -65,7 +65,7 @@ pub fn tcp_user(ours: SocketAddr, theirs: SocketAddr) -> io::Result<Option<u32>>
     }
 }
 
-/// The number of a user: what the text says, or what `/etc/passwd` has for the name.
+/// The number of a user: the text as a number, or the entry of `/etc/passwd` for the name.
 ///
 /// # Errors
 ///
@@ -86,8 +86,8 @@ fn number_in(users: &str, name: &str) -> Option<u32> {
 
 /// Reads a `struct inet_diag_msg` about the socket with these ends.
 ///
-/// Only an established socket with an inode has an owner: what the kernel keeps of a closed one,
-/// and of one that was not accepted yet, it tells as root's.
+/// Only an established socket with an inode has an owner: the kernel reports a closed connection, and
+/// one that was not accepted yet, as root's.
 fn owner(body: &[u8], ends: &[u8; ENDS]) -> io::Result<Option<u32>> {
     // A look-up that finds no connection may find a listener.
     if body.len() < MESSAGE || body[1] == LISTEN || !is_between(body, ends) {
@@ -100,8 +100,8 @@ fn owner(body: &[u8], ends: &[u8; ENDS]) -> io::Result<Option<u32>> {
     Ok(Some(word(USER_AT)))
 }
 
-/// Whether a message is about the socket with these ends. One of IPv6 that speaks IPv4 is told with
-/// mapped addresses.
+/// Returns true if a message is about the socket with these ends. The kernel reports an IPv6 socket
+/// that speaks IPv4 with mapped addresses.
 fn is_between(body: &[u8], ends: &[u8; ENDS]) -> bool {
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     let told = &body[ENDS_AT..][..ENDS];
@@ -130,7 +130,7 @@ fn ends(from: SocketAddr, to: SocketAddr) -> [u8; ENDS] {
     ends
 }
 
-/// An address of IPv4 that came to a socket of IPv6 as one of IPv4.
+/// Converts an IPv4-mapped address, which an IPv6 socket reports, to IPv4.
 fn without_mapping(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() => {
@@ -166,13 +166,13 @@ mod tests {
             let client = TcpStream::connect((connects, port)).unwrap();
             let ends = || (client.local_addr().unwrap(), client.peer_addr().unwrap());
             let of_server = || tcp_user(ends().0, ends().1);
-            // The kernel says root of a connection that waits to be accepted.
+            // The kernel reports a connection that waits to be accepted as root's.
             assert_eq!(of_server().unwrap_err().kind(), io::ErrorKind::NotConnected);
             let (server, _) = listener.accept().unwrap();
             assert_eq!(of_server().unwrap(), Some(own()));
             let (ours, theirs) = (server.local_addr().unwrap(), server.peer_addr().unwrap());
             assert_eq!(tcp_user(ours, theirs).unwrap(), Some(own()), "{ours} {theirs}");
-            // And of one that is closed.
+            // Likewise of a closed connection.
             drop(client);
             let closed = tcp_user(ours, theirs);
             assert!(!matches!(closed, Ok(Some(_))), "{closed:?}");

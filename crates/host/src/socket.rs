@@ -81,15 +81,15 @@ unsafe fn set<T>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel refuse messages to a UNIX socket that hand over descriptors, and to those accepted from it
-/// if it listens. `false` before Linux 6.16, which cannot.
+/// Makes the kernel refuse messages with descriptors (`SO_PASSRIGHTS`), at a UNIX socket and at the sockets
+/// accepted from it. `false` before Linux 6.16, which has no such option.
 pub fn refuse_descriptors(socket: impl AsFd) -> bool {
     /// `SO_PASSRIGHTS` of `asm-generic/socket.h`.
     const PASS_RIGHTS: libc::c_int = 83;
     set_option(socket, libc::SOL_SOCKET, PASS_RIGHTS, 0).is_ok()
 }
 
-/// Bytes of memory that messages take which the other end of a UNIX socket has not read.
+/// Bytes of memory of the messages that the other end of a UNIX socket has not read.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_is_known() {
+    fn unread_bytes_are_counted() {
         use rustix::net::{RecvFlags, SendFlags, SocketFlags, socketpair};
         let flags = SocketFlags::CLOEXEC;
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();

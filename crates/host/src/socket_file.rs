@@ -1,8 +1,8 @@
 //! Files of UNIX sockets that this process listens at.
 //!
-//! A file has its permissions before anybody can connect, and only the file that was made here is
-//! removed: another may have taken its name. One that a process left behind which was killed gives
-//! way, if it belongs to this account.
+//! A file has its permissions before a client can connect. Only the file that was made here is removed,
+//! as another may have taken its name. A file without a listener, left by a process that was killed, is
+//! replaced if it belongs to this account.
 
 use std::{
     fs, io,
@@ -23,18 +23,18 @@ use rustix::{
 };
 use thiserror::Error;
 
-/// Connections that wait to be accepted.
+/// Backlog: connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// The bits of a mode that are permissions.
 const PERMISSIONS: u32 = 0o777;
 
-/// Nobody can listen at a path.
+/// Listening at a path failed.
 #[derive(Debug, Error)]
 #[error("{call}: {source}")]
 pub struct CannotBind {
     /// The system call that failed.
     pub call: &'static str,
-    /// Why.
+    /// Its error.
     pub source: io::Error,
 }
 
@@ -48,7 +48,7 @@ impl CannotBind {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Which file it is: device and inode.
+    /// Device and inode of the file.
     identity: (u64, u64),
 }
 
@@ -57,7 +57,7 @@ impl SocketFile {
     ///
     /// # Errors
     ///
-    /// Which system call failed, and why.
+    /// When a system call fails, which the error names.
     pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), CannotBind> {
         let address = SocketAddrUnix::new(path).map_err(CannotBind::of("bind"))?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -95,7 +95,7 @@ impl SocketFile {
             return Err(CannotBind { call: "bind", source: Errno::ADDRINUSE.into() });
         }
         if about.mode() & PERMISSIONS != mode {
-            // By the descriptor: its name may already be somebody else's.
+            // By the descriptor: another file may have the name by now.
             let own = format!("/proc/self/fd/{}", file.as_raw_fd());
             let permissions = fs::Permissions::from_mode(mode);
             fs::set_permissions(own, permissions).map_err(CannotBind::of("chmod"))?;
@@ -103,7 +103,7 @@ impl SocketFile {
         Ok(SocketFile { path: path.into(), identity: (about.dev(), about.ino()) })
     }
 
-    /// The file of a socket that was made at `path` by other means; `None` when there is none.
+    /// The file of a socket that already exists at `path`; `None` when there is none.
     pub fn of(path: &Path) -> Option<SocketFile> {
         let about = fs::symlink_metadata(path).ok()?;
         let file = SocketFile { path: path.into(), identity: (about.dev(), about.ino()) };
@@ -114,7 +114,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path) == Some(self.identity) {
-            // Nobody is left to be told.
+            // There is no caller to report to.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -125,8 +125,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((about.dev(), about.ino()))
 }
 
-/// Removes the file of a socket that nobody listens at any more, if it is this account's; says
-/// whether.
+/// Removes the file of a socket without a listener, if it is this account's; returns true if it was
+/// removed.
 fn remove_stale(path: &Path, connect: impl FnOnce() -> rustix::io::Result<()>) -> bool {
     let Ok(about) = fs::symlink_metadata(path) else { return false };
     about.file_type().is_socket()
@@ -159,6 +159,34 @@ mod tests {
             UnixStream::connect(&path).unwrap();
         }
         fs::remove_dir(folder).unwrap();
+    }
+
+    /// The kernel refuses them before a reader could have to close them.
+    #[test]
+    fn descriptors_are_refused() {
+        use std::{io::IoSlice, mem::MaybeUninit, os::fd::AsFd};
+
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+        let folder = folder("socket-descriptors");
+        let path = folder.join("a");
+        let (listener, _file) = SocketFile::listen(&path, 0o600).unwrap();
+        if crate::close::Closers::unless_refused(&listener).is_some() {
+            println!("not tested: this kernel is older than Linux 6.16");
+            return;
+        }
+        let client = UnixStream::connect(&path).unwrap();
+        let send = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let descriptor = [client.as_fd()];
+            assert!(control.push(SendAncillaryMessage::ScmRights(&descriptor)));
+            sendmsg(&client, &[IoSlice::new(b"read")], &mut control, SendFlags::NOSIGNAL)
+        };
+        assert_eq!(send(), Err(Errno::PERM));
+        let (_server, _) = listener.accept().unwrap();
+        assert_eq!(send(), Err(Errno::PERM));
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

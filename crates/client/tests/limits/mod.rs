@@ -97,7 +97,7 @@ fn a_program_that_does_not_read_is_dismissed() {
     server.finish();
 }
 
-/// A consumer that rings without being asked is ended, whether it shares memory or not, and the server's
+/// A consumer that floods its doorbell is detached, whether it shares memory or not, and the server's
 /// workers sleep on.
 #[test]
 fn a_consumer_that_floods_its_doorbell_is_ended() {

@@ -23,7 +23,7 @@ pub(crate) struct Invited {
     name: String,
     access: Access,
     cells: u32,
-    /// Whether what it sends is taken, where it is isolated.
+    /// Whether the server takes packets that it sends, if it is isolated.
     sends: bool,
     way: Way,
 }
@@ -103,9 +103,9 @@ fn name_of(access: Access) -> &'static str {
 }
 
 impl Exchange {
-    /// The first of three steps that take in a client as the consumer of that name: between this and
-    /// [`Exchange::admit`] its files are made. One that has fewer rights than this process, so that memory
-    /// cannot be shared with it, is isolated instead.
+    /// The first of three steps that attach a client as the consumer of a name: its files are made between this
+    /// and [`Exchange::admit`]. A client with fewer rights than this process, with which memory cannot be shared,
+    /// is isolated.
     pub(crate) fn invite(
         &mut self,
         name: &str,
@@ -199,6 +199,8 @@ impl Exchange {
         place.access = access;
         place.cells = cells.next_power_of_two() as usize;
         figures.cells = place.cells as u64;
+        let only_reads = access == Access::Isolated && !sends;
+        place.originals.resize_with(if only_reads { place.cells } else { 0 }, || None);
         figures.attached += 1;
         if let Some(inline) = &mut place.inline {
             inline.begin();
@@ -244,8 +246,8 @@ impl Exchange {
         before
     }
 
-    /// The process of a consumer has ended, or can do no harm: all it held is taken back. Returns memory
-    /// that was its own, whose dropping takes a while.
+    /// Takes back all that a consumer held, whose process has ended or can do no harm. Returns the memory
+    /// that was its own, which takes a while to drop.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Box<Isolated>> {
         self.publish(at);
         let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else {
@@ -261,6 +263,9 @@ impl Exchange {
             }
             Link::Isolated(own) => Some(own),
         };
+        for slot in place.originals.drain(..).flatten() {
+            self.pool.give_one(slot);
+        }
         let figures = &mut place.figures;
         (figures.state, figures.held, figures.waiting) = (0, 0, 0);
         figures.died += u64::from(held > 0);
@@ -276,7 +281,7 @@ impl Exchange {
         if let Seat::Taken(link) = self.sit(at, Seat::Empty) {
             let floods = link.floods(&self.server);
             let place = self.places[at].as_mut().expect("somebody is there");
-            // However often it rings, nothing wakes by it any more.
+            // Its doorbell wakes no thread any more.
             place.events.remove(link.event(&self.server));
             place.figures.floods += u64::from(floods);
             place.seat = Seat::Leaving(link);

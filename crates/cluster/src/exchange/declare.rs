@@ -167,6 +167,7 @@ impl Exchange {
             on_the_way: false,
             access: Access::Isolated,
             cells: 0,
+            originals: Vec::new(),
             inline: None,
             spare: 0,
             owed: 0,

@@ -308,7 +308,7 @@ impl Inline {
                     figures.passed += 1;
                     State::Passes
                 }
-                // What it has of the packet is not taken.
+                // Its copy of the packet is not taken.
                 (true, None) if reads => {
                     waiting.slot = kept.take();
                     figures.passed += 1;

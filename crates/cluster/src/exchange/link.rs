@@ -22,8 +22,8 @@ pub(super) struct Answer {
     /// The buffer, by the number that it was lent under.
     pub(super) index: u32,
     pub(super) flow: bool,
-    /// Whether it sends the packet, and the packet; that is missing where there was no buffer for it, and
-    /// of a consumer that only reads.
+    /// Whether it sends the packet, and the packet: `None` if there was no buffer for it, or the consumer
+    /// only reads.
     pub(super) sends: bool,
     pub(super) packet: Option<Slot>,
     pub(super) reads: bool,
@@ -44,7 +44,7 @@ impl Link {
         }
     }
 
-    /// Whether it rings its doorbell without being asked.
+    /// Returns true if it floods its doorbell.
     pub(super) fn floods(&self, server: &Server) -> bool {
         match self {
             Link::Sharing(id) => server.floods(*id),
@@ -115,10 +115,12 @@ impl Link {
     }
 
     /// Takes packets that it has sent, as many as the frame has room for, and [`WORDS`] words at most;
-    /// returns how many packets, and how many more were lost: there was no buffer, or it only reads.
+    /// returns how many packets, and how many more were lost: there was no buffer, or it only reads and
+    /// `originals` has no packet for it. These are the packets that its copies were made of, by buffer.
     pub(super) fn receive(
         &mut self,
         server: &mut Server,
+        originals: &mut [Option<Slot>],
         pool: &mut PoolCache,
         frame: &mut Frame,
     ) -> (usize, usize) {
@@ -131,11 +133,23 @@ impl Link {
                 while left > 0 && frame.room() > 0 {
                     let limit = frame.room().min(left);
                     let words = isolated.receive_each(limit, |sent| {
-                        let Some(slot) = copied(&sent, pool) else {
-                            lost += usize::from(sent.passes);
-                            return 0;
+                        let original =
+                            originals.get_mut(sent.index as usize).and_then(Option::take);
+                        let (slot, bytes) = match original {
+                            Some(slot) if sent.passes => (slot, 0),
+                            Some(slot) => {
+                                pool.give_one(slot);
+                                return 0;
+                            }
+                            None => {
+                                let Some(slot) = copied(&sent, pool) else {
+                                    lost += usize::from(sent.passes);
+                                    return 0;
+                                };
+                                let bytes = slot.len() as u64;
+                                (slot, bytes)
+                            }
                         };
-                        let bytes = slot.len() as u64;
                         let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
                         bytes
                     });

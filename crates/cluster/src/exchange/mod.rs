@@ -94,7 +94,7 @@ impl Exchange {
         self.board.file()
     }
 
-    /// Whether an element lets its consumer write packets where they are.
+    /// Returns true if an element grants its consumer writing packets in place.
     fn grants_writing(&self) -> bool {
         let mut places = self.places.iter().flatten().filter(|place| place.users > 0);
         places.any(|place| place.granted().access == Access::Write)
@@ -312,18 +312,23 @@ impl Exchange {
     /// Copies packets to isolated consumers, and says in `copies` who has got one. With `all` so have
     /// those for whose buffers a packet is too long: they would wait for it for ever. Returns how many packets
     /// were too long for whoever was to have them.
-    fn copy_out(&mut self, all: bool, pool: &PoolCache, frame: &Frame) -> usize {
+    fn copy_out(&mut self, all: bool, pool: &PoolCache, frame: &mut Frame) -> usize {
         let (mut anybody, mut too_long) = (0, 0);
         let arena = pool.arena();
-        for ((slot, to), copies) in frame.slots().iter().zip(&self.to).zip(&mut self.copies) {
+        for ((slot, to), copies) in frame.slots_mut().iter_mut().zip(&self.to).zip(&mut self.copies)
+        {
             anybody |= *copies;
-            let packet = arena.packet(slot);
             let mut got = 0;
             for at in places_of(*copies) {
-                let link = self.places[at].as_mut().and_then(|place| place.seat.taken());
-                let Some(Link::Isolated(isolated)) = link else { continue };
-                if isolated.lend(packet, arena.meta(slot).timestamp).is_some() {
+                let Some(place) = self.places[at].as_mut() else { continue };
+                let Some(Link::Isolated(isolated)) = place.seat.taken() else { continue };
+                let packet = arena.packet(slot);
+                if let Some(index) = isolated.lend(packet, arena.meta(slot).timestamp) {
                     got |= 1 << at;
+                    let original = place.originals.get_mut(index as usize);
+                    if let Some(original) = original.filter(|_| place.listeners > 0) {
+                        *original = pool.share(slot);
+                    }
                 } else if !all || packet.len() <= isolated.longest() {
                     *copies &= !(1 << at);
                 }
@@ -365,7 +370,8 @@ impl Exchange {
         };
         let Some(link) = place.seat.link() else { return };
         let pool = pool.unwrap_or(&mut self.pool);
-        let (unheard, lost) = link.receive(&mut self.server, pool, &mut self.unheard);
+        let (server, unheard) = (&mut self.server, &mut self.unheard);
+        let (unheard, lost) = link.receive(server, &mut place.originals, pool, unheard);
         if unheard + lost > 0 {
             place.figures.sent += (unheard + lost) as u64;
             place.figures.sent_bytes += self.unheard.bytes();
@@ -419,7 +425,7 @@ impl Exchange {
         place.has_arrived();
         let Some(link) = place.seat.link() else { return 0 };
         let before = frame.bytes();
-        let (received, lost) = link.receive(server, pool, frame);
+        let (received, lost) = link.receive(server, &mut place.originals, pool, frame);
         let is_broken = link.is_broken(server);
         place.on_the_way = received > 0;
         place.figures.sent += (received + lost) as u64;

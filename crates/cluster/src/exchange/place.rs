@@ -2,7 +2,7 @@
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
-use linerate_memory::shared::Tally;
+use linerate_memory::{Slot, shared::Tally};
 use linerate_port::{Link as Attachment, peer::event::Gathered};
 
 use super::{inline::Inline, link::Link};
@@ -74,6 +74,9 @@ pub(super) struct Place {
     /// What who is there may do with packets, and the cells of its rings.
     pub(super) access: Access,
     pub(super) cells: usize,
+    /// Packets that a consumer has copies of that only reads: it sends these, where an element receives
+    /// from it. By its buffers, and empty for every other consumer.
+    pub(super) originals: Vec<Option<Slot>>,
     /// Packets that wait for what it says about them, where it is asked.
     pub(super) inline: Option<Inline>,
     /// Empty buffers it is to have for packets of its own, and those of them it has yet to get.

@@ -6,7 +6,7 @@ use std::{
         unix::net::{UnixDatagram, UnixStream},
     },
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use linerate_memory::{
@@ -14,12 +14,12 @@ use linerate_memory::{
     shared::{Member, PeerRights},
 };
 
-use crate::{Access, Broker, Granted, InlineUse, PlaceUse, Terms, wire::Reason};
+use crate::{Access, BalancerUse, Broker, Granted, InlineUse, PlaceUse, Terms, wire::Reason};
 
 const READ: Granted = Granted { access: Access::Read, cells: 8 };
 const WRITE: Granted = Granted { access: Access::Write, cells: 8 };
 
-/// What is known of nobody.
+/// Rights of an unknown process.
 fn no_rights() -> PeerRights {
     PeerRights::of(UnixDatagram::unbound().unwrap().as_fd())
 }
@@ -47,7 +47,7 @@ impl Server {
         PlaceUse::to_send(&self.broker, name, granted).unwrap()
     }
 
-    /// Takes in a program; what it may do, and its side.
+    /// Attaches a program; returns its access and its side.
     fn attach(
         &self,
         name: &str,
@@ -101,7 +101,7 @@ fn sealed_memory_is_shared_for_reading_and_not_written_from_then_on() {
     assert_eq!(access, Access::Isolated);
 }
 
-/// Memory of its own is written by a program that may only read: nothing of it is taken.
+/// A program that may only read writes to memory of its own: no byte of it is taken.
 #[test]
 fn a_program_that_may_only_read_changes_nothing_in_memory_of_its_own() {
     let mut server = Server::new("asked");
@@ -128,4 +128,69 @@ fn a_program_that_may_only_read_changes_nothing_in_memory_of_its_own() {
     assert_eq!((settled.refused.denied, frame.len()), (1, 1));
     assert!(server.arena.packets(&frame).all(|packet| packet == [1; 60]), "it was changed");
     server.pool.give(&mut frame);
+}
+
+/// A descriptor that is not readable waits for a doorbell.
+fn rings(event: impl AsFd) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    linerate_port::peer::wait([event.as_fd()].into_iter(), until).unwrap()[0]
+}
+
+/// It sends packets as a program does that shares memory: unchanged, also from copies that it has written to.
+#[test]
+fn a_program_that_may_only_read_sends_packets_unchanged_from_memory_of_its_own() {
+    let mut server = Server::new("sends");
+    let _writes = server.send("w", WRITE);
+    let of_all = |name: &str, names: &[&str], granted| {
+        let consumers: Vec<_> = names.iter().map(|name| ((*name).to_owned(), 1)).collect();
+        BalancerUse::new(&server.broker, name, &consumers, granted, false).unwrap()
+    };
+    let reads = [of_all("b", &["r"], READ), of_all("c", &["s"], READ)];
+    let ids = reads.each_ref().map(BalancerUse::balancer);
+    let from = PlaceUse::to_receive(&server.broker, "r", Access::Write, 4).unwrap();
+    let (access, mut program) = server.attach("r", None, no_rights()).unwrap();
+    assert_eq!(access, Access::Isolated);
+    let (_, mut shares) = server.attach("s", None, own_rights()).unwrap();
+    let (mut theirs, mut own) = (program.arena().cache(8), shares.arena().cache(8));
+    let (mut got, mut absent) = (Frame::new(8), Frame::new(8));
+    for sent in [3, 8, 1] {
+        assert!(program.arm());
+        from.events().forget();
+        assert!(server.broker.exchange().arm(from.place()));
+        let mut frame = server.packets(sent);
+        let (broker, pool) = (&server.broker, &mut server.pool);
+        broker.exchange().share_out(&ids, &[], false, pool, &mut frame, &mut absent);
+        assert_eq!((frame.len(), absent.len()), (0, 0));
+        assert!(rings(program.event()), "its doorbell is silent");
+        assert_eq!(program.receive(&mut theirs, &mut got), Ok(sent));
+        for slot in got.slots_mut() {
+            assert_eq!(program.arena().packet(slot), [1; 60]);
+            program.arena().packet_mut(slot).unwrap().fill(7);
+        }
+        // The first one is given back.
+        let mut first = Frame::new(1);
+        first.append(&mut got, 1);
+        program.give_back_frame(&mut theirs, &mut first, 0).unwrap();
+        assert_eq!(program.send(&mut theirs, &mut got), Ok(sent - 1));
+        assert!(rings(from.events()), "the doorbell of the server is silent");
+        let received = broker.exchange().receive(from.place(), pool, &mut frame);
+        assert_eq!((received, frame.len()), (sent - 1, sent - 1));
+        assert!(server.arena.packets(&frame).all(|packet| packet == [1; 60]), "it was changed");
+        pool.give(&mut frame);
+        assert_eq!(shares.receive(&mut own, &mut got), Ok(sent));
+        shares.give_back_frame(&mut own, &mut got, 0).unwrap();
+    }
+    let figures = from.figures();
+    assert_eq!((figures.packets, figures.sent, figures.unheard), (12, 9, 0));
+    // Packets that it keeps are taken back when it has gone.
+    let mut frame = server.packets(8);
+    let (broker, pool) = (&server.broker, &mut server.pool);
+    broker.exchange().share_out(&ids, &[], false, pool, &mut frame, &mut absent);
+    for name in ["r", "s"] {
+        let place = broker.exchange().find(name).unwrap();
+        broker.exchange().end(place);
+        drop(broker.exchange().remove(place));
+    }
+    drop((program, shares, from, reads));
+    assert_eq!(server.arena.accounting().held, 0, "buffers are lost");
 }

@@ -50,13 +50,13 @@ pub(super) const CLASS: Class = Class {
         Handler::button("clear", "forgets all counts"),
         Handler::button("counts_pdf", "counts how often each count occurs"),
         Handler::button("reaggregate_counts", "the same"),
-        Handler::value("aggregate_call", "what is written after so many aggregates")
+        Handler::value("aggregate_call", "handler call made after so many aggregates")
             .write_needs(Right::Replace),
-        Handler::value("count_call", "what is written at that count").write_needs(Right::Replace),
+        Handler::value("count_call", "handler call made at that count").write_needs(Right::Replace),
         Handler::write("write_text_file", "writes aggregates and counts as text")
             .write_needs(Right::Replace),
         Handler::write("write_ascii_file", "the same").write_needs(Right::Replace),
-        Handler::write("write_ip_file", "the same, aggregates as addresses")
+        Handler::write("write_ip_file", "writes aggregates as addresses, and counts, as text")
             .write_needs(Right::Replace),
         Handler::write("write_pdf_file", "writes aggregates and shares of the count")
             .write_needs(Right::Replace),

@@ -10,8 +10,8 @@ pub(super) const ACCESS: Arg = Arg::keyword(
     "ACCESS",
     "read, write or isolated",
     "read",
-    "whether it may write packets that only it has, or gets copies in memory of its own; a program with \
-     fewer rights than this one gets copies in place of `write`",
+    "read packets in place, write those that only it has, or get copies in memory of its own; a program \
+     with fewer rights than this one gets copies in place of `write`",
 );
 pub(super) const CELLS: Arg =
     Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");

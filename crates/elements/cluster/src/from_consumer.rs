@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
         A program has the access that all elements with its name agree to: `isolated` if one says so, \
         else `read` if one does. One that only sends, and that is not trusted to look at the packets of \
         others or to write to them, needs `ACCESS isolated` here. A program that may only read sends packets \
-        as it got them, and none where it has memory of its own.",
+        unchanged, whatever it does to copies that it has of them.",
     ports: "0/1",
     processing: "h/h",
     args: &[
@@ -38,8 +38,8 @@ pub(super) const CLASS: Class = Class {
             "ACCESS",
             "read, write or isolated",
             "write",
-            "what it may do at most with packets, or that it gets memory of its own, as a program with fewer \
-             rights than this one does in place of `write`",
+            "the most that it may do with packets, or copies in memory of its own; a program with fewer \
+             rights than this one gets copies in place of `write`",
         ),
         Arg::keyword("SPARE", "buffers", "64", "empty buffers it has for packets of its own")
             .holds(),

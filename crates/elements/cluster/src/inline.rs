@@ -47,9 +47,9 @@ pub(super) const CLASS: Class = Class {
         and says whether it passes or is dropped, and whether that holds from now on for all of its flow, \
         in both directions, of which it is not asked then (`Consumer::answer` of the client library; to send \
         a packet back says that it passes, to give it back that it is dropped). With `ACCESS write` it may \
-        change packets, without a copy; with `ACCESS isolated`, and in place of `write` where it has fewer \
-        rights than this program, it has copies, in memory of its own, and what it sends back takes the \
-        packet's place.\n\n\
+        change packets, without a copy. With `ACCESS isolated`, and with `ACCESS write` if it has fewer \
+        rights than this program, it gets copies in memory of its own, and the packet that it sends back \
+        replaces the original.\n\n\
         A packet without an answer after `LIMIT` passes with `FAIL open` and is dropped with `FAIL \
         closed`. Behind that the program is not asked until it says something again: packets pass, or are \
         dropped, at once. So they are while nobody is attached, and those that the program has too many \

@@ -22,12 +22,13 @@ pub(super) const CLASS: Class = Class {
         [ConsumerFanOut](ConsumerFanOut.md), [InlineConsumer](InlineConsumer.md) and \
         [FromConsumer](FromConsumer.md) have, and get packets in shared memory, without a copy. \
         `linerate cluster status ADDRESS` shows them.\n\n\
-        A program that may connect to the socket may attach under any name that is free. Packets are shared \
-        with programs that have the user, the group and all capabilities of the server; under a name that is \
-        granted `read` also with others, as long as none is granted `write`: memory is sealed against them \
-        then. Any other program gets memory of its own and copies of its packets, as under a name that is \
-        `isolated` ([the rules](../cluster.md#who-is-trusted-with-what)). A program that dies loses its place \
-        and nothing else. There is one of these elements in a graph.",
+        A program that may connect to the socket may attach under any name that is free. It shares the \
+        packets' memory if it has the user, the group and all capabilities of the server. Another program \
+        shares it for reading under a name that is granted `read`, as long as no name is granted `write`: the \
+        memory is then sealed against writing. Any other program gets copies of its packets in memory of its \
+        own, as under a name that is `isolated` ([the rules](../cluster.md#who-is-trusted-with-what)). When a \
+        program dies, its name and the packets it held are free again. There is one of these elements in a \
+        graph.",
     ports: "0/0",
     args: &[Arg::required("ADDRESS", "UNIX socket", "where programs attach")],
     handlers: &[

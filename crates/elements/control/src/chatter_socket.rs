@@ -55,9 +55,9 @@ pub(super) const CLASS: Class = Class {
     description: "`ChatterSocket(TCP, PORT)` listens on a TCP port, `ChatterSocket(UNIX, FILENAME)` \
         on a Unix socket. Clients get a line `Click::ChatterSocket/1.0` and then what is written to \
         the standard error stream from when they came: packets shown, warnings, errors. One \
-        that is more than 500,000 bytes behind is cut off. There is one channel. Whoever reaches a TCP \
-        port may read it; the permissions of a UNIX socket (`MODE`) say who may besides the user that \
-        runs the program. 256 clients are served at a time, 64 of a user or host. A socket of the \
+        that is more than 500,000 bytes behind is cut off. There is one channel. Every client that \
+        reaches a TCP port may read it; at a UNIX socket the user that runs the program, and the \
+        users that its permissions (`MODE`) admit. 256 clients are served at a time, 64 of a user or host. A socket of the \
         same name and place in a new configuration takes the listener and all clients over.",
     args: &[
         Arg::required("TYPE", "TCP or UNIX", "what kind of socket"),
@@ -160,7 +160,7 @@ struct Open {
     clients: BTreeMap<u64, Client>,
     /// The number of the next client.
     next: u64,
-    /// Whether no client could be taken in the last time.
+    /// Whether the last `accept` failed, which is reported once.
     exhausted: bool,
 }
 
@@ -273,7 +273,7 @@ impl Open {
         Ok(())
     }
 
-    /// Waits for clients, or no longer.
+    /// Starts or stops waiting for connections.
     fn wait_for_clients(&self, waits: bool) -> rustix::io::Result<()> {
         let Some(listener) = &self.listener else { return Ok(()) };
         let mut flags = epoll::EventFlags::empty();
@@ -281,7 +281,7 @@ impl Open {
         epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(LISTENER), flags)
     }
 
-    /// Takes in clients that have come; `false` when none can be for now.
+    /// Accepts waiting connections; `false` when `accept` fails.
     fn accept(&mut self, cx: &Context, greets: bool) -> bool {
         for _ in 0..ARRIVALS {
             let Some(listener) = &self.listener else { return true };
@@ -302,8 +302,8 @@ impl Open {
         true
     }
 
-    /// Gives one that has come a place, if there is one for it. Nobody says anything, so that a
-    /// stranger waits for somebody to go.
+    /// Gives a new connection a place, if there is one for it. Clients send nothing here, so no client
+    /// is quieter than another: a connection of another user displaces none.
     fn admit(&mut self, stream: Stream, source: Source, now: u64, greets: bool) {
         let guest = |(number, client): (&u64, &Client)| Guest {
             number: *number,

@@ -30,7 +30,7 @@ const TICK: u32 = 0;
 /// Nanoseconds between two ticks while there are packets, and while there are none.
 const TICK_TIME: u64 = 10_000_000;
 const CALM_TIME: u64 = 1_000_000_000;
-/// How many flows end at a time: a worker has packets, too.
+/// Flows that are expired at a time, between packets.
 const EXPIRED: usize = 64;
 /// How often flows expire and links are looked at.
 const EXPIRE_TIME: u64 = 100_000_000;

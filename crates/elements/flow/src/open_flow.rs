@@ -60,22 +60,17 @@ const ARGS: [Arg; 14] = [
         "users",
         "none",
         "users of this machine whose programs may control the switch without TLS, by name or number, \
-         beside root and the user the switch runs as",
+         in addition to root and the user the switch runs as",
     ),
     Arg::keyword(
         "INSECURE",
         "boolean",
         "false",
-        "whether whatever reaches a listener without TLS controls the switch",
+        "whether every peer that reaches a listener controls the switch, without TLS too",
     ),
     Arg::keyword("KEY", "file name", "none", "the private key for TLS, in PEM"),
     Arg::keyword("CERTIFICATE", "file name", "none", "the certificate of the switch, in PEM"),
-    Arg::keyword(
-        "AUTHORITIES",
-        "file name",
-        "none",
-        "the certificates of those who may vouch for controllers, in PEM",
-    ),
+    Arg::keyword("AUTHORITIES", "file name", "none", "CA certificates for controllers, in PEM"),
 ];
 
 pub(crate) const CLASS: Class = Class {
@@ -92,14 +87,14 @@ pub(crate) const CLASS: Class = Class {
         Each has a thread, so one that floods, stalls or does not read is no harm to the others or to packets. \
         Who came by itself hears of packets, ports and flows only after it has set how much of a packet it \
         wants, as `ovs-ofctl monitor SWITCH 65535` does: `ovs-ofctl` asks one thing and goes.\n\n\
-        Without TLS only root and the user the switch runs as may control it, and `USERS`: the kernel says \
-        which user the other end of a UNIX socket is, and of TCP where it is on this machine. Programs of other users \
-        and other machines are refused at `ptcp:` and `punix:`, and `unix:PATH` and `tcp:` to this machine are ended \
-        where another user listens there. Other machines come by `pssl:`, or to any listener with `INSECURE`. \
-        `tcp:HOST` to another machine is trusted by its address.\n\n\
-        Each listener has 64 controllers at most, 16 of one user or address, and 8 places only for root and the \
-        user the switch runs as; 32 connections may wait to say hello, 8 of one user or address, for 10 \
-        seconds: where more come, the oldest of the source with most of them ends.\n\n\
+        Without TLS only programs of root, of the user the switch runs as, and of `USERS` control it. The kernel \
+        reports the user of the other end, for UNIX sockets and for TCP within this machine. Other users and \
+        other machines are refused at `ptcp:` and `punix:`; a connection of `unix:PATH` or `tcp:` to another \
+        user's listener on this machine is closed. Other machines connect to `pssl:`, or to any listener with \
+        `INSECURE`. `tcp:HOST` to another machine trusts its address.\n\n\
+        Each listener has at most 64 controllers, 16 of one user or address, and 8 places only for root and the \
+        user the switch runs as. 32 connections may be without a hello, 8 of one user or address, for 10 \
+        seconds; above that, the source with the most loses its oldest.\n\n\
         With `STATE` the switch has after a restart what it had before: flows, groups, meters, and how tables and \
         ports are set; counters and ages begin anew. The file is written a second after a change, and when \
         the program ends. Where it is there, a `FILE` of the switch is not read.\n\n\

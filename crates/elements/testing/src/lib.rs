@@ -78,13 +78,13 @@ impl Run {
         self
     }
 
-    /// As a program that lets whoever connects do everything.
+    /// Gives every connection every right (`--insecure-control`).
     pub fn insecure_control(mut self) -> Run {
         self.options.insecure_control = true;
         self
     }
 
-    /// As a program that lets connections replace the configuration.
+    /// Lets connections that may write replace the configuration.
     pub fn grants_replace(mut self) -> Run {
         self.options.grants_replace = true;
         self

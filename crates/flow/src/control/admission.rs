@@ -1,10 +1,12 @@
-//! How many connections a listener has, and whose.
+//! Limits of a listener's connections.
 //!
-//! A connection is a stranger's until its peer has shown what it has to: TLS where the listener wants it,
-//! and a hello. Strangers have places of their own, few and for a short time; when these are short, the
-//! source that has most of them loses its oldest one, so a source that opens connections and says nothing
-//! is in nobody's way but its own. Behind the hello a source may have so many connections, and the last
-//! places of a listener are for the administrators of this machine.
+//! A connection is a stranger until its peer has sent a hello, after the TLS handshake where the listener
+//! requires TLS. Strangers have few places, for a short time; when all are taken, the source with the most
+//! loses its oldest, so a source that opens connections and sends nothing displaces only its own. A hello that
+//! arrives before the displaced connection is closed gives it a controller's place all the same: among many
+//! connections the thread that reads it may run late. After the hello a connection is a controller. The
+//! controllers of one source are limited, and the last places of a listener are reserved for the
+//! administrators of this machine.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,28 +15,28 @@ use std::time::Duration;
 
 use super::waker::Waker;
 
-/// How many connections a listener has, and what they may take.
+/// Limits of each listener's connections, and of their memory and time.
 ///
 /// A source is a user where the peer is on this machine, else an address (of IPv6 the first 64 bits). An
 /// administrator is root, or the user the switch runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Controllers at a time.
+    /// Most controllers at a time.
     pub controllers: usize,
-    /// Controllers of one source that is no administrator.
+    /// Most controllers of one source, unless it is an administrator.
     pub of_source: usize,
-    /// How many of the controllers' places only administrators have.
+    /// Places among the controllers' that are reserved for administrators.
     pub reserved: usize,
-    /// Connections that have said no hello yet.
+    /// Most connections without a hello.
     pub strangers: usize,
-    /// Those of one source.
+    /// Most connections without a hello of one source.
     pub strangers_of_source: usize,
-    /// Bytes of messages that controllers of all listeners may have in bundles together, beside what each
-    /// one may always have.
+    /// Most bytes of messages in the bundles of the controllers of all listeners, in addition to the bytes
+    /// that each controller may always have.
     pub bundled: usize,
-    /// How long a connection may take to its hello, with TLS before it.
+    /// Time limit of the hello, with the TLS handshake before it.
     pub hello: Duration,
-    /// How long the rest of a message may take.
+    /// Time limit from the first byte of a message to its last.
     pub message: Duration,
 }
 
@@ -53,12 +55,12 @@ impl Default for Limits {
     }
 }
 
-/// Where a connection comes from.
+/// Origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// A user of this machine.
     User(u32),
-    /// A host, or a network of IPv6 that one host may have all addresses of.
+    /// A host, by its IPv4 address or its IPv6 /64 network.
     Host(IpAddr),
 }
 
@@ -110,7 +112,7 @@ impl Connections {
         self.count(|connection| !connection.is_controller && connection.source == source)
     }
 
-    /// Has the oldest stranger of a source end.
+    /// Ends the oldest stranger of a source.
     fn end_oldest(&mut self, source: Source) {
         let is = |connection: &Connection| !connection.is_controller && connection.source == source;
         if let Some(at) = self.all.iter().position(is) {
@@ -130,10 +132,10 @@ impl Admission {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stranger came. Where there are too many, another one ends.
+    /// Admits a stranger, and ends another one if there are too many.
     pub(super) fn admit(self: &Arc<Admission>, source: Source, waker: Arc<Waker>) -> Ticket {
         let mut connections = self.lock();
-        // Scripts of an administrator open many connections at once.
+        // An administrator's scripts open many connections at once.
         let most_of_source = if source.is_administrator() {
             self.limits.strangers
         } else {
@@ -156,10 +158,14 @@ impl Admission {
         }
         connections.last += 1;
         let (number, ending) = (connections.last, Arc::new(AtomicBool::new(false)));
-        let is_controller = false;
-        let ending_too = Arc::clone(&ending);
-        connections.all.push(Connection { number, source, is_controller, ending, waker });
-        Ticket { admission: Arc::clone(self), number, source, ending: ending_too }
+        connections.all.push(Connection {
+            number,
+            source,
+            is_controller: false,
+            ending: Arc::clone(&ending),
+            waker: Arc::clone(&waker),
+        });
+        Ticket { admission: Arc::clone(self), number, source, ending, waker }
     }
 }
 
@@ -170,15 +176,17 @@ pub(super) struct Ticket {
     number: u64,
     source: Source,
     ending: Arc<AtomicBool>,
+    waker: Arc<Waker>,
 }
 
 impl Ticket {
-    /// Whether the place was given to another connection.
+    /// Returns true if the place was given to another connection.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// The peer has said hello. Returns whether there is a place for one more controller.
+    /// Makes the connection a controller, after its hello, even if it has lost its place as a stranger.
+    /// Returns false if there is no place for another controller.
     pub(super) fn establish(&self) -> bool {
         let limits = &self.admission.limits;
         let mut connections = self.admission.lock();
@@ -191,14 +199,23 @@ impl Ticket {
             controllers < limits.controllers.saturating_sub(limits.reserved)
                 && of_source < limits.of_source
         };
-        let own = connections.all.iter_mut().find(|one| one.number == self.number);
-        match own {
-            Some(own) if has_place => {
-                own.is_controller = true;
-                true
-            }
-            _ => false,
+        if !has_place {
+            return false;
         }
+        match connections.all.iter_mut().find(|one| one.number == self.number) {
+            Some(own) => own.is_controller = true,
+            None => {
+                self.ending.store(false, Ordering::Release);
+                connections.all.push(Connection {
+                    number: self.number,
+                    source,
+                    is_controller: true,
+                    ending: Arc::clone(&self.ending),
+                    waker: Arc::clone(&self.waker),
+                });
+            }
+        }
+        true
     }
 }
 
@@ -247,9 +264,24 @@ mod tests {
         assert_eq!(ending(&flood), [true, true, false, false, false]);
         assert!(!quiet.is_ending() && !third.is_ending() && !fourth.is_ending());
         assert!(quiet.establish());
-        assert!(!flood[0].establish(), "its place is another's");
         drop(flood);
         assert_eq!(admission.lock().all.len(), 3);
+    }
+
+    #[test]
+    fn a_stranger_that_has_said_hello_is_a_controller_though_its_place_is_gone() {
+        let admission = admission(|limits| {
+            (limits.strangers, limits.strangers_of_source, limits.of_source) = (6, 2, 1);
+        });
+        let late: Vec<Ticket> = (0..4).map(|_| come(&admission, host(1))).collect();
+        assert!(late[0].is_ending() && late[1].is_ending());
+        assert!(late[0].establish() && !late[0].is_ending());
+        // Controllers' places are as many as ever.
+        assert!(!late[1].establish() && late[1].is_ending());
+        come(&admission, host(1));
+        assert!(!late[0].is_ending(), "a controller makes room for no stranger");
+        drop(late);
+        assert!(admission.lock().all.is_empty());
     }
 
     #[test]

@@ -62,17 +62,17 @@ pub enum AgentError {
     System(#[from] std::io::Error),
 }
 
-/// How long a connection that ends is waited for. One that is in the middle of a change of a million flows
-/// ends by itself behind it.
+/// How long to wait for the threads of ending connections. A thread in the middle of a change of a million
+/// flows ends by itself after it.
 const END_TIME: Duration = Duration::from_millis(500);
 
-/// How long one attempt to connect takes at most, with looking the name up.
+/// Time limit of one attempt to connect, with the look-up of the name.
 const DIAL_TIME: Duration = Duration::from_secs(60);
 
-/// The longest time that is waited for anything.
+/// Upper bound of all configured times.
 pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Threads of connections that are ending, beside those of connections that may be there.
+/// Threads of ending connections, in addition to those of open connections.
 const ENDING: usize = 16;
 
 /// Serves the controllers of a switch, until it is dropped.
@@ -85,7 +85,7 @@ pub struct Agent {
     shared: Arc<Shared>,
     /// Threads that wait for controllers.
     threads: Vec<JoinHandle<()>>,
-    /// The thread that keeps the state: it ends with the state written.
+    /// The thread that keeps the state, and writes it before it ends.
     keeper: Option<JoinHandle<()>>,
     /// Each of `threads`, and of those they have started, has a sender until it ends.
     ended: (Option<Sender<()>>, Mutex<Receiver<()>>),
@@ -104,7 +104,7 @@ pub struct TargetStatus {
     pub last_error: Option<String>,
     /// Messages nobody asked for that found no room, as the controller did not read.
     pub dropped: u64,
-    /// Connections whose peer may not control the switch, or for which there was no place.
+    /// Connections refused because of their peer's user, or for want of a place.
     pub turned_away: u64,
 }
 
@@ -138,7 +138,7 @@ pub struct AgentStatus {
 impl Agent {
     /// Begins to connect and to listen.
     pub fn start(switch: Arc<Switch>, mut options: AgentOptions) -> Result<Agent, AgentError> {
-        // Longer than any program runs, and no time that cannot be added to another.
+        // Longer than any program runs, and short enough to be added to a clock's time.
         let (shortest, longest) = options.backoff;
         options.backoff = (shortest.min(FOREVER), longest.min(FOREVER));
         options.probe_interval = options.probe_interval.min(FOREVER);
@@ -384,7 +384,7 @@ fn listen(
     while !shared.stop.is_set() {
         threads.retain(|thread| !thread.is_finished());
         if threads.len() >= controllers + strangers + ENDING {
-            // Those that made room for others are still at it.
+            // Threads of displaced connections may still run.
             rest(shared, waker, Duration::from_millis(10));
             continue;
         }
@@ -402,14 +402,14 @@ fn listen(
             }
         }
     }
-    // Nobody comes any more, however long the connections take to end.
+    // No connection is accepted any more, while those there are take their time to end.
     drop(listener);
     for thread in threads {
         let _panicked = thread.join();
     }
 }
 
-/// A connection whose peer may come.
+/// A connection of an admitted peer.
 struct Visit {
     link: Link,
     address: String,
@@ -417,7 +417,7 @@ struct Visit {
     waker: Arc<Waker>,
 }
 
-/// Takes a connection, if one is there whose peer may come.
+/// Accepts a connection, if one waits and its peer is admitted.
 fn accept(
     shared: &Shared,
     nth: usize,
@@ -451,7 +451,7 @@ fn accept(
     Ok(Some(Visit { link, address, ticket, waker }))
 }
 
-/// Gives a connection its thread.
+/// Starts the thread of a connection.
 fn welcome(
     shared: &Arc<Shared>,
     nth: usize,

@@ -20,21 +20,21 @@ use crate::wire::{
     Message, MultipartRequest, Stream, Unencodable, Version,
 };
 
-/// Bytes that wait to be written before more are taken; twice as many, and nothing is read, since what comes
-/// may have to be answered.
+/// Bytes of output that block further messages. Twice as many block reading too, as input may need an
+/// answer.
 const WAITING: usize = 256 * 1024;
 
-/// Messages that came unasked and wait for [`Client::next`], and their bytes. More are dropped.
+/// Most unsolicited messages that wait for [`Client::next`], and their bytes. More are dropped.
 const UNASKED: usize = 1024;
 const UNASKED_BYTES: usize = 4 << 20;
 
-/// Refusals that are remembered.
+/// Most errors that are kept.
 const REFUSALS: usize = 65_536;
 
-/// How many messages that are not answered are sent in the time for one that is.
+/// Messages without an answer that share the time limit of one with an answer.
 const BATCH: usize = 1000;
 
-/// How many parts of the time one of several connections has to say hello.
+/// Divisor of the time limit for the hello of one of several connections.
 const CANDIDATES: u32 = 8;
 
 /// How a client is set.
@@ -44,11 +44,11 @@ pub struct ClientOptions {
     pub versions: Vec<Version>,
     /// What TLS needs.
     pub credentials: Option<Credentials>,
-    /// How long a whole answer may take, and connecting with all that belongs to it.
+    /// Time limit of a whole answer, and of connecting with its handshakes.
     pub timeout: Duration,
-    /// How many bytes an answer may have.
+    /// Most bytes of an answer.
     pub max_answer: usize,
-    /// Which users the switch at a UNIX socket may be of; `None` is any.
+    /// Users that the switch at a UNIX socket may run as; `None` is any.
     pub trust: Option<Trust>,
 }
 
@@ -93,10 +93,10 @@ pub enum ClientError {
     /// It is broken.
     #[error("the connection to the switch is broken: {0}")]
     Broken(io::Error),
-    /// There was no answer, or not all of it.
+    /// No answer, or no complete one, came in time.
     #[error("the switch did not answer in time")]
     TimedOut,
-    /// The answer is longer than it may be.
+    /// The answer exceeds `max_answer`.
     #[error("the switch's answer is longer than {0} bytes")]
     TooLong(usize),
     /// It refused something.
@@ -160,7 +160,7 @@ impl fmt::Display for Refusal {
 
 /// A connection to a switch, which waits for each answer.
 ///
-/// Whatever the switch says or does not say, each call ends in its time and in bounded memory.
+/// Each call ends within its time limit and in bounded memory, for any behaviour of the switch.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
@@ -173,10 +173,10 @@ pub struct Client {
     /// What is to be written, and how much of it has been.
     out: Vec<u8>,
     written: usize,
-    /// What came and was not waited for, with its length.
+    /// Messages that no call waited for, with their lengths.
     come: VecDeque<(u32, Message, usize)>,
     come_bytes: usize,
-    /// What was refused meanwhile.
+    /// Errors that came meanwhile.
     refused: VecDeque<(u32, Refusal)>,
 }
 
@@ -205,7 +205,7 @@ impl Client {
                 Ok(link) => link,
                 Err(error) => return Err(last.unwrap_or_else(|| failed(error))),
             };
-            // It may be somebody else's who says nothing: others come, too.
+            // The connection may be of a peer that sends nothing: others are accepted, too.
             let until = Instant::now() + options.timeout / CANDIDATES;
             match Client::over(link, Arc::clone(&waker), options, until.min(deadline)) {
                 Ok(client) => return Ok(client),
@@ -265,7 +265,7 @@ impl Client {
         }
     }
 
-    /// When what begins now has to be done.
+    /// The deadline of a call that begins now.
     fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
     }
@@ -280,7 +280,7 @@ impl Client {
         self.version
     }
 
-    /// Has a message sent, now or with others, and says by which number it is answered.
+    /// Sends a message, now or with later ones, and returns the number of its answer.
     fn send(&mut self, message: &Message, deadline: Instant) -> Result<u32, ClientError> {
         let version = self.version;
         self.xid = self.xid.wrapping_add(1);
@@ -290,7 +290,7 @@ impl Client {
         self.out.extend_from_slice(&bytes);
         while self.out.len() - self.written > WAITING {
             self.exchange(deadline)?;
-            // What comes meanwhile is kept where it has a bound.
+            // Messages that come meanwhile are kept, up to a bound.
             while let Some((xid, message, length)) = self.take()? {
                 self.keep(xid, message, length);
             }
@@ -300,7 +300,7 @@ impl Client {
 
     /// Writes and reads what can be, or waits until something can.
     fn exchange(&mut self, deadline: Instant) -> Result<(), ClientError> {
-        // However much moves, there is an end.
+        // The deadline holds even while bytes move.
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ClientError::TimedOut);
@@ -324,7 +324,7 @@ impl Client {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(broken(error)),
             _ => {}
         }
-        // A switch that does not read what it is answered is not read.
+        // The client reads no more from a switch that does not read its answers.
         let listens = self.out.len() - self.written <= 2 * WAITING;
         if listens {
             let mut buffer = [0; 16 * 1024];
@@ -347,8 +347,7 @@ impl Client {
         Ok(())
     }
 
-    /// The next message of those that have come whole, with its length. Whether this side is there is
-    /// answered.
+    /// The next complete message, with its length. Echo requests are answered.
     fn take(&mut self) -> Result<Option<(u32, Message, usize)>, ClientError> {
         loop {
             let bytes = self.stream.next_message().map_err(ClientError::Malformed)?;
@@ -366,7 +365,7 @@ impl Client {
         }
     }
 
-    /// The next message, or none by then.
+    /// The next message, or none before the deadline.
     fn receive(&mut self, deadline: Instant) -> Result<Option<(u32, Message, usize)>, ClientError> {
         loop {
             if let Some(message) = self.take()? {
@@ -379,7 +378,7 @@ impl Client {
         }
     }
 
-    /// Keeps what was not waited for, as far as there is room.
+    /// Keeps a message that no call waited for, if there is room.
     fn keep(&mut self, xid: u32, message: Message, length: usize) {
         if let Message::Error(error) = message {
             if self.refused.len() < REFUSALS {
@@ -410,7 +409,7 @@ impl Client {
         Ok(next.map(|(xid, message, _)| (xid, message)))
     }
 
-    /// The answer to a message, with its length; what is not is kept.
+    /// The answer to a message, with its length; other messages are kept.
     fn answer(&mut self, xid: u32, deadline: Instant) -> Result<(Message, usize), ClientError> {
         if let Some(at) = self.refused.iter().position(|(of, _)| *of == xid)
             && let Some((_, refusal)) = self.refused.remove(at)
@@ -487,7 +486,7 @@ impl Client {
         Ok(refused)
     }
 
-    /// Which of so many messages from a number on were refused.
+    /// Errors about `count` messages from the number `first` on, with their positions.
     fn refusals(&mut self, first: u32, count: usize) -> Vec<(usize, Refusal)> {
         let refused = std::mem::take(&mut self.refused).into_iter();
         let places = refused.map(|(of, refusal)| (of.wrapping_sub(first) as usize, refusal));

@@ -4,13 +4,17 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::close::{Closer, Closers};
+use linerate_host::peer;
+use linerate_host::peer_stream::PeerStream;
+use linerate_host::socket::refuse_descriptors;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -25,18 +29,18 @@ use super::waker::{Ready, Waker, wait};
 /// How long one address is tried.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// How many addresses of a name are tried.
+/// Most addresses of a name that are tried.
 const ADDRESSES: usize = 16;
 
-/// What a connection is made with.
+/// Parameters of an attempt to connect.
 #[derive(Debug)]
 pub(super) struct Dial<'a> {
     pub(super) tls: Option<&'a Tls>,
-    /// Which users the other end of a UNIX socket may be of; `None` is any.
+    /// Users that the other end of a UNIX socket may run as; `None` is any.
     pub(super) trust: Option<&'a Trust>,
     pub(super) stop: &'a Stop,
     pub(super) waker: &'a Arc<Waker>,
-    /// When it is given up.
+    /// Deadline of the attempt.
     pub(super) deadline: Instant,
 }
 
@@ -74,8 +78,8 @@ impl Dial<'_> {
         }
     }
 
-    /// The addresses of a host. A name is looked up by a thread of its own, as the system takes as long
-    /// for that as its servers do.
+    /// The addresses of a host. A thread of its own looks a name up, as the resolver may wait long for its
+    /// servers.
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
@@ -100,7 +104,7 @@ impl Dial<'_> {
         }
     }
 
-    /// Connects to a target, and says at which address it was.
+    /// Connects to a target, and returns the address, too.
     pub(super) fn dial(&self, target: &Target) -> io::Result<(Link, String)> {
         match target {
             Target::Connect { host, port, secure } => {
@@ -124,8 +128,9 @@ impl Dial<'_> {
             }
             Target::ConnectUnix(path) => {
                 let socket = open(AddressFamily::UNIX)?;
+                let closer = (!refuse_descriptors(&socket)).then(|| Closer::new(1));
                 connect(&socket, &SocketAddrUnix::new(path)?)?;
-                let socket = Socket::unix(UnixStream::from(socket))?;
+                let socket = Socket::unix(PeerStream::new(socket.into(), closer))?;
                 if let Some(trust) = self.trust {
                     trust.check(&Peer::of(&socket)?, false)?;
                 }
@@ -139,8 +144,17 @@ impl Dial<'_> {
 /// A socket controllers come to. That of UNIX is gone with it.
 #[derive(Debug)]
 pub(super) enum Listener {
-    Tcp { listener: TcpListener, secure: bool },
-    Unix { listener: UnixListener, path: PathBuf, file: Option<(u64, u64)> },
+    Tcp {
+        listener: TcpListener,
+        secure: bool,
+    },
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+        file: Option<(u64, u64)>,
+        /// `None` if the kernel refuses messages of peers with descriptors.
+        closers: Option<Closers>,
+    },
 }
 
 /// Which file is at a path.
@@ -149,7 +163,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// A socket nobody listens at any more is taken away. A listener that accepts nothing is not waited for.
+/// A socket without a listener is removed. A listener that accepts nothing is not waited for.
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {
@@ -188,32 +202,39 @@ impl Listener {
             Target::ListenUnix(path) => {
                 let listener = listen_unix(path)?;
                 let file = file_at(path);
-                Ok((Listener::Unix { listener, path: path.clone(), file }, target.clone()))
+                let closers = Closers::unless_refused(&listener);
+                let path = path.clone();
+                Ok((Listener::Unix { listener, path, file, closers }, target.clone()))
             }
             Target::Connect { .. } | Target::ConnectUnix(_) => Err(ErrorKind::Unsupported.into()),
         }
     }
 
-    /// A connection that came, and its address.
+    /// Accepts a connection, and returns its address, too.
     pub(super) fn accept(&self) -> io::Result<(Socket, String)> {
         match self {
             Listener::Tcp { listener, .. } => {
                 let (stream, address) = listener.accept()?;
                 Ok((Socket::tcp(stream)?, without_mapping(address).to_string()))
             }
-            Listener::Unix { listener, path, .. } => {
+            Listener::Unix { listener, path, closers, .. } => {
                 let (stream, _) = listener.accept()?;
-                Ok((Socket::unix(stream)?, path.display().to_string()))
+                let closer = match closers {
+                    Some(closers) => Some(closers.of(peer::unix_user(&stream)?)),
+                    None => None,
+                };
+                let socket = Socket::unix(PeerStream::new(stream, closer))?;
+                Ok((socket, path.display().to_string()))
             }
         }
     }
 
-    /// Whether connections begin with TLS.
+    /// Returns true if connections begin with TLS.
     pub(super) fn is_secure(&self) -> bool {
         matches!(self, Listener::Tcp { secure: true, .. })
     }
 
-    /// The connection's bytes, once its peer may come.
+    /// The byte stream of an admitted connection.
     pub(super) fn link(&self, socket: Socket, tls: Option<&Tls>) -> io::Result<Link> {
         match tls.filter(|_| self.is_secure()) {
             Some(tls) => Link::server(socket, tls),

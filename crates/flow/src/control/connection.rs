@@ -17,7 +17,7 @@ use crate::wire::Fault;
 /// How much is read, and how much is got ready to be written, at a time.
 const CHUNK: usize = 1 << 16;
 
-/// How much is read at a time before a hello.
+/// Bytes read at a time before the hello.
 const FIRST_CHUNK: usize = 1 << 12;
 
 /// Why a connection ended.
@@ -38,16 +38,16 @@ pub enum Ended {
     /// There was no hello in time.
     #[error("the controller said no hello in time")]
     Late,
-    /// Its place was given to another connection before it said hello.
+    /// Its place was given to another connection before its hello.
     #[error("too many connections without a hello: this one made room for another")]
     Displaced,
-    /// There are as many controllers as there may be.
+    /// No place for another controller is left.
     #[error("too many controllers are connected, or too many of this one's source")]
     Full,
     /// The peer may not control the switch.
     #[error("{0}")]
     Refused(io::Error),
-    /// It began a message and did not end it.
+    /// It did not complete a message in time.
     #[error("the controller stopped in the middle of a message")]
     Stalled,
     /// There is no version both speak.
@@ -79,14 +79,14 @@ pub(super) fn converse(
     ended
 }
 
-/// How long a peer may take.
+/// Time limits of a peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// To its hello.
+    /// Until its hello.
     pub(super) hello: Duration,
-    /// To the end of a message.
+    /// From the first byte of a message to its last.
     pub(super) message: Duration,
-    /// Until it is asked whether it is there, and to answer.
+    /// Silence until an echo request, and from that to its answer.
     pub(super) probe: Duration,
 }
 
@@ -96,9 +96,9 @@ struct Conversation<'a> {
     waker: &'a Waker,
     times: Times,
     began: Instant,
-    /// When the message began that is not whole yet.
+    /// Time of the first byte of the incomplete message.
     half_since: Option<Instant>,
-    /// When something came, or, while nothing is read, a chunk of answers had gone.
+    /// Time of the last input or, while nothing is read, of the last chunk of answers sent.
     heard: Instant,
     /// Whether an echo was asked for since.
     probed: bool,
@@ -237,9 +237,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Ends a connection whose peer takes too long, however much it says meanwhile.
+    /// Ends a connection whose peer exceeds a time limit, even if it sends other data.
     fn check_times(&mut self) -> Result<(), Ended> {
-        if self.session.is_ending() {
+        if self.session.is_ending() && !self.has_said_hello()? {
             return Err(Ended::Displaced);
         }
         let now = Instant::now();
@@ -247,7 +247,7 @@ impl<'a> Conversation<'a> {
             let is_late = now - self.began >= self.times.hello;
             return if is_late { Err(Ended::Late) } else { Ok(()) };
         }
-        // While answers wait, it is not the peer's turn to go on.
+        // While answers wait, nothing is read, so the peer's time does not run.
         if self.session.take_progress() || !self.session.has_half() || self.session.is_full() {
             self.half_since = None;
         }
@@ -260,6 +260,14 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
+    /// Reads what a stranger that makes room for another has said, and returns true if it is a controller
+    /// by that.
+    fn has_said_hello(&mut self) -> Result<bool, Ended> {
+        self.read()?;
+        self.session.advance()?;
+        Ok(self.session.is_established())
+    }
+
     /// Asks whether the other side is there, when it is time to, and says how long until it is.
     fn probe_now(&mut self, listens: bool) -> Result<Duration, Ended> {
         let now = Instant::now();
@@ -269,7 +277,7 @@ impl<'a> Conversation<'a> {
         let (tick, probe) = (Duration::from_secs(1), self.times.probe);
         let silent = now - self.heard;
         if probe.is_zero() {
-            // Who does not read is given up all the same.
+            // A peer that does not read is given up all the same.
             let is_stuck = !listens && silent >= 2 * self.times.message;
             return if is_stuck { Err(Ended::Stuck) } else { Ok(tick) };
         }
@@ -285,5 +293,57 @@ impl<'a> Conversation<'a> {
             return Ok(Duration::ZERO);
         }
         Ok((2 * probe - silent).min(tick))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use linerate_host::peer_stream::PeerStream;
+
+    use super::*;
+    use crate::control::admission::Source;
+    use crate::control::link::Socket;
+    use crate::control::session::Gate;
+    use crate::control::shared::{Place, Shared};
+    use crate::control::{AgentOptions, Limits};
+    use crate::switch::{Switch, SwitchOptions};
+    use crate::wire::{Hello, Message, Version};
+
+    /// Carries a connection that has lost its place before its thread runs, and by then has said this.
+    /// Returns how it ended, and whether it was a controller's.
+    fn displaced(said: &[u8]) -> (Ended, bool) {
+        let limits = Limits { strangers: 1, ..Limits::default() };
+        let options = AgentOptions { limits, ..AgentOptions::default() };
+        let target = "ptcp:0:127.0.0.1".parse().expect("a target");
+        let switch = Switch::new(SwitchOptions::default());
+        let shared = Shared::new(switch, options, vec![Place::new(target, limits)]);
+        let waker = shared.stop.waker().expect("an eventfd");
+        let come = || shared.places[0].admission.admit(Source::User(4711), Arc::clone(&waker));
+        let (first, _second) = (come(), come());
+        assert!(first.is_ending());
+        let (near, mut far) = UnixStream::pair().expect("sockets");
+        far.write_all(said).expect("room");
+        far.shutdown(Shutdown::Write).expect("it is connected");
+        let mut link = Link::plain(Socket::unix(PeerStream::new(near, None)).expect("a socket"));
+        let gate = Gate::Listener(first);
+        let mut session = shared.arrived(0, String::new(), false, Arc::clone(&waker), gate);
+        let times = Times { hello: limits.hello, message: limits.message, probe: Duration::ZERO };
+        let ended = converse(&mut link, &mut session, &shared.stop, &waker, times);
+        (ended, session.is_established())
+    }
+
+    #[test]
+    fn a_hello_that_has_come_is_heard_though_the_place_is_gone() {
+        let hello = Message::Hello(Hello::of(&[Version::V13]));
+        let hello = hello.encode(Version::V13, 0).expect("a hello");
+        let (ended, is_controller) = displaced(&hello);
+        assert!(matches!(ended, Ended::Closed) && is_controller, "{ended}");
+        let (ended, is_controller) = displaced(&hello[..5]);
+        assert!(matches!(ended, Ended::Displaced) && !is_controller, "{ended}");
     }
 }

@@ -17,7 +17,7 @@ use crate::wire::{
 /// How often the switch's time-outs are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How many flows end at a time before what else happened is told.
+/// Flows that are expired at a time before other events are sent.
 const EXPIRED: usize = 65_536;
 
 /// Serves events until the agent stops.

@@ -3,22 +3,22 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use linerate_host::peer_stream::PeerStream;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, ServerConnection};
 
 use super::tls::Tls;
 
-/// How often TLS is given bytes before it is the caller's turn again.
+/// Reads of TLS records before control returns to the caller.
 const RECORDS: usize = 16;
 
 /// A socket that does not wait.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
-    Unix(UnixStream),
+    Unix(PeerStream),
 }
 
 impl Socket {
@@ -29,7 +29,7 @@ impl Socket {
         Ok(Socket::Tcp(stream))
     }
 
-    pub(super) fn unix(stream: UnixStream) -> io::Result<Socket> {
+    pub(super) fn unix(stream: PeerStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         Ok(Socket::Unix(stream))
     }
@@ -97,7 +97,7 @@ impl Link {
     /// Reads some bytes. None is the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return retried(|| self.socket.read(buffer)) };
-        // Records may come without end that have no bytes for us.
+        // A peer can send records without application data for ever.
         for _ in 0..RECORDS {
             match tls.reader().read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

@@ -14,15 +14,15 @@
 //!
 //! # What the switch can count on
 //!
-//! Only a proven peer is a controller: one with a certificate, or whose user may control the switch
-//! ([`Trust`]). Each listener has so many connections and no more, of one source fewer, and those without a
-//! hello have few places and little time ([`Limits`]).
+//! Only an authenticated peer is a controller: one with a certificate, or one whose user may control the
+//! switch ([`Trust`]). The connections of each listener are limited, in all and of one source, and those
+//! without a hello have few places and little time ([`Limits`]).
 //!
-//! Whatever a controller does harms no other controller. Its messages are read by a thread of its own, never more
-//! than 64 KiB and one message ahead. While 256 KiB of answers wait it is not read, and a long answer is not
-//! made any further; messages nobody asked for that wait are bounded, and dropped and counted behind that. A
-//! controller's bundles have at most as much room as they leave to others', 512 MiB in all. Changes are made
-//! in turn. Who says no hello, stays silent, stops in a message or does not read is given up.
+//! A controller cannot block another. A thread of its own reads its messages, never more than 64 KiB and one
+//! message ahead. While 256 KiB of answers wait, nothing is read, and a long answer is not continued;
+//! unsolicited messages that wait are bounded, and further ones dropped and counted. The bundles of a
+//! controller take at most as much memory as they leave to others, of 512 MiB in all. Changes are made in
+//! turn. A connection ends if its peer sends no hello, stays silent, stops in a message or does not read.
 //!
 //! # What is not there
 //!

@@ -24,7 +24,7 @@ pub struct Credentials {
     pub key: PathBuf,
     /// The certificate of this switch, and perhaps those between it and its authority.
     pub certificate: PathBuf,
-    /// The certificates of those who may vouch for controllers.
+    /// CA certificates for controllers.
     pub authorities: PathBuf,
 }
 
@@ -58,7 +58,7 @@ pub struct AgentOptions {
     pub packet_rate: Option<PacketRate>,
     /// How many bytes of messages nobody asked for may wait for a controller that does not read.
     pub send_limit: usize,
-    /// How many connections each listener has, and how long they may take.
+    /// Limits of each listener's connections.
     pub limits: Limits,
     /// Which peers without TLS may control the switch.
     pub trust: Trust,

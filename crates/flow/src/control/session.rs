@@ -5,6 +5,7 @@
 
 mod bundles;
 mod configuration;
+mod kept;
 mod packets;
 
 use std::net::SocketAddr;
@@ -34,7 +35,7 @@ const PARTS: usize = 1 << 20;
 /// How many messages are obeyed before the connection may write again.
 const AT_ONCE: usize = 256;
 
-/// How long a hello may be: as it is the first message, it is a stranger's.
+/// Most bytes of a hello, which an unauthenticated peer sends.
 const HELLO_ROOM: u16 = 1024;
 
 /// One controller's conversation.
@@ -52,23 +53,23 @@ pub(super) struct Session {
     bundles: Bundles,
     /// The parts of a request so far.
     parts: Option<RequestParts>,
-    /// An answer of which more is to be sent.
+    /// An answer that is not sent completely.
     answering: Option<Answering>,
-    /// What the peer has to pass with its hello.
+    /// The check that the peer has to pass at its hello.
     gate: Gate,
-    /// Whether a message was obeyed since somebody asked.
+    /// Whether a message was handled since `take_progress` was called.
     progress: bool,
 }
 
-/// What is between a connection and the switch.
+/// Check at the hello, before a connection controls the switch.
 #[derive(Debug)]
 pub(super) enum Gate {
-    /// Nothing.
+    /// No check.
     Open,
-    /// A listener's limits.
+    /// The limits of a listener.
     Listener(Ticket),
-    /// The switch connected to it: it has to be of a user that may control the switch. That is known once
-    /// it has said something, as a server that has not taken the connection yet is nobody's.
+    /// The user of a peer that the switch connected to: it may have to be one that may control the switch.
+    /// The kernel knows the user only after the peer has accepted the connection, so after its hello.
     Dialled { ours: SocketAddr, theirs: SocketAddr },
 }
 
@@ -117,17 +118,17 @@ impl Session {
         }
     }
 
-    /// Whether another connection has its place.
+    /// Returns true if its place was given to another connection.
     pub(super) fn is_ending(&self) -> bool {
         matches!(&self.gate, Gate::Listener(ticket) if ticket.is_ending())
     }
 
-    /// Whether a message has begun and is not whole.
+    /// Returns true if a message is incomplete.
     pub(super) fn has_half(&self) -> bool {
         self.stream.waiting() > 0
     }
 
-    /// Whether a message was obeyed since this was asked last.
+    /// Returns true if a message was handled since the last call.
     pub(super) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progress)
     }
@@ -259,11 +260,10 @@ impl Session {
         Ok(())
     }
 
-    /// Lets the peer in, where it may come.
+    /// Checks the peer at its hello.
     fn pass(&mut self) -> Result<(), Ended> {
         match &self.gate {
             Gate::Open => {}
-            Gate::Listener(ticket) if ticket.is_ending() => return Err(Ended::Displaced),
             Gate::Listener(ticket) => {
                 if !ticket.establish() {
                     self.shared.turned_away(self.number);
@@ -498,7 +498,7 @@ impl Session {
         Ok(())
     }
 
-    /// Adds a piece of an answer, and sends what is whole by it. Returns whether it can go on.
+    /// Adds a piece of an answer, and sends the messages it completes. Returns false on an error.
     fn add(&self, answering: &mut Answering, piece: &Reply) -> bool {
         match answering.parts.add(piece) {
             Ok(messages) => {
@@ -516,7 +516,7 @@ impl Session {
         }
     }
 
-    /// Goes on with an answer: no more of it is made than the peer reads.
+    /// Continues an answer, as fast as the peer reads it.
     fn answer_more(&mut self) {
         let Some(mut answering) = self.answering.take() else { return };
         match answering.pieces.next() {
@@ -593,6 +593,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // Its place is free before the status says that it has gone.
+        self.gate = Gate::Open;
         self.shared.left(self.number);
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Place {
     /// Where it is; the port of a listener is the one it has.
     pub(super) target: Target,
     pub(super) history: Mutex<History>,
-    /// Who comes, where it is listened.
+    /// Admission of connections, for a listener.
     pub(super) admission: Arc<Admission>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct History {
     pub(super) last_error: Option<String>,
     /// Messages that found no room, of connections that have ended.
     pub(super) dropped: u64,
-    /// Connections whose peer may not control the switch, or for which there was no place.
+    /// Connections refused because of their peer's user, or for want of a place.
     pub(super) turned_away: u64,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     matches_fragments: AtomicBool,
     /// Bytes of messages in all bundles.
     pub(super) bundled: AtomicUsize,
-    /// Whose turn it is to change the switch.
+    /// The order of changes of the switch.
     pub(super) turns: Turns,
     /// Packets of controllers no worker took in time.
     pub(super) lost_packets: AtomicU64,
@@ -136,7 +136,7 @@ impl Shared {
         set_misses(self, &all);
     }
 
-    /// There was no place for it.
+    /// Counts a connection without a place.
     pub(super) fn turned_away(&self, number: u64) {
         let target = self.peers.with(number, |peer| peer.target);
         if let Some(place) = target.and_then(|target| self.places.get(target)) {

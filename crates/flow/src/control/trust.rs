@@ -1,8 +1,8 @@
 //! Which peers may control the switch.
 //!
-//! TLS proves a peer by its certificate. A peer without it is proven by its user, which the kernel knows
-//! where it is on this machine, over a UNIX socket and over TCP: root and the user the switch runs as may
-//! control it, and those users that were named. Others may where the switch was told to take any.
+//! TLS authenticates a peer by its certificate. Without TLS a peer is authenticated by its user, which the
+//! kernel reports for UNIX sockets, and for TCP within this machine: root, the user the switch runs as and
+//! the users named in the options may control it. An option lets every peer control it.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -17,13 +17,13 @@ use super::link::Socket;
 pub struct Trust {
     /// Users of this machine.
     pub users: Vec<u32>,
-    /// Whoever reaches a listener, or listens where the switch connects to.
+    /// Every peer that reaches a listener, or that the switch connects to.
     pub anybody: bool,
 }
 
 impl Trust {
-    /// The source of a connection, if its peer may control the switch. `by_certificate` says that TLS
-    /// proves it.
+    /// The source of a connection, if its peer may control the switch. `by_certificate` is true after a
+    /// TLS handshake with a valid certificate.
     pub(super) fn check(&self, peer: &Peer, by_certificate: bool) -> io::Result<Source> {
         if by_certificate || self.anybody {
             return Ok(peer.source());
@@ -41,12 +41,17 @@ impl Trust {
         }
     }
 
-    /// Whether the peer the switch has connected to may control it. A host is named by its address; a
-    /// service of this machine has to be of a user that may.
+    /// Checks that the peer the switch has connected to may control it. Another machine may, as its address
+    /// was configured; a service of this machine needs a user that may. One that has closed its end has none.
     pub(super) fn check_dialled(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<()> {
         let peer = Peer::at(ours, theirs);
+        // A connection to an address of this machine comes from the same address.
+        let is_here = theirs.ip() == ours.ip() || theirs.ip().to_canonical().is_loopback();
         match &peer.user {
-            Ok(None) if peer.address.is_some() => Ok(()),
+            Ok(None) if !is_here => Ok(()),
+            Ok(None) if !self.anybody => {
+                Err(refused(format!("{theirs} on this machine has closed its end")))
+            }
             _ => self.check(&peer, false).map(drop),
         }
     }
@@ -65,7 +70,7 @@ fn refused(text: String) -> io::Error {
 pub(super) struct Peer {
     /// Its user, where it is on this machine.
     user: io::Result<Option<u32>>,
-    /// Its address, where it is none of UNIX.
+    /// Its address, over TCP.
     address: Option<IpAddr>,
 }
 
@@ -91,7 +96,7 @@ impl Peer {
         match (&self.user, self.address) {
             (Ok(Some(user)), _) => Source::User(*user),
             (_, Some(address)) => Source::host(address),
-            // A user that nobody is.
+            // No user has this number.
             (_, None) => Source::User(u32::MAX),
         }
     }
@@ -130,6 +135,16 @@ mod tests {
         assert!(text(&peer(Ok(None), Some("192.0.2.1"))).contains("192.0.2.1 is not on this"));
         assert!(text(&peer(Ok(Some(strange)), None)).contains(&format!("user {strange}")));
         assert_eq!(peer(Ok(Some(7)), here).source(), Source::User(7));
+        // Nothing has these ends: the service sent its messages and closed.
+        let end = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        for (ours, theirs) in
+            [("127.0.0.1:9", "127.0.0.1:1"), ("192.0.2.1:9", "192.0.2.1:1"), ("[::1]:9", "[::1]:1")]
+        {
+            let refused = trust.check_dialled(end(ours), end(theirs)).expect_err("no trust");
+            assert!(refused.to_string().contains("closed its end"), "{refused}");
+            assert!(any.check_dialled(end(ours), end(theirs)).is_ok());
+        }
+        assert!(trust.check_dialled(end("192.0.2.1:9"), end("192.0.2.2:1")).is_ok());
         assert_eq!(
             peer(Ok(None), Some("192.0.2.1")).source(),
             Source::host(IpAddr::from([192, 0, 2, 1]))

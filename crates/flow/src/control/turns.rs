@@ -1,12 +1,12 @@
-//! Turns at changing the switch.
+//! A fair lock for changes of the switch.
 //!
-//! A lock is often had again by the thread that has just given it up, so one controller that changes
-//! something all the time would keep the others from it. Here they take turns in the order they came.
+//! A mutex is often taken again by the thread that has just released it, so one controller that makes
+//! changes all the time would starve the others. Here threads get their turn in the order they asked.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A queue for what one at a time may do.
+/// A lock that is granted in the order of the requests.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     queue: Mutex<Queue>,
@@ -16,7 +16,7 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct Queue {
     last: u64,
-    /// The first has its turn.
+    /// Tickets in order; the first has its turn.
     waiting: VecDeque<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Turns {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn: for those who came before, once each.
+    /// Waits for a turn, behind the threads that asked before, once each.
     pub(super) fn wait(&self) -> Turn<'_> {
         let mut queue = self.lock();
         queue.last += 1;

@@ -27,7 +27,7 @@ pub(super) enum Told {
 
 /// What is waiting at most: batches of records, and samples.
 const WAITING: usize = 4096;
-/// How many sets and domains there are at most: flows say which, and each has a message of its own.
+/// Most pairs of collector sets and domains, which flows choose: each has a message of its own.
 const WRITERS: usize = 1024;
 /// How long a record waits for others to go with.
 const GATHER: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! Answers to multipart requests: from the tables as they are at one moment, without the mutex.
 //!
-//! What can be long, flows, groups and meters, is described a piece at a time: whoever is answered decides
-//! how fast, and an answer that waits holds what it is about and no copies of it.
+//! Long answers, of flows, groups and meters, are made a piece at a time, as fast as the receiver reads them.
+//! An answer that waits holds references to its entries and no copies.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -27,10 +27,10 @@ use crate::wire::{
 /// All fields may be left out (OpenFlow 1.0).
 const WILDCARDS: u32 = 0x003f_ffff;
 
-/// How many entries a piece of an answer has at most.
+/// Most entries in a piece of an answer.
 const PIECE: usize = 64;
 
-/// An answer to a multipart request, of the tables as they were when it was asked for.
+/// An answer to a multipart request, about the tables at the time of the request.
 ///
 /// It is an iterator of pieces, all of one kind. There is at least one, which may be an empty list.
 #[derive(Debug)]
@@ -39,11 +39,11 @@ pub struct Answer {
     now: u64,
 }
 
-/// What is left of an answer.
+/// The rest of an answer.
 #[derive(Debug)]
 enum Left {
     Nothing,
-    /// It is short.
+    /// A short answer, as a whole.
     Whole(Reply),
     Flows(fn(Vec<FlowStats>) -> Reply, IntoIter<Arc<Flow>>),
     Groups(Arc<Snapshot>, IntoIter<Arc<Group>>),
@@ -65,7 +65,7 @@ impl Iterator for Answer {
         let (reply, more) = match &mut self.left {
             Left::Nothing => return None,
             Left::Whole(reply) => {
-                // What stands in its place is not asked for.
+                // The value left in its place is never read.
                 (std::mem::replace(reply, Reply::Port(Vec::new())), false)
             }
             Left::Flows(kind, flows) => {
@@ -168,7 +168,7 @@ impl Switch {
         Ok(Answer { left, now })
     }
 
-    /// An answer that is not long.
+    /// A short answer, as a whole.
     fn short_answer(&self, request: &Request, version: Version, now: u64) -> Result<Reply, Fault> {
         if let Request::TableFeatures(wanted) = request {
             return self.table_features(wanted, version);
@@ -303,7 +303,7 @@ fn chosen(tables: &Snapshot, request: &FlowRequest) -> Result<Vec<Arc<Flow>>, Fa
     Ok(Chosen { change: &change, outputs: true }.find(tables, None))
 }
 
-/// Flows as they are asked: by table, then those of the greatest priority, then the oldest.
+/// Flows in the order of an answer: by table, then the highest priority, then the oldest.
 fn sorted(mut flows: Vec<Arc<Flow>>) -> Vec<Arc<Flow>> {
     flows.sort_unstable_by_key(|flow| (flow.table, std::cmp::Reverse(flow.priority), flow.number));
     flows

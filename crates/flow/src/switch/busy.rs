@@ -1,4 +1,4 @@
-//! Tests: what others do while somebody makes a change, and changes of many flows.
+//! Tests of workers during a change, and of changes of many flows.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ fn flows(switch: &Switch) -> usize {
     switch.snapshot().table(0).map_or(0, |table| table.len())
 }
 
-/// A controller's bundle of a million flows holds the state for seconds: a worker that looks at its links or
-/// has flows end goes on.
+/// A controller's bundle of a million flows holds the state for seconds: a worker that checks its links or
+/// expires flows does not wait for it.
 #[test]
 fn a_worker_waits_for_no_change() {
     let switch = Switch::new(SwitchOptions { tables: 1, ..SwitchOptions::default() });
@@ -52,7 +52,7 @@ fn a_worker_waits_for_no_change() {
         switch.set_stands_alone(true);
         assert!(!switch.snapshot().stands_alone() && flows(&switch) == 1);
     }
-    // Whoever comes next makes all of it.
+    // The next caller makes all deferred changes.
     assert_eq!(switch.expire(2 * SECOND, 64), None);
     let tables = switch.snapshot();
     assert!(tables.stands_alone() && tables.misses_to_controllers());
@@ -74,7 +74,7 @@ fn flows_end_a_few_at_a_time() {
     }
 }
 
-/// With a look at all flows that have gone before, for each that goes, this takes minutes.
+/// A scan of all evicted flows for each further eviction would take minutes.
 #[test]
 fn many_evictions_in_a_bundle_are_many_steps_and_no_more() {
     const FLOWS: u32 = 60_000;
@@ -94,7 +94,7 @@ fn many_evictions_in_a_bundle_are_many_steps_and_no_more() {
     assert_eq!(flows(&switch), FLOWS as usize);
     let first = switch.snapshot().flows(0).map(|flow| flow.number).min();
     assert_eq!(first, Some(u64::from(FLOWS) + 1), "all that were there are gone");
-    // A flow that may not go stays, and those that have gone before it are not looked at again.
+    // An important flow stays, and flows evicted before it are not scanned again.
     let important = FlowMod { importance: 9, ..ip(FLOWS) };
     switch.flow_mod(&important, Version::V14, 0).expect("replaced");
     let all = (0..FLOWS).map(|nth| Ok(Message::FlowMod(FlowMod { importance: 1, ..ip(nth) })));

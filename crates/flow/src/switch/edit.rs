@@ -37,7 +37,7 @@ pub(super) struct Edit<'a> {
     pub(super) effects: Vec<Effect>,
     /// In which order flows make room, of tables where this change has them do so.
     pub(super) evictions: HashMap<u8, Eviction>,
-    /// How far that order has been gone through.
+    /// The position that each table's eviction order has been scanned to.
     pub(super) evicted: HashMap<u8, EvictionPlace>,
 }
 
@@ -82,7 +82,7 @@ impl Edit<'_> {
                 .flow_strict(table, flow.priority, &flow.key, &flow.mask)
                 .is_some_and(|found| found.number == flow.number)
         };
-        // Those in front of one that is there have gone with this change, and come never again.
+        // Flows before the first that is there were evicted by this change, and do not come back.
         let from = self.evicted.get(&table).map_or(Bound::Unbounded, |&at| Bound::Excluded(at));
         let mut victim = None;
         for (&at, flow) in order.range((from, Bound::Unbounded)) {

@@ -1,4 +1,4 @@
-//! Changes that are not waited for: workers', while they decide for a packet or look at their links.
+//! Deferred changes: a worker makes them at once if no other thread changes the tables, else leaves them to it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,24 @@ use crate::wire::{Fault, FlowMod, PortNumber, PortState, Version};
 /// How many changes wait. More are forgotten; flows are wanted again when others of their table come or go.
 const ROOM: usize = 4096;
 
-/// A change that is not waited for.
+/// A change that may be deferred.
 #[derive(Debug)]
 pub(super) enum Wish {
     Learn(Box<FlowMod>, u32),
     Host(u16, u64),
     Shorten(Arc<Flow>, u16, u16),
-    /// What the link of a port is: never forgotten.
+    /// A port's link state, which is never dropped.
     PortState(PortNumber, PortState),
-    /// Hosts that `NORMAL` has forgotten: likewise, as those that follow.
+    /// Hosts that `NORMAL` has aged out; never dropped, like the next two.
     Forgotten(Vec<(u16, u64)>),
-    /// Whether what matches nothing goes to controllers.
+    /// Whether packets without a match go to controllers.
     Misses(bool),
-    /// Whether no flow is asked.
+    /// Whether the switch forwards without flows (fail-standalone).
     StandsAlone(bool),
 }
 
 impl Wish {
-    /// Whether it is made again where it was not made.
+    /// Returns true if its cause recurs, so that it may be dropped.
     fn comes_again(&self) -> bool {
         matches!(self, Wish::Learn(..) | Wish::Host(..) | Wish::Shorten(..))
     }

@@ -9,9 +9,9 @@
 //! nobody else has that snapshot; else a copy is changed, which shares all that is the same. A change of
 //! many flows is always made in a copy, so that nobody waits for it who only wants to read.
 //!
-//! Snapshots that were published before are kept until nobody else has them, and are freed by who serves the
-//! controllers ([`Switch::free_unused`]), or where there are many by who makes the next change: a worker that
-//! takes a newer one never frees tables.
+//! Former snapshots are kept until nothing else refers to them. The thread that serves controllers frees them
+//! ([`Switch::free_unused`]), or, if there are many, the next change: a worker that takes a newer snapshot never
+//! frees tables.
 
 mod answer;
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod worker;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 pub use answer::Answer;
 pub use event::{Event, Punted, Subscription};
@@ -59,7 +59,7 @@ use crate::wire::{
 /// Changes of more flows than this are made in a copy of the tables.
 pub(crate) const SMALL: usize = 64;
 
-/// How many snapshots that were published before are kept for who frees them.
+/// Former snapshots that are kept before a change frees unused ones.
 const RETIRED: usize = 1024;
 
 /// Packets of a port that wait for controllers.
@@ -87,6 +87,15 @@ pub struct Switch {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lock that no other thread has at the moment.
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 impl Switch {
@@ -132,7 +141,7 @@ impl Switch {
         if self.version() == snapshot.version() {
             return false;
         }
-        let Ok(published) = self.published.try_lock() else { return false };
+        let Some(published) = try_lock(&self.published) else { return false };
         if published.version() == snapshot.version() {
             return false;
         }
@@ -292,8 +301,8 @@ impl Switch {
     }
 
     /// Does all of these changes, as one version, or none. A fault says which message was wrong, from 0
-    /// on, or could not be read. Messages are changes of flows, groups, meters, ports and tables, and packets to
-    /// go out, of which only is asked whether they can; others are [`Fault::BundleUnsupported`].
+    /// on, or could not be read. Messages are changes of flows, groups, meters, ports and tables, and packet-outs,
+    /// which are only checked; others are [`Fault::BundleUnsupported`].
     pub fn bundle(
         &self,
         messages: impl IntoIterator<Item = Result<Message, Fault>>,
@@ -332,7 +341,7 @@ impl Switch {
     }
 
     /// Whether packets that no flow matches go to controllers where the table does not say otherwise, as
-    /// OpenFlow 1.0 wants it: for while a controller of 1.0 is there. Who says so does not wait for a change
+    /// OpenFlow 1.0 requires it: for while a controller of 1.0 is connected. The call does not wait for a change
     /// that is being made.
     pub fn set_misses_to_controllers(&self, wanted: bool) {
         let _done = self.wish(Wish::Misses(wanted), 0);
@@ -386,8 +395,8 @@ impl Switch {
         was_there.unwrap_or_default()
     }
 
-    /// Says how a port is: now, or, while somebody else makes a change, right behind it, since a worker
-    /// says it. When its link is down, `NORMAL` forgets who was behind it, and learns nothing there.
+    /// Sets the state of a port: now or, while another thread makes a change, right after it, since a worker
+    /// calls this. When the link is down, `NORMAL` forgets the hosts behind it, and learns none there.
     pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) {
         let _done = self.wish(Wish::PortState(number, state), now);
         if state.contains(PortState::LINK_DOWN) {
@@ -415,12 +424,12 @@ impl Switch {
     }
 
     /// Takes flows away whose time-outs have passed. To be called every 100 ms or so; costs what it
-    /// finds, never a look at all flows, and takes away as many as it may. Returns when there is something
-    /// to do next: a time that has come while workers have yet to say what they have counted, while somebody
-    /// else makes a change, or where more have passed than were to go: a worker calls this, which waits for
-    /// nobody.
+    /// finds, never a look at all flows, and takes away as many as it may. Returns the time of
+    /// the next call: a time that has come while workers have yet to report their counters, while another
+    /// thread makes a change, or when more flows have expired than it may take away. A worker calls this, so it
+    /// never waits.
     pub fn expire(&self, now: u64, most: usize) -> Option<u64> {
-        let Ok(mut state) = self.state.try_lock() else { return Some(now) };
+        let Some(mut state) = try_lock(&self.state) else { return Some(now) };
         self.do_deferred(&mut state);
         match state.next_due() {
             Some(time) if time <= now => {}
@@ -446,11 +455,11 @@ impl Switch {
         state.next_due()
     }
 
-    /// Frees tables of before that nobody has any more, which may take as long as it took to change them. To be
-    /// called every 100 ms or so, by no worker.
+    /// Frees former tables that nothing refers to, which may take as long as changing them did. A thread that is
+    /// no worker calls it every 100 ms or so.
     pub fn free_unused(&self) {
-        let unused = self.state.try_lock().map(|mut state| state.take_unused());
-        // Without the lock.
+        let unused = try_lock(&self.state).map(|mut state| state.take_unused());
+        // After the lock is released.
         drop(unused);
     }
 
@@ -466,7 +475,7 @@ impl Switch {
         let port = key.get(Field::InPort) as u32;
         let sent = self.try_punt(port, punt, key, packet);
         if !sent
-            && let Ok(published) = self.published.try_lock()
+            && let Some(published) = try_lock(&self.published)
             && let Some(port) = published.port(PortNumber(port))
         {
             port.counters.add(PortCount::PuntsDropped, 1);

@@ -11,7 +11,7 @@ pub struct SwitchOptions {
     pub flows: u32,
     /// How many groups it may have.
     pub groups: u32,
-    /// How many buckets all groups may have together.
+    /// Most buckets of all groups together.
     pub buckets: u32,
     /// How many meters it may have.
     pub meters: u32,

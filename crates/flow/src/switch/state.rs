@@ -25,7 +25,7 @@ type Cookies = HashMap<(u8, u64), HashMap<u64, Arc<Flow>>>;
 /// What only the control side knows.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Snapshots that somebody may have yet.
+    /// Former snapshots that may still be referred to.
     pub(super) retired: Vec<Arc<Snapshot>>,
     /// The number of the last flow.
     pub(super) number: u64,
@@ -85,7 +85,7 @@ pub(super) fn eviction(table: &Table) -> Eviction {
 }
 
 impl State {
-    /// Snapshots that nobody else has any more.
+    /// Takes the former snapshots that nothing else refers to.
     pub(super) fn take_unused(&mut self) -> Vec<Arc<Snapshot>> {
         self.retired.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
     }
@@ -95,8 +95,8 @@ impl State {
         self.timers.first_key_value().map(|(&(time, _), _)| time)
     }
 
-    /// Flows whose time-outs have passed, and why; others that were to be looked at are put off. So many
-    /// are looked at.
+    /// Flows whose time-outs have passed, with the reasons, among the next `most` timers. Timers of flows that
+    /// were used since are set anew.
     pub(super) fn expired(&mut self, now: u64, most: usize) -> Vec<(Arc<Flow>, FlowRemovedReason)> {
         let mut expired = Vec::new();
         for _ in 0..most {

@@ -22,7 +22,7 @@ pub struct Snapshot {
     count: u8,
     tables: Vec<Arc<Vec<Arc<Table>>>>,
     groups: Trie<GroupEntry>,
-    /// How many buckets these have.
+    /// Buckets of all groups.
     buckets: usize,
     meters: Trie<MeterEntry>,
     ports: Arc<BTreeMap<u32, Arc<SwitchPort>>>,
@@ -182,7 +182,7 @@ impl Snapshot {
         all.into_iter()
     }
 
-    /// How many buckets all groups have.
+    /// The number of buckets of all groups.
     pub(crate) fn buckets(&self) -> usize {
         self.buckets
     }

@@ -14,6 +14,10 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// Where simulated time begins, as in Click: 10^9 s after the epoch.
 pub(crate) const SIMULATED_START: u64 = 1_000_000_000_000_000_000;
 
+/// Where time that is not the machine's ends, in the year 2262: nanoseconds that 63 bits hold, so that any interval a
+/// configuration may have can be added to a time.
+pub(crate) const END: u64 = i64::MAX as u64;
+
 /// A clock; times are nanoseconds since the epoch.
 #[derive(Debug, Clone)]
 pub enum Clock {
@@ -122,9 +126,9 @@ impl Clock {
         }
     }
 
-    /// A simulated clock that begins at `now`.
+    /// A simulated clock that begins at `now`, in the year 2262 at the latest.
     pub fn simulated(now: u64) -> Clock {
-        Clock::Simulated { now }
+        Clock::Simulated { now: now.min(END) }
     }
 
     /// The time of day, for stamps on packets.
@@ -132,7 +136,7 @@ impl Clock {
         match self {
             Clock::Real { warp, .. } => match warp.line() {
                 None => read(ClockId::Realtime),
-                Some(line) => line.day + line.passed(),
+                Some(line) => line.day.saturating_add(line.passed()).min(END),
             },
             Clock::Simulated { now } => *now,
         }
@@ -143,7 +147,7 @@ impl Clock {
         match self {
             Clock::Real { monotonic, epoch, warp, .. } => match warp.line() {
                 None => epoch + (read(ClockId::Monotonic) - monotonic),
-                Some(line) => line.steady + line.passed(),
+                Some(line) => line.steady.saturating_add(line.passed()).min(END),
             },
             Clock::Simulated { now } => *now,
         }
@@ -178,8 +182,9 @@ impl Clock {
         self.pace().is_none_or(|pace| pace == Pace::NoWait)
     }
 
-    /// Lets time that is not waited for pass until `time`.
+    /// Lets time that is not waited for pass until `time`, or to its end.
     pub(crate) fn advance(&mut self, time: u64) {
+        let time = time.min(END);
         let skipped = time.saturating_sub(self.steady());
         match self {
             Clock::Simulated { now } => *now = time.max(*now),
@@ -213,5 +218,19 @@ mod tests {
         let later = clock.steady() + 3_600_000_000_000;
         clock.advance(later);
         assert!(clock.steady() >= later);
+    }
+
+    #[test]
+    fn time_has_an_end() {
+        let mut clock = Clock::simulated(u64::MAX);
+        assert_eq!(clock.steady(), END);
+        clock.advance(u64::MAX);
+        assert_eq!(clock.steady(), END);
+        let mut clock = Clock::real();
+        clock.set_pace(Pace::Times(f64::MAX));
+        assert!(clock.now() <= END && clock.steady() <= END);
+        clock.set_pace(Pace::NoWait);
+        clock.advance(u64::MAX);
+        assert!(clock.now() <= END && clock.steady() <= END);
     }
 }

@@ -60,7 +60,7 @@ pub struct Context {
     pub(crate) account: Account,
     /// Handlers to be written when their elements are no longer at work.
     pub(crate) late: Vec<LateWrite>,
-    /// What those may have done for whom an element is at work.
+    /// The right of the call that an element handles.
     pub(crate) right: Right,
     /// The element at work.
     pub(crate) node: usize,

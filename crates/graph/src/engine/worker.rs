@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use linerate_memory::Frame;
 use linerate_worker::{Idle, Sleeper};
 
-use super::{Context, hub::Hub};
+use super::{Context, clock::END, hub::Hub};
 
 /// Task runs in an iteration of the loop: between checks of timers and mailbox.
 const RUNS: usize = 32;
@@ -78,16 +78,24 @@ impl Context {
         // Timers that are set to now again and again do not stop time.
         if any && self.clock.is_simulated() {
             let step = self.timers.step(now);
-            self.clock.advance(now + step);
+            self.advance(now + step);
         }
         any
+    }
+
+    /// Lets time that is not waited for pass. The run ends where time does.
+    fn advance(&mut self, time: u64) {
+        self.clock.advance(time);
+        if time > END {
+            self.driver.fail("simulated time has reached its end, in the year 2262");
+        }
     }
 
     /// There was nothing to do.
     fn idle(&mut self, sleeper: &mut Sleeper) {
         if self.clock.skips() {
             match self.timers.next() {
-                Some(next) => self.clock.advance(next),
+                Some(next) => self.advance(next),
                 // Nothing will ever happen by itself.
                 None => {
                     self.poll_descriptors(NAP);

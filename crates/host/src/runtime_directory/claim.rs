@@ -18,23 +18,23 @@ const SUFFIX: &str = "lock";
 /// The file that is locked while names are claimed and given back.
 const DIRECTORY_LOCK: &str = ".lock";
 
-/// Keeps other processes from changing which names there are. It is for moments, not for waiting.
+/// Exclusive lock on the names of a directory, to be held for a moment only.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: File,
 }
 
-/// A name that this process has until the claim is dropped.
+/// A name that belongs to this process until the claim is dropped.
 #[derive(Debug)]
 pub struct Claim {
     directory: RuntimeDirectory,
     path: PathBuf,
-    /// Locked; the lock ends with the descriptor, which programs that are executed do not inherit.
+    /// Locked; the lock ends with the descriptor, which is closed on exec.
     _file: File,
 }
 
 impl RuntimeDirectory {
-    /// Locks the directory against this account's other processes that do so.
+    /// Locks the directory's names against this account's other processes; waits for the lock.
     ///
     /// # Errors
     ///

@@ -60,7 +60,7 @@ pub struct RuntimeDirectoryError {
     advice: String,
 }
 
-/// Where a directory is, and what is demanded of it.
+/// The path of a directory, and the owner and mode that it must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Location {
     path: PathBuf,
@@ -153,7 +153,7 @@ impl Location {
         format!("have {} removed, or {}", self.path.display(), self.choice())
     }
 
-    /// What else can be done.
+    /// The alternatives for the user.
     fn choice(&self) -> String {
         if self.owner.is_root() {
             return "name a socket by its path".into();
@@ -178,8 +178,7 @@ fn is_private_parent(path: &Path, owner: Uid) -> bool {
         })
 }
 
-/// Returns true if an entry of a directory that belongs to `owner` can be renamed by nobody else but
-/// root.
+/// Returns true if only `owner` and root can rename an entry of the directory that belongs to `owner`.
 fn keeps_entries(path: &Path, owner: Uid) -> bool {
     rustix::fs::stat(path).is_ok_and(|about| {
         let mode = permissions(&about);
@@ -193,8 +192,8 @@ impl RuntimeDirectory {
     ///
     /// # Errors
     ///
-    /// When it cannot be made, belongs to another account, is a symbolic link, or has permissions for
-    /// others. The error says what to do.
+    /// When it cannot be made, belongs to another account, is a symbolic link, or is open to
+    /// other accounts. The error says what to do.
     pub fn create() -> Result<RuntimeDirectory, RuntimeDirectoryError> {
         Location::own().create()
     }
@@ -227,12 +226,12 @@ impl RuntimeDirectory {
         Location { path: path.into(), owner, mode: 0o700 }.create()
     }
 
-    /// Where the directory is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns true if an instance can be called so: up to 64 letters, digits, `_`, `-` and `.`, the
+    /// Returns true if it is a valid name of an instance: up to 64 letters, digits, `_`, `-` and `.`, the
     /// first of them a letter, a digit or `_`.
     pub fn is_name(name: &str) -> bool {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

@@ -110,7 +110,7 @@ fn a_name_has_one_claim_at_a_time() {
     drop((claim, other));
     assert_eq!(directory.names(".lock").unwrap(), [""; 0]);
     let again = directory.claim("router").unwrap().unwrap();
-    // What a process that was killed has left is claimed by the next.
+    // The file that a killed process has left can be claimed.
     drop(again);
     fs::write(directory.path().join("router.lock"), "").unwrap();
     assert!(directory.claim("router").unwrap().is_some());

@@ -117,7 +117,7 @@ impl Mapping {
         Ok(Mapping { pages: pages.map_err(fail("mmap"))?, kind: PageKind::Small })
     }
 
-    /// Keeps those that get the file from sealing it.
+    /// Seals the seals: processes that get the file can add none.
     #[cfg(not(miri))]
     pub(crate) fn seal_seals(&self) -> Result<(), MemoryError> {
         let seals = rustix::fs::SealFlags::SEAL;
@@ -128,13 +128,14 @@ impl Mapping {
         rustix::fs::fcntl_add_seals(&self.fd, seals).map_err(fail("sealing"))
     }
 
-    /// Seals the file against writing by any descriptor and mapping but those there are (Linux 5.1).
+    /// Seals the file against writes and new writable mappings (`F_SEAL_FUTURE_WRITE`, Linux 5.1);
+    /// writable mappings that exist stay.
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn seal(&self) -> Result<(), MemoryError> {
         use rustix::fs::SealFlags;
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&self.fd, seals).map_err(fail("sealing"))?;
-        // Kernels took that seal for huge pages before they minded it.
+        // Older kernels accept that seal on huge pages and ignore it.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         match Pages::map_file(&self.fd, self.len(), access) {
             Ok(_) => Err(fail("sealing against writing")(Errno::OPNOTSUPP)),

@@ -74,7 +74,7 @@ struct Inner {
     /// Buffers in each worker's cache; gone caches leave with their `Arc`.
     caches: Mutex<Vec<Weak<AtomicU32>>>,
     mapping: Mapping,
-    /// Whether others may write to the file.
+    /// Other processes that may write to the file.
     writers: Mutex<Writers>,
     numbers: Numbers,
     /// The share counts of an attached arena, which each process has for itself.
@@ -90,15 +90,15 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// Which processes may write to an arena's file besides members that may write to this process's memory.
+/// Processes that may write to an arena's file, besides members that can write to this process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Writers {
-    /// None so far.
+    /// No process so far.
     #[default]
     None,
-    /// Those its descriptor was given to.
+    /// Processes that have its descriptor.
     Some,
-    /// None ever: the file is sealed.
+    /// No process, for good: the file is sealed.
     Sealed,
 }
 
@@ -186,13 +186,13 @@ impl Arena {
         Ok(self.inner.mapping.fd())
     }
 
-    /// The memfd as [`Arena::fd`], where nothing is written by it.
+    /// The memfd, for uses that write nothing through it.
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.inner.mapping.fd()
     }
 
-    /// Keeps other processes from writing to the file, but those that have mapped it for that.
+    /// Seals the file against writing by other processes, except through mappings that exist.
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn seal(&self) -> Result<(), crate::error::MemoryError> {
         let mut writers = self.inner.writers.lock().expect("no panic while held");
@@ -210,7 +210,7 @@ impl Arena {
         }
     }
 
-    /// Whether no other process can be given the file for writing.
+    /// Returns true if the file is sealed against writing.
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn is_sealed(&self) -> bool {
         *self.inner.writers.lock().expect("no panic while held") == Writers::Sealed

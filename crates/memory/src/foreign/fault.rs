@@ -17,14 +17,14 @@ use std::{
 /// Regions that are watched by one part of the table.
 const PLACES: usize = 256;
 
-/// The watched regions, where the handler finds them without a lock. How many there may be is said by
-/// [quotas](super::quota).
+/// The watched regions, which the handler reads without a lock. [Quotas](super::quota) bound their
+/// number.
 static WATCHED: Table = Table::new();
 static INSTALL: Once = Once::new();
 /// What SIGBUS did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// A part of the table, and what follows, which is never freed.
+/// A part of the table, and the next part; parts are never freed.
 struct Table {
     places: [Place; PLACES],
     rest: OnceLock<Box<Table>>,

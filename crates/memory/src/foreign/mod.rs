@@ -49,8 +49,8 @@ use crate::prefetch::prefetch_address;
 const SIZE_MAX: u64 = 1 << 46;
 /// The file system of huge pages (statfs(2)).
 const HUGETLBFS: i64 = 0x9584_58f6;
-/// A mapping of so many bytes is taken away by a thread of its own: pages that nothing else has are freed
-/// then, of which there may be as many as a machine has memory for.
+/// A mapping of so many bytes is unmapped by a thread of its own: that may free all of the region's pages,
+/// which takes a while.
 const LARGE: usize = 256 << 20;
 
 /// Why a file of a peer's was not mapped.
@@ -68,16 +68,16 @@ pub enum ForeignError {
         /// What was announced.
         wanted: u64,
     },
-    /// As many regions are mapped as may be.
-    #[error("{0} regions are mapped, and no more may be")]
+    /// The quota of regions is used up.
+    #[error("{0} regions are mapped, the most allowed")]
     Regions(usize),
-    /// More bytes would be mapped than may be.
+    /// The region exceeds the quota of bytes.
     #[error("more than {} GiB would be mapped", .most >> 30)]
     Bytes {
         /// The quota, in bytes.
         most: u64,
     },
-    /// Less address space is left than was to be reserved.
+    /// Less address space is left than the reservation needs.
     #[error("{} GiB of address space are left for memory of others, not {}", .left >> 30, .wanted >> 30)]
     Reserved {
         /// The reservation asked for, in bytes.
@@ -110,7 +110,7 @@ struct Mapping {
     /// Bytes of the region, rounded up to a page of the file's.
     len: usize,
     watch: Watch,
-    /// Given back behind the mapping.
+    /// Given back after the mapping has ended.
     _share: Option<Share>,
 }
 
@@ -160,8 +160,8 @@ impl ForeignRegion {
         quota: Option<&Arc<MapQuota>>,
     ) -> Result<ForeignRegion, ForeignError> {
         let file = file.as_fd();
-        // First, since it asks the file system nothing: only memory has seals, and any other file system
-        // may be a process, which lets the questions below wait for an answer.
+        // First, as this does not call the file system: only memory has seals, and another file system may
+        // be served by a process (FUSE), which can delay the calls below.
         let seals = match rustix::fs::fcntl_get_seals(file) {
             Ok(seals) => seals,
             Err(Errno::INVAL) => return Err(ForeignError::NotMemory),
@@ -184,7 +184,7 @@ impl ForeignRegion {
         let page = if huge { (system_of.f_bsize as u64).max(4096) } else { 4096 };
         let mapped = len.next_multiple_of(page) as usize;
         let share = quota.map(|quota| quota.take(mapped as u64)).transpose()?;
-        // Nothing is reserved either: of huge pages that would be all that the peer announces.
+        // Nothing is reserved either: for huge pages that would be all bytes that the peer announces.
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address the kernel chooses.
         let start =
@@ -223,11 +223,11 @@ impl ForeignRegion {
         }
     }
 
-    /// Gives the memory back to the kernel, as far as it can be: all mappings of the file have zeros from
-    /// then on. A peer that keeps the file pays for what it writes to it.
+    /// Gives the memory back to the kernel, if the kernel can take it: all mappings of the file read zeros
+    /// then. Pages that a peer writes later are charged to the peer.
     pub fn discard(&self) {
         let len = self.mapping.as_ref().map_or(0, |mapping| mapping.len);
-        // SAFETY: the region is mapped; what it has is no value of ours, and may change at any time.
+        // SAFETY: the region is mapped; its bytes are no Rust values, and may change at any time.
         let _ =
             unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), len, Advice::LinuxRemove) };
     }

@@ -1,8 +1,8 @@
-//! How much memory of others may be mapped at a time.
+//! Quotas of mapped foreign memory.
 //!
-//! Address space and mappings are the process's, so what peers map of it is bounded where they come in:
-//! each has a quota, within that of its port. What ports may map together is reserved for them when they
-//! are opened, so none finds it used up by the peers of another.
+//! Address space and mappings are resources of the process, so each peer has a quota of them, within the
+//! quota of its port. The address space of a port's quota is reserved when the port is opened, so the
+//! peers of one port cannot use up that of another.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -13,7 +13,7 @@ use super::ForeignError;
 
 /// Address space that foreign memory may take: of the 128 TiB of a process, three quarters.
 const ADDRESS_SPACE: u64 = 96 << 40;
-/// What is reserved of it.
+/// Bytes of it that are reserved.
 static RESERVED: AtomicU64 = AtomicU64::new(0);
 
 /// A limit of regions and bytes that are mapped, within that of a parent.
@@ -34,7 +34,7 @@ pub struct MapLimit {
     pub bytes: u64,
 }
 
-/// What a region takes of a quota, until it is dropped.
+/// The part of a quota that a region takes, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     quota: Arc<MapQuota>,
@@ -46,7 +46,7 @@ impl MapQuota {
     ///
     /// # Errors
     ///
-    /// When there is not so much left.
+    /// When less address space is left.
     pub fn reserve(limit: MapLimit) -> Result<Arc<MapQuota>, ForeignError> {
         let more = |reserved: u64| {
             let total = reserved.checked_add(limit.bytes)?;
@@ -73,7 +73,7 @@ impl MapQuota {
         Arc::new(MapQuota { limit, used: Mutex::default(), parent, reserved: 0 })
     }
 
-    /// What is mapped now.
+    /// Regions and bytes that are mapped now.
     pub fn used(&self) -> MapLimit {
         *self.lock()
     }
@@ -82,12 +82,12 @@ impl MapQuota {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This quota and those it is within.
+    /// This quota and its parents.
     fn chain(&self) -> impl Iterator<Item = &MapQuota> {
         std::iter::successors(Some(self), |quota| quota.parent.as_deref())
     }
 
-    /// Takes a region of so many bytes from this quota and those it is within.
+    /// Takes a region of so many bytes from this quota and its parents.
     pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Result<Share, ForeignError> {
         for (taken, quota) in self.chain().enumerate() {
             if let Err(error) = quota.count(bytes) {

@@ -71,13 +71,13 @@ pub enum AttachError {
     /// The arena could not be mapped.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Packets are taken from programs of the same user and the superuser alone.
+    /// The server is of another user, and not the superuser's.
     #[error(
-        "the server is of user {0}: packets are shared by servers of one's own user or root only"
+        "the server runs as user {0}: programs attach only to servers of their own user or root"
     )]
     Stranger(u32),
     /// The memory is not shared with a process that has fewer rights.
-    #[error("the program has not all rights of the server: it needs memory of its own")]
+    #[error("the program has fewer rights than the server: it needs memory of its own")]
     FewerRights,
 }
 
@@ -178,17 +178,16 @@ pub(super) fn create_doorbell() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// Wakes who waits at the other end. One that has no place for another byte wakes as well.
+/// Wakes the other end. A full socket wakes it as well.
 pub(super) fn ring(doorbell: &OwnedFd) {
     let _ = rustix::net::send(doorbell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
-/// Bytes of a doorbell that are read at once. The other side rings once each time it is asked to, and
-/// what it is asked for next may be sent before that: it is a flood when there are so many.
+/// Bytes of a doorbell that are read at once, and make a flood. The other side sends one byte each time its
+/// flag was set, so an honest one has two there at most.
 const FLOOD: usize = 64;
 
-/// Forgets how often the other side has rung, by one system call however fast it does. Returns whether it
-/// floods the doorbell.
+/// Empties the doorbell, by one system call. Returns true if the other side floods it.
 pub(super) fn hush(doorbell: &OwnedFd) -> bool {
     let mut bytes = [0; FLOOD];
     rustix::net::recv(doorbell, &mut bytes, RecvFlags::DONTWAIT)
@@ -286,7 +285,7 @@ pub(super) fn make_private(file: BorrowedFd<'_>) -> Result<(), AttachError> {
     Ok(rustix::fs::fchmod(file, mode).map_err(system("fchmod"))?)
 }
 
-/// The user at the other end of a UNIX socket, if that is another than ours and not the superuser.
+/// The user at the other end of a UNIX socket, unless it is this process's user or the superuser.
 pub(super) fn stranger_at(socket: BorrowedFd<'_>) -> Result<Option<u32>, AttachError> {
     let peer = rustix::net::sockopt::socket_peercred(socket).map_err(system("SO_PEERCRED"))?;
     let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();

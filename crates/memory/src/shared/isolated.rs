@@ -42,11 +42,11 @@ pub struct Isolated {
     tally: Tally,
     broken: bool,
     floods: bool,
-    /// Whether packets of its own are taken from it.
+    /// Whether the server takes packets that it sends.
     sends: bool,
 }
 
-/// What a word of an isolated member's says.
+/// The meaning of a word of an isolated member.
 #[derive(Debug)]
 pub struct Sent<'a> {
     /// The buffer.
@@ -55,7 +55,7 @@ pub struct Sent<'a> {
     pub flow: bool,
     /// Whether it has sent the packet, or returned the buffer.
     pub passes: bool,
-    /// The packet it has sent, which it may go on writing; none of one that only reads.
+    /// The packet it has sent, which it can still write; `None` for a member that only reads.
     pub packet: Option<ForeignBytes<'a>>,
 }
 
@@ -69,8 +69,8 @@ fn geometry(stride: u32, headroom: u32, cells: u32) -> Geometry {
 
 impl Isolated {
     /// Memory for one member that holds at most `cells` buffers (rounded up to a power of two), each as
-    /// large as those of `like`, and the files to hand to it. Of one that does not [send](Sent::passes) no
-    /// byte is read.
+    /// large as those of `like`, and the files to hand to it. The server reads no byte of a member that does
+    /// not [send](Sent::passes).
     ///
     /// # Errors
     ///
@@ -168,9 +168,9 @@ impl Isolated {
         lent
     }
 
-    /// Lends empty buffers, `count` at most; returns how many.
+    /// Lends empty buffers to a member that sends packets of its own, `count` at most; returns how many.
     pub fn supply(&mut self, count: usize) -> usize {
-        let count = self.room(count);
+        let count = if self.sends { self.room(count) } else { 0 };
         for _ in 0..count {
             let index = self.free.pop().expect("there is room");
             self.put(index, (0, 0), true);
@@ -264,7 +264,7 @@ impl Isolated {
         self.floods
     }
 
-    /// Whether packets it sends are taken.
+    /// Returns true if the server takes packets that it sends.
     pub fn sends(&self) -> bool {
         self.sends
     }

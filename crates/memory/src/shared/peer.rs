@@ -1,13 +1,13 @@
 //! Rights of the process at the other end of a UNIX socket over this process's memory.
 //!
-//! Memory is shared for writing only with a process that could write to this one's anyway: the kernel
-//! lets it, by `process_vm_writev` and `/proc/PID/mem`, when both have the same users and groups, the
-//! other has all capabilities that this one has, in the same user namespace, and this one can be dumped
-//! (ptrace(2), "Ptrace access mode checking"). Security modules may narrow that, as Yama does, and are not
-//! asked: who controls the process can do without ptrace what they forbid.
+//! Memory is shared for writing only with a process that could write to this process's memory without it.
+//! The kernel permits that, by `process_vm_writev` and `/proc/PID/mem`, when both processes have the same
+//! users and groups, the peer has all capabilities of this process, in the same user namespace, and this
+//! process can be dumped (ptrace(2), "Ptrace access mode checking"). Security modules such as Yama may
+//! narrow that and are not asked: they forbid ptrace, but not other ways for a process of the same user.
 //!
-//! The user id 0 means nothing by itself: it has the capabilities that it has. `CAP_SYS_PTRACE` does not
-//! stand for others either. All that cannot be known counts as no right.
+//! User id 0 alone gives no right: only its capabilities count. `CAP_SYS_PTRACE` does not replace other
+//! capabilities. A credential that cannot be read counts as no right.
 
 use std::{
     fs, io,
@@ -22,7 +22,7 @@ use rustix::{
     process::DumpableBehavior,
 };
 
-/// What the process at the other end of a socket may do to this one's memory.
+/// Rights of the process at the other end of a socket over this process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerRights {
     can_write: bool,
@@ -31,9 +31,9 @@ pub struct PeerRights {
 impl PeerRights {
     /// The rights of the process that connected.
     ///
-    /// They are those it has now and, as far as the kernel kept them, those of the thread that connected. A
-    /// process that has ended has none, whatever process has its socket by now. Before Linux 6.5 none has
-    /// any: the kernel says which number the process had, not which process it was.
+    /// They follow from the credentials it has now and those the kernel recorded when it connected. A
+    /// process that has ended has none, even if another process holds its socket. Before Linux 6.5 no
+    /// process has any: the kernel reports a process number, which may be reused, and no pidfd.
     pub fn of(socket: BorrowedFd<'_>) -> PeerRights {
         let dumpable = rustix::process::dumpable_behavior();
         let dumpable = matches!(dumpable, Ok(DumpableBehavior::Dumpable));
@@ -46,7 +46,7 @@ impl PeerRights {
         PeerRights { can_write: dumpable && connected && can_write }
     }
 
-    /// Whether it could write to this process's memory without being handed any.
+    /// Returns true if it could write to this process's memory without shared memory.
     pub fn can_write(self) -> bool {
         self.can_write
     }
@@ -64,16 +64,16 @@ struct Process {
 }
 
 impl Process {
-    /// By the name of its folder in `/proc`.
+    /// Reads the credentials of a process, by the name of its folder in `/proc`.
     fn of_number(number: &str) -> Option<Process> {
         let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
-        // Behind the capabilities: a process that enters a namespace of its own gets all of them there,
-        // and cannot come back.
+        // After the capabilities: a process that enters a new namespace gets all capabilities in it,
+        // and cannot return.
         let namespace = fs::metadata(format!("/proc/{number}/ns/user")).ok()?;
         Process::parse(&status, (namespace.dev(), namespace.ino()))
     }
 
-    /// A process that still runs when all is read.
+    /// Reads the credentials of a process; `None` if it ended before all was read.
     fn of_descriptor(process: &OwnedFd) -> Option<Process> {
         // The number as this /proc has it, which may be that of another PID namespace.
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd())).ok()?;
@@ -91,7 +91,7 @@ impl Process {
         Some(Process { users: ids("Uid:")?, groups: ids("Gid:")?, permitted, namespace })
     }
 
-    /// Whether the kernel lets it write to the memory of a process that can be dumped.
+    /// Returns true if the kernel lets it write to the memory of another process that can be dumped.
     fn may_write_to(&self, other: &Process) -> bool {
         let same = |mine: [u32; 3], theirs: [u32; 3]| mine == theirs && theirs == [theirs[0]; 3];
         same(self.users, other.users)
@@ -101,12 +101,12 @@ impl Process {
     }
 }
 
-/// What a line says that begins so.
+/// The rest of the line with a prefix.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }
 
-/// The process that connected, by a descriptor that is never another's.
+/// The pidfd of the process that connected.
 fn process_at(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut process: libc::c_int = -1;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -127,7 +127,7 @@ fn process_at(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(process) })
 }
 
-/// Whether a process has not ended: its descriptor becomes readable then.
+/// Returns true if a process has not ended: its pidfd becomes readable at its end.
 fn is_running(process: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -175,10 +175,10 @@ mod tests {
         for peer in less {
             assert!(!peer.may_write_to(&server), "{peer:?}");
         }
-        // The superuser's number without its capabilities is no more than another.
+        // User id 0 without capabilities has no more rights than another user.
         let root = Process { users: [0; 3], groups: [0; 3], ..process() };
         assert!(!Process { permitted: 0, ..root.clone() }.may_write_to(&root));
-        // A server that could change back to another user is nobody's equal.
+        // A server with another saved user can change to it: no peer has all its rights.
         let changed = Process { users: [1, 1, 0], ..process() };
         assert!(!changed.may_write_to(&changed));
     }

@@ -16,8 +16,8 @@ use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot
 
 /// Buffers that are given to the pool in one go.
 const RUN: usize = 64;
-/// Words of a member's that [`Server::receive`] takes in one go. A member may return as many as it holds,
-/// and write as many that say nothing as fast as they are taken: others wait meanwhile.
+/// Most words of a member's ring that one [`Server::receive`] takes. A member can write invalid words as fast
+/// as they are taken, and other members wait meanwhile.
 pub const WORDS: usize = 1024;
 
 /// A member, by the bit that it has in the ledger. Another may have it when this one was removed.
@@ -209,14 +209,13 @@ impl Server {
         Ok((self.welcome(joining)?, files))
     }
 
-    /// The first of three steps that take in a process with these rights: this one and the last,
-    /// [`Server::welcome`], are quick, and [`Invitation::make`] between them, which makes files, needs no
-    /// server.
+    /// Begins to attach a process with these rights. Attaching has three steps: this one and the last,
+    /// [`Server::welcome`], are quick; [`Invitation::make`] between them makes files and needs no server.
     ///
-    /// A process that may write to this one's memory may have the packets for writing: what is promised to
-    /// [`Server::admit`] is as true as it is of this process by itself. Any other may read them once they
-    /// are [sealed](Server::seal), as the kernel keeps it from writing then. A descriptor opened for
-    /// reading would not do before: a process of the same user can open it once more for writing.
+    /// A process that can write to this process's memory may get the packets for writing: it could break
+    /// the contract of [`Server::admit`] without them. Any other may read them once they are
+    /// [sealed](Server::seal), when the kernel refuses its writes. A descriptor opened for reading is not
+    /// enough before: a process of the same user can reopen it for writing.
     ///
     /// # Errors
     ///
@@ -236,12 +235,12 @@ impl Server {
         if shares { self.invite(access, cells) } else { Err(AttachError::FewerRights) }
     }
 
-    /// Seals the packets for good: no process that has not mapped them for writing by now can. This process
-    /// writes them as before.
+    /// Seals the packets for good: from now on no process can map them for writing. Mappings that exist,
+    /// such as this process's, stay writable.
     ///
     /// # Errors
     ///
-    /// When a port has shared them with a trusted peer, and when the kernel refuses.
+    /// When a port has shared them with a trusted peer (`zero-copy`), and when the kernel refuses.
     pub fn seal(&self) -> Result<(), AttachError> {
         Ok(self.arena.seal()?)
     }
@@ -310,7 +309,7 @@ impl Server {
         self.members[id.0].as_ref().expect("a member that was not removed").broken
     }
 
-    /// Whether a member was found to ring its doorbell without being asked: it is broken then.
+    /// Returns true if a member has flooded its doorbell; it is broken then.
     pub fn floods(&self, id: MemberId) -> bool {
         self.members[id.0].as_ref().expect("a member that was not removed").floods
     }
@@ -603,7 +602,7 @@ impl Server {
     }
 
     /// Takes what a member sent and returned, [`WORDS`] words at most: packets go to the end of `frame`, as
-    /// many as there is room for, buffers that nobody holds any more to `pool`. Returns how many packets
+    /// many as there is room for, buffers without a holder to `pool`. Returns how many packets
     /// there were.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::close::Closer;
 use linerate_memory::{ForeignRegion, stride_for};
 use rustix::io::Errno;
 
@@ -29,7 +30,6 @@ use super::{
 use crate::peer::{
     LOOK, NEGOTIATION, PATIENCE, SESSIONS,
     address::Address,
-    dispose::dispose,
     event,
     interrupt::Interrupts,
     limit::{Limit, Permit},
@@ -61,6 +61,7 @@ impl Client {
             wake: Arc::clone(&wake),
             stop: Arc::clone(&stop),
             limit: Limit::new(SESSIONS),
+            closer: Closer::new(SESSIONS),
         };
         let thread =
             thread::Builder::new().name("memif-client".into()).spawn(move || thread.run())?;
@@ -83,8 +84,9 @@ struct Negotiator {
     interface: Arc<Interface>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
-    /// Sessions that there are, and that have not gone.
+    /// Sessions whose descriptors are not closed.
     limit: Arc<Limit>,
+    closer: Closer,
 }
 
 impl Negotiator {
@@ -96,7 +98,7 @@ impl Negotiator {
                 Ok((socket, permit)) => {
                     let mut session = Session::begin(socket, permit, self);
                     let end = session.run(self);
-                    session.end(&end, &self.interface);
+                    session.end(&end, &self.interface, &self.closer);
                     end.reason()
                 }
                 Err(error) => format!("waiting for a server at {}: {error}", self.address),
@@ -107,6 +109,10 @@ impl Negotiator {
             } else {
                 pause = RETRY[0];
             }
+            // The event that said so may have been cleared.
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
             let _ = wait(crate::peer::all(&[&self.wake]), Instant::now() + pause);
             event::clear(&self.wake);
             self.interface.sweep();
@@ -115,6 +121,7 @@ impl Negotiator {
 
     fn connect(&self) -> io::Result<(OwnedFd, Permit)> {
         let Some(permit) = self.limit.take() else {
+            self.closer.resume();
             return Err(io::Error::other("descriptors of former servers are still being closed"));
         };
         let socket = transport::socket()?;
@@ -137,7 +144,7 @@ struct Session {
     permit: Arc<Permit>,
     begun: Instant,
     deadline: Instant,
-    /// Descriptors that were received, of which a server sends none.
+    /// Descriptors that were received; an honest server sends none.
     received: Vec<OwnedFd>,
     script: Option<Script>,
     /// What was made and is used once the server has all of it.
@@ -337,9 +344,9 @@ impl Session {
         Ok(())
     }
 
-    /// Gives it up. What the server has of our buffers, and what came from it, is let go by a thread of its
-    /// own.
-    fn end(self, end: &End, interface: &Interface) {
+    /// Ends the session. A thread of its own takes back the buffers that the server has, and closes the
+    /// descriptors that came from it.
+    fn end(self, end: &End, interface: &Interface, closer: &Closer) {
         if let End::Refused(text) = end {
             let message = Message::Disconnect { code: 0, text: text.clone() };
             let _ = transport::send(&self.socket, &message, None);
@@ -349,24 +356,24 @@ impl Session {
         }
         let Session { socket, permit, received, connection, .. } = self;
         let lends = connection.is_some() && interface.arena.is_some();
-        dispose(Rest { socket, received, lends, _connection: connection, _permit: permit });
+        closer.close(Rest { socket, received, lends, _connection: connection, _permit: permit });
     }
 }
 
-/// What is left of a session, which goes when this is dropped.
+/// The resources of an ended session, released when this is dropped.
 struct Rest {
     socket: OwnedFd,
     received: Vec<OwnedFd>,
     /// Whether the server has buffers of our arena.
     lends: bool,
-    /// What the server has of our buffers is taken back when nothing has this any more.
+    /// Its last owner takes back the buffers that the server has.
     _connection: Option<Arc<Connection>>,
     _permit: Arc<Permit>,
 }
 
 impl Drop for Rest {
-    /// Waits, where buffers are lent, until the server has closed its end of the socket, or should have,
-    /// and is done with what it was at then.
+    /// If buffers are lent, waits until the server has closed its end of the socket, or its time is over,
+    /// and until it cannot be writing to them.
     fn drop(&mut self) {
         if !self.lends {
             return;

@@ -167,7 +167,7 @@ impl Message {
         })
     }
 
-    /// Descriptors that come with it, at most.
+    /// Most descriptors that may come with it.
     pub(super) fn descriptors(&self) -> usize {
         usize::from(matches!(self, Message::AddRegion { .. } | Message::AddRing(_)))
     }

@@ -171,7 +171,7 @@ struct Settings {
     wait: Duration,
     buffer: Option<u32>,
     zero_copy: bool,
-    /// Of a server: users that may connect, and memory of each client.
+    /// Of a server: users that may connect, and most memory of each client.
     server: Option<(Access, u64)>,
 }
 

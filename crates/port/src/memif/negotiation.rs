@@ -23,22 +23,22 @@ use crate::{
 /// Most regions of a peer.
 pub(super) const REGIONS: usize = 256;
 
-/// Clients that may negotiate for an interface at a time.
+/// Most clients that negotiate for an interface at a time.
 const NEGOTIATING: usize = 8;
 
-/// What clients of a server's interface may have at a time.
+/// Limits of the clients of a server's interface.
 #[derive(Debug)]
 pub(super) struct Share {
-    /// What may be mapped of all: of the one that is connected, of one that is about to be, and of one
-    /// whose memory is being unmapped.
+    /// Quota of all clients: one that is connected, those that negotiate, and one whose memory is being
+    /// unmapped.
     pub(super) quota: Arc<MapQuota>,
-    /// What may be mapped of each.
+    /// Quota of each client.
     pub(super) session: MapLimit,
     pub(super) negotiating: Arc<Limit>,
 }
 
 impl Share {
-    /// The share of an interface each client of which may have so much memory.
+    /// Reserves the quota of an interface whose clients may each have so much memory.
     pub(super) fn reserve(bytes: u64) -> Result<Share, linerate_memory::ForeignError> {
         let session = MapLimit { regions: REGIONS, bytes };
         let all = MapLimit { regions: 3 * REGIONS, bytes: 3 * bytes };
@@ -60,7 +60,7 @@ pub(super) struct Interface {
     /// The memory a client shares itself, instead of having packets copied.
     pub(super) arena: Option<Arena>,
     pub(super) secret: Option<Secret>,
-    /// What clients may have, of a server.
+    /// Limits of clients, of a server.
     pub(super) share: Option<Share>,
     /// Whether packets are taken, and sent.
     pub(super) receives: bool,

@@ -15,8 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::close::Closers;
 use linerate_memory::{ForeignError, ForeignRegion, MapQuota};
-use rustix::{io::Errno, net::SocketFlags};
+use rustix::{
+    io::Errno,
+    net::{SocketFlags, sockopt::socket_peercred},
+};
 
 use super::{
     message::{AddRing, Hello, Init, LOG2_MAX, Message, VERSION, field},
@@ -28,8 +32,7 @@ use super::{
 use crate::peer::{
     LOOK, NEGOTIATION, PATIENCE, REFUSALS,
     address::Address,
-    admission::{Admission, Place},
-    dispose::dispose,
+    admission::{Admission, PLACES, Place},
     event,
     interrupt::Interrupts,
     limit::{Limit, Permit},
@@ -62,10 +65,11 @@ struct Shared {
     interfaces: Mutex<HashMap<u32, Arc<Interface>>>,
     wake: Arc<OwnedFd>,
     stop: AtomicBool,
-    /// Places of clients that negotiate.
+    /// Admission of clients that negotiate.
     admission: Arc<Admission>,
-    /// Connections that were refused, and have not gone.
+    /// Refused connections whose descriptors are not closed.
     refusals: Arc<Limit>,
+    closers: Closers,
 }
 
 /// An interface's place on a socket, given up when this is dropped.
@@ -80,7 +84,7 @@ pub(super) struct Registration {
 pub(super) enum RegisterError {
     /// Another port of this process has this id.
     Taken,
-    /// Another port of this process has the socket, with other permissions.
+    /// Another port of this process has the socket with another `mode`.
     Mode,
     /// There is no such socket.
     Listen(ListenError),
@@ -139,7 +143,7 @@ impl Drop for Registration {
 }
 
 impl Listener {
-    /// Listens for clients of a first interface: whoever connects at once is told its limits.
+    /// Listens for clients of a first interface: clients that connect at once get its limits.
     fn start(
         address: &Address,
         access: Access,
@@ -154,6 +158,7 @@ impl Listener {
             stop: AtomicBool::new(false),
             admission: Arc::default(),
             refusals: Limit::new(REFUSALS),
+            closers: Closers::new(PLACES),
         });
         let socket = Arc::new(socket);
         let mut thread = Negotiator {
@@ -216,7 +221,7 @@ impl Negotiator {
                 session.turn(*ready, &self.shared);
             }
             let ended = self.sessions.extract_if(.., |session| session.ended);
-            ended.for_each(Session::leave);
+            ended.for_each(|session| session.leave(&self.shared.closers));
             if let Ok(interfaces) = self.shared.interfaces.lock() {
                 interfaces.values().for_each(|interface| interface.sweep());
             }
@@ -226,7 +231,7 @@ impl Negotiator {
         }
         for mut session in self.sessions.drain(..) {
             session.end(&End::refused("the interface was closed"), &self.shared);
-            session.leave();
+            session.leave(&self.shared.closers);
         }
     }
 
@@ -257,13 +262,16 @@ impl Negotiator {
             match place {
                 Ok(place) => match Session::begin(socket, place, &self.shared) {
                     Ok(session) => self.sessions.push(session),
-                    Err(gone) => dispose(gone),
+                    Err(gone) => self.shared.closers.of(gone.1.user()).close(gone),
                 },
                 Err(text) => {
                     let text = text.into();
                     let _ = transport::send(&socket, &Message::Disconnect { code: 0, text }, None);
+                    let closers = &self.shared.closers;
+                    closers.resume();
                     let Some(refusal) = self.shared.refusals.take() else { return false };
-                    dispose((socket, refusal));
+                    let user = socket_peercred(&socket).map_or(u32::MAX, |peer| peer.uid.as_raw());
+                    closers.of(user).close((socket, refusal));
                 }
             }
         }
@@ -274,11 +282,11 @@ impl Negotiator {
 struct Session {
     socket: OwnedFd,
     place: Arc<Place>,
-    /// Among those that negotiate for an interface.
+    /// Its permit to negotiate for an interface.
     permit: Option<Permit>,
     begun: Instant,
     deadline: Instant,
-    /// Descriptors that were received and not used yet, or are not to be used.
+    /// Descriptors that were received and are not used, or not yet.
     received: Vec<OwnedFd>,
     quota: Option<Arc<MapQuota>>,
     interface: Option<Arc<Interface>>,
@@ -292,7 +300,7 @@ struct Session {
 }
 
 impl Session {
-    /// Greets a client. `Err` has what is left of one that has gone.
+    /// Greets a client. `Err` has the resources of a client that has gone.
     fn begin(socket: OwnedFd, place: Place, shared: &Shared) -> Result<Session, (OwnedFd, Place)> {
         // Which interface it wants is not known yet.
         let (mut queues, mut log2) = (1, 0);
@@ -459,7 +467,7 @@ impl Session {
             _ => End::refused(format!("region {index}: {error}")),
         });
         self.regions.push(Arc::new(region?));
-        // It is memory, so that this is not held up.
+        // It is a memory file, so closing it does not block.
         self.received.clear();
         Ok(())
     }
@@ -558,11 +566,11 @@ impl Session {
 }
 
 impl Session {
-    /// Lets go of what came from the client.
-    fn leave(self) {
+    /// Disposes of the resources that came from the client.
+    fn leave(self, closers: &Closers) {
         self.place.end();
         let Session { socket, received, place, .. } = self;
-        dispose((socket, received, place));
+        closers.of(place.user()).close((socket, received, place));
     }
 }
 

@@ -16,8 +16,8 @@ use rustix::{
 
 use super::message::{Message, SIZE};
 
-/// Descriptors in a message at most, by the kernel's limit: all are received, since those that are not
-/// would be closed by this thread.
+/// Most descriptors of a message, the kernel's limit. All are received, since the kernel would close the rest on
+/// this thread.
 const DESCRIPTORS: usize = 253;
 
 /// What was there to be received.
@@ -78,7 +78,7 @@ pub(super) fn receive(socket: &OwnedFd, descriptors: &mut Vec<OwnedFd>) -> Recei
         Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
         Err(_) => return Received::Closed,
     };
-    // Taken out first, whatever is wrong with the rest.
+    // Taken out first, even if the message is malformed.
     let rights = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
         _ => None,

@@ -1,8 +1,8 @@
-//! How many sessions of a listener may be in the middle of something, by the user that connects.
+//! Limits of a listener's sessions that are not established, by user.
 //!
-//! What has connected and not negotiated yet holds a place, and what has ended does until its
-//! descriptors are closed, which a peer can delay. Each user has a part of the places at most, and some are
-//! kept for root and the user of this process.
+//! A session holds a place until its negotiation has succeeded, and again from its end until its
+//! descriptors are closed, which a peer can delay. Each user has a part of the places, and some are
+//! reserved for root and the user of this process.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use std::{
 use rustix::{net::sockopt::socket_peercred, process::geteuid};
 
 /// Places of all users together.
-const PLACES: usize = 64;
-/// Places of each that is neither root nor the user of this process.
+pub(crate) const PLACES: usize = 64;
+/// Places of each user that is neither root nor the user of this process.
 const EACH: usize = 16;
-/// Places that those two have to themselves.
+/// Places reserved for root and the user of this process.
 const KEPT: usize = 16;
 
 /// The places of a listener.
@@ -41,7 +41,7 @@ impl Admission {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for the user at the other end of a socket; `Err` says why there is none.
+    /// Takes a place for the user at the other end of a socket; `Err` names the limit.
     pub(crate) fn admit(self: &Arc<Self>, socket: impl AsFd) -> Result<Place, &'static str> {
         let user = socket_peercred(socket).map_err(|_| "unknown user")?.uid.as_raw();
         self.admit_user(user)
@@ -66,6 +66,11 @@ impl Admission {
 }
 
 impl Place {
+    /// The user that connected.
+    pub(crate) fn user(&self) -> u32 {
+        self.user
+    }
+
     /// The session is established.
     pub(crate) fn establish(&self) {
         if self.counted.swap(false, Ordering::Relaxed) {
@@ -79,7 +84,7 @@ impl Place {
         }
     }
 
-    /// The session has ended, but has not gone.
+    /// The session has ended; its descriptors may still be open.
     pub(crate) fn end(&self) {
         if !self.counted.swap(true, Ordering::Relaxed) {
             *self.admission.used().entry(self.user).or_default() += 1;
@@ -113,7 +118,7 @@ mod tests {
         let kept: Vec<Place> = (0..KEPT).map(|_| admit(0).unwrap()).collect();
         assert!(admit(0).is_err());
         drop(kept);
-        // One that is established has no place, and has one again until it has gone.
+        // An established session holds no place, and holds one again from its end until it is dropped.
         places[0].establish();
         let another = admit(OTHERS[3]).unwrap();
         places[0].end();

@@ -1,12 +1,12 @@
 //! Eventfds of a peer that workers signal.
 //!
-//! A peer shares the open file description with us, so it decides what a `write` to it does: it may
-//! block for ever, and it may take milliseconds, because a signal runs through every epoll(7) watch of
-//! the eventfd, and a peer may make as many as it may open files. So an eventfd is signalled without
-//! `write` ([`linerate_host::eventfd`]). One whose signals cost much processor time is signalled by a
-//! thread of the session from then on, in a twentieth of the time at most. The same thread serves a
-//! kernel without asynchronous I/O, by `write`. A peer may block it, so nothing waits for it; it holds what
-//! limits the number of sessions until it ends.
+//! A peer shares the open file description of its eventfd, so it can make a `write` block for ever. It can
+//! also make a signal take milliseconds, because a signal runs through every epoll(7) watch of the eventfd,
+//! and a peer may make as many watches as it may open files. So an eventfd is signalled without
+//! `write` ([`linerate_host::eventfd`]). If its signals cost much processor time, a thread of the session
+//! signals it from then on, in a twentieth of the time at most. On a kernel without asynchronous I/O that
+//! thread signals by `write`. A peer can block the thread, so nothing waits for it; until it ends it holds
+//! the session's place.
 
 use std::{
     any::Any,
@@ -25,13 +25,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::event;
 
-/// A signal that takes longer is a slow one; waking a sleeping peer takes some microseconds.
+/// A signal that takes longer is slow; waking a sleeping peer takes some microseconds.
 const SLOW: Duration = Duration::from_micros(100);
-/// Slow signals, less the quick ones since, from which on the session's thread signals.
+/// Slow signals, less the quick ones since, after which the session's thread signals.
 const TOO_SLOW: u32 = 8;
-/// The thread spends one part in so many on signals that are slow.
+/// The thread spends one in so many parts of its time on slow signals.
 const SHARE: u32 = 20;
-/// The longest pause between two of them.
+/// Longest pause between two slow signals.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The interrupts of a session. Dropped, it ends the thread that signals them, if there is one, without
@@ -43,22 +43,22 @@ pub(crate) struct Interrupts {
     place: Place,
 }
 
-/// The place of a session among those that there may be, which a thread holds that may outlive it.
+/// The session's place in its limit, held by a thread that may outlive the session.
 type Place = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
 struct Shared {
     events: Mutex<Vec<Weak<Event>>>,
-    /// The thread that signals, once there is one.
+    /// The thread that signals, if it was started.
     thread: OnceLock<Thread>,
-    /// Whether a worker has left a signal to a thread that is not there.
+    /// Whether a worker needs the thread, which is not started.
     wanted: AtomicBool,
     ended: AtomicBool,
     /// Wakes the negotiator, which starts the thread.
     control: Arc<OwnedFd>,
 }
 
-/// An eventfd that the peer has, too.
+/// An eventfd that the peer shares.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     event: Arc<Event>,
@@ -71,7 +71,7 @@ struct Event {
     signaller: Option<&'static Signaller>,
     /// Whether the session's thread signals it.
     deferred: AtomicBool,
-    /// Whether that thread has to.
+    /// Whether a signal is due by that thread.
     pending: AtomicBool,
     /// Slow signals, less quick ones.
     slow: AtomicU32,
@@ -102,7 +102,7 @@ impl Interrupts {
     ///
     /// # Errors
     ///
-    /// When it takes a thread, and none can be started.
+    /// When it needs the thread, and it cannot be started.
     pub(crate) fn add(&mut self, fd: OwnedFd) -> io::Result<Interrupt> {
         let deferred = self.signaller.is_none();
         let event = Arc::new(Event {
@@ -123,7 +123,7 @@ impl Interrupts {
         Ok(Interrupt { event, shared: Arc::clone(&self.shared) })
     }
 
-    /// Negotiator: starts the thread if a worker has something for it.
+    /// Negotiator: starts the thread if a worker needs it.
     pub(crate) fn look(&mut self) {
         if self.shared.wanted.swap(false, Ordering::Relaxed) && self.start().is_err() {
             self.shared.wanted.store(true, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Interrupts {
             let thread = thread::Builder::new().name("interrupts".into()).spawn(run)?;
             let _ = self.shared.thread.set(thread.thread().clone());
         }
-        // A worker that found none may have left something since the thread looked.
+        // A worker may have left a signal before the thread was there.
         self.shared.thread.get().into_iter().for_each(Thread::unpark);
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Drop for Interrupts {
         if let Some(thread) = self.shared.thread.get() {
             thread.unpark();
             if self.signaller.is_none() {
-                // It may be blocked in one of these, and goes on unless the peer fills it again.
+                // The thread may be blocked in one of these, and continues unless the peer fills it again.
                 self.shared.live().iter().for_each(|event| event::clear(&event.fd));
             }
         }
@@ -172,12 +172,12 @@ impl Shared {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// The thread's life.
+    /// Runs the thread.
     fn run(&self) {
         while !self.has_ended() {
             let mut cost = Duration::ZERO;
             for event in self.live() {
-                // Acquire: pairs with the worker's release behind what it tells of.
+                // Acquire: pairs with the worker's release after its writes to the ring.
                 if !self.has_ended() && event.pending.swap(false, Ordering::Acquire) {
                     let before = processor_time();
                     event.signal();
@@ -205,20 +205,20 @@ impl Shared {
 }
 
 impl Event {
-    /// Signals it on the session's thread, which may wait.
+    /// Signals it on the session's thread, which may block.
     fn signal(&self) {
         let done = match self.signaller {
             Some(signaller) => signaller.signal(&self.fd),
             None => rustix::io::write(&self.fd, &1u64.to_ne_bytes()).map(drop).map_err(Into::into),
         };
-        // The peer has made it useless.
+        // The peer has made the eventfd unusable.
         let _: io::Result<()> = done;
     }
 
-    /// Signals it on a worker's; returns whether that is the session's thread's from now on.
+    /// Signals it on a worker; returns true if the session's thread has to signal from now on.
     fn signal_at_once(&self, signaller: &Signaller) -> bool {
-        // Processor time costs a system call, so the time of day has to be suspicious first: a worker may
-        // just have lost its core to the peer that it woke.
+        // Reading processor time costs a system call, so it follows only a long elapsed time, in which the
+        // worker may have lost its core to the peer that it woke.
         let slow = self.slow.load(Ordering::Relaxed);
         let suspect = slow > 0;
         let now = Instant::now();
@@ -241,7 +241,7 @@ impl Interrupt {
         &self.event.fd
     }
 
-    /// Signals the eventfd, now or soon. Never waits, whatever the peer does with it.
+    /// Signals the eventfd, now or soon. Never blocks.
     #[cold]
     pub(crate) fn raise(&self) {
         let event = &*self.event;
@@ -258,7 +258,7 @@ impl Interrupt {
     }
 
     fn defer(&self) {
-        // Release: the thread signals behind what was written before.
+        // Release: the thread signals after the writes before this.
         if self.event.pending.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -1,18 +1,18 @@
-//! A number of things that there may be at a time.
+//! Counting limits.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// How many of something there are, and may be.
+/// The number of permits in use, and the most allowed.
 #[derive(Debug)]
 pub(crate) struct Limit {
     used: AtomicUsize,
     most: usize,
 }
 
-/// One of them, until it is dropped.
+/// A permit, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Limit>);
 
@@ -21,7 +21,7 @@ impl Limit {
         Arc::new(Limit { used: AtomicUsize::new(0), most })
     }
 
-    /// One more; `None` when there are as many as may be.
+    /// Takes a permit; `None` when all are in use.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
         let more = |used| (used < self.most).then_some(used + 1);
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);

@@ -67,8 +67,8 @@ pub struct Socket {
     access: Option<Access>,
 }
 
-/// Users that may connect: permissions of the socket's file, as of chmod(1). Without any it is the user
-/// of this process, and its group where the umask lets it.
+/// Users that may connect: permissions of the socket's file, as of chmod(1). By default the user of this
+/// process, and its group unless the umask forbids it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) Option<Mode>);
 
@@ -82,12 +82,12 @@ impl Socket {
         Socket::bind_with(address, kind, backlog, None)
     }
 
-    /// Listens there for some users: the kernel goes by the permissions of the file, and of connections to a
-    /// socket without a file they are checked by [`Socket::admits`].
+    /// Listens there for some users. The kernel checks the permissions of the file; for a socket without a
+    /// file [`Socket::admits`] checks them.
     ///
     /// # Errors
     ///
-    /// Why nobody can.
+    /// When the socket cannot be made there.
     pub(crate) fn bind_with(
         address: &Address,
         kind: SocketType,
@@ -100,7 +100,7 @@ impl Socket {
         Ok(Socket { fd, address: address.clone(), file, access })
     }
 
-    /// Whether the user at the other end of a connection may have it.
+    /// Returns true if the user at the other end of a connection may connect.
     pub(crate) fn admits(&self, connection: impl AsFd) -> bool {
         let (Some(Access(mode)), None) = (self.access, self.address.path()) else { return true };
         let Ok(peer) = socket_peercred(connection) else { return false };
@@ -136,7 +136,7 @@ fn bind(
     let system = |step| move |error: Errno| ListenError::System(step, error.into());
     let socket = open(kind).map_err(|error| ListenError::System("make a socket", error))?;
     if let Some(Access(mode)) = access {
-        // The file is made with these permissions, less the umask: no other user gets in before.
+        // The file is made with these permissions, less the umask: no other user can connect before.
         let most = mode.unwrap_or(Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP);
         rustix::fs::fchmod(&socket, most).map_err(system("set the socket's permissions"))?;
     }

@@ -3,7 +3,6 @@
 
 pub mod address;
 pub(crate) mod admission;
-pub(crate) mod dispose;
 pub mod event;
 pub(crate) mod interrupt;
 pub(crate) mod limit;
@@ -23,14 +22,14 @@ use crate::{error::OpenError, kernel::OpenErrors};
 
 /// How long a peer may take for its next message of a negotiation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may take for all of them.
+/// Time limit of a whole negotiation.
 pub(crate) const NEGOTIATION: Duration = Duration::from_secs(10);
-/// Sessions of a port with one peer at a time that have ended and have not gone, whose descriptors are
-/// still being closed, and the one there is.
+/// Most sessions of a port with one peer at a time: the current one, and ended ones whose descriptors are
+/// still being closed.
 pub(crate) const SESSIONS: usize = 8;
-/// The same of connections that were refused at once.
+/// Most refused connections whose descriptors are still being closed.
 pub(crate) const REFUSALS: usize = 64;
-/// How often peers that are connected are looked at: for files cut short.
+/// Interval of checks of connected peers, for files cut short.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until one of these can be read, or until a time; returns which can.
@@ -58,7 +57,7 @@ pub(crate) fn all<'a>(fds: &'a [&'a OwnedFd]) -> impl Iterator<Item = BorrowedFd
     fds.iter().map(|fd| fd.as_fd())
 }
 
-/// The error of a port for whose peer there is not enough address space.
+/// The error of a port without enough address space for its peer.
 pub(crate) fn no_space(errors: &OpenErrors, error: &ForeignError) -> OpenError {
     errors.unsupported(format!("{error}; give ports less by the option `memory`"))
 }

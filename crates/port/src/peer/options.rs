@@ -34,16 +34,16 @@ pub(crate) fn address(uri: &PortUri) -> Result<Address, UriError> {
     })
 }
 
-/// Memory of others that is mapped.
+/// Limit of a peer's memory that is mapped.
 pub(crate) const MEMORY: PortOption = PortOption {
     name: "memory",
     value: Value::Number { least: 1, most: 16 << 10 },
     default: "256",
-    help: "Most memory of a peer that is mapped, in GiB. All ports of a program together can have \
-           32 TiB.",
+    help: "Most memory of a peer that is mapped, in GiB. The values of all ports of a program add \
+           up to 32 TiB at most.",
 };
 
-/// What [`MEMORY`] says, in bytes.
+/// Reads [`MEMORY`], in bytes.
 pub(crate) fn memory(options: &mut Options<'_>) -> Result<u64, UriError> {
     let most = options.number(MEMORY.name)?.unwrap_or(options.default_of(MEMORY.name));
     Ok(most << 30)
@@ -57,10 +57,10 @@ pub(crate) const MODE: PortOption = PortOption {
     value: Value::Text { form: "MODE", expected: OCTAL },
     default: "660, less the umask, and for an abstract socket 600",
     help: "Permissions of the socket's file, as of `chmod`: 660 lets the group connect, 666 every \
-           user. At an abstract socket the same users are let in.",
+           user. An abstract socket admits the same users.",
 };
 
-/// What [`MODE`] says.
+/// Reads [`MODE`].
 pub(crate) fn mode(options: &mut Options<'_>) -> Result<Access, UriError> {
     let Some(text) = options.text(MODE.name) else { return Ok(Access(None)) };
     let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);

@@ -56,10 +56,10 @@ fn stride(queue_size: u16) -> usize {
 }
 
 impl Inflight {
-    /// Most bytes that are made for a frontend, and mapped of one.
+    /// Most bytes of in-flight memory that are made for a frontend, or mapped of one.
     pub(super) const MOST: usize = 16 << 20;
 
-    /// Bytes that are made for so many queues.
+    /// Bytes of in-flight memory for so many queues.
     pub(super) fn size(asked: &InflightSpec) -> u64 {
         (stride(asked.queue_size) * usize::from(asked.queues)) as u64
     }

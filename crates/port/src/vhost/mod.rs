@@ -168,13 +168,13 @@ QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,i
 /// What a name says.
 struct Settings {
     address: Address,
-    /// Users that may connect, where it listens.
+    /// Users that may connect, if it listens.
     listens: Option<Access>,
     queues: Option<usize>,
     offer: Offer,
     /// Of a driver: places in each queue, and whether our buffers are lent.
     driver: Option<(u16, bool)>,
-    /// Of a device: memory of a driver that is mapped.
+    /// Of a device: most memory of a driver that is mapped.
     memory: u64,
     wait: Duration,
 }

@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::close::Closer;
 use rustix::{
     io::Errno,
     net::{SocketFlags, SocketType},
@@ -31,7 +32,6 @@ use crate::{
     peer::{
         PATIENCE, REFUSALS, SESSIONS,
         address::Address,
-        dispose::dispose,
         event,
         limit::{Limit, Permit},
         listen, wait,
@@ -61,7 +61,7 @@ impl From<&str> for End {
 
 /// A connection, in either role. Dropped, it has taken its queues away.
 pub(super) trait Session {
-    /// Does what a message says, and takes those of its descriptors that are what they should be.
+    /// Handles a message, and takes the descriptors that belong to it.
     fn receive(&mut self, message: &mut Message) -> Result<(), End>;
 
     /// Looks after the connection, although nothing came.
@@ -116,6 +116,8 @@ impl PortHandle {
             stop: Arc::clone(&stop),
             limit: Limit::new(SESSIONS),
             refusals: Limit::new(REFUSALS),
+            closer: Closer::new(2 * SESSIONS),
+            refused: Closer::new(REFUSALS),
         };
         let thread = thread::Builder::new().name("vhost".into()).spawn(move || negotiator.run())?;
         let link = Arc::clone(link);
@@ -143,10 +145,13 @@ struct Negotiator {
     places: Arc<Places>,
     link: Arc<Link>,
     stop: Arc<AtomicBool>,
-    /// Sessions that there are, and that have not gone.
+    /// Sessions whose descriptors are not closed.
     limit: Arc<Limit>,
-    /// Connections that were refused, and have not gone.
+    /// Refused connections whose descriptors are not closed.
     refusals: Arc<Limit>,
+    /// Closes what sessions leave, each a socket and queues of the device.
+    closer: Closer,
+    refused: Closer,
 }
 
 impl Negotiator {
@@ -170,6 +175,10 @@ impl Negotiator {
                     pause = (pause * 2).min(RETRY[1]);
                 }
             }
+            // The event that said so may have been cleared.
+            if self.stopped() {
+                return;
+            }
             let _ = wait(crate::peer::all(&[&self.places.control]), Instant::now() + pause);
             event::clear(&self.places.control);
         }
@@ -179,9 +188,10 @@ impl Negotiator {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// A peer to speak with; `None` when there is none yet.
+    /// Finds a peer; `None` when there is none yet.
     fn find(&self) -> Result<Option<(OwnedFd, Permit)>, String> {
         let Some(permit) = self.limit.take() else {
+            self.closer.resume();
             return Err("descriptors of former peers are still being closed".into());
         };
         match &self.side {
@@ -195,10 +205,11 @@ impl Negotiator {
                     Ok(socket) if listener.admits(&socket) => Ok(Some((socket, permit))),
                     Ok(socket) => match self.refusals.take() {
                         Some(refusal) => {
-                            dispose((socket, refusal));
+                            self.refused.close((socket, refusal));
                             Ok(None)
                         }
                         None => {
+                            self.refused.resume();
                             Err("descriptors of users that were refused are being closed".into())
                         }
                     },
@@ -221,7 +232,7 @@ impl Negotiator {
             Ok(mut session) => self.speak(&socket, &mut *session, &mut incoming),
             Err(end) => end,
         };
-        dispose((socket, incoming, permit));
+        self.closer.close((socket, incoming, permit));
         end
     }
 
@@ -235,13 +246,18 @@ impl Negotiator {
             Role::Device(settings) => {
                 Box::new(DeviceSession::begin(socket, permit, places, link, settings))
             }
-            Role::Driver(settings) => {
-                Box::new(DriverSession::begin(socket, permit, places, link, settings)?)
-            }
+            Role::Driver(settings) => Box::new(DriverSession::begin(
+                socket,
+                permit,
+                places,
+                link,
+                settings,
+                &self.closer,
+            )?),
         })
     }
 
-    /// Does what the peer says until the connection ends.
+    /// Handles the peer's messages until the connection ends.
     fn speak(&self, socket: &OwnedFd, session: &mut dyn Session, incoming: &mut Incoming) -> End {
         let mut partial: Option<Instant> = None;
         loop {

@@ -16,8 +16,8 @@ use rustix::{
 
 use super::message::{DESCRIPTORS, HEADER, Message, PAYLOAD};
 
-/// Descriptors in a message at most, by the kernel's limit: all are received, since those that are not
-/// would be closed by this thread.
+/// Most descriptors of a message, the kernel's limit. All are received, since the kernel would close the rest on
+/// this thread.
 const ANY: usize = 253;
 
 /// What was there to be received.
@@ -45,7 +45,7 @@ impl Incoming {
         Incoming { bytes: [0; HEADER + PAYLOAD], filled: 0, descriptors: Vec::new() }
     }
 
-    /// Whether a message has begun and not ended.
+    /// Returns true if a message is incomplete.
     pub(super) fn is_partial(&self) -> bool {
         self.filled > 0
     }

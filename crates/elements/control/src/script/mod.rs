@@ -187,7 +187,7 @@ pub(super) struct Script {
     steps: i64,
     /// Steps asked for while the script runs; `None` while it does not.
     more_steps: Option<i64>,
-    /// The right of the caller who set it going; it goes on with it after waiting.
+    /// The right of the call that started it, which it keeps after waiting.
     caller: Option<Right>,
     /// What the last written handler said.
     status: i32,

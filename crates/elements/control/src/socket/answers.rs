@@ -82,7 +82,7 @@ fn explained(client: &mut Client, code: u16, text: &str, why: &str) {
     }
 }
 
-/// Ends the conversation with a client that has said something wrong to get in.
+/// Ends the connection of a client that failed to authenticate.
 pub(super) fn refuse(client: &mut Client, text: &str) {
     client.message(code::PERMISSION, text, false);
     client.end();

@@ -1,19 +1,17 @@
 //! One client of a control socket: its descriptor and what is on its way.
 //!
 //! Both directions are bounded: no more is read while commands wait or answers
-//! are not taken, and what waits for all clients together has a limit. Memory is
-//! asked for, and where there is none the conversation ends.
+//! are not taken, and the bytes that wait for all clients together have a limit. Large
+//! allocations are tried first, and where one fails the connection ends.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, TcpStream},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::UnixStream,
-    },
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use linerate_graph::{Answer, Replacement};
+use linerate_host::peer_stream::PeerStream;
 use rustix::{
     io::Errno,
     net::getpeername,
@@ -25,15 +23,14 @@ use super::{
     protocol::{Command, code, take},
 };
 
-/// What clients are told first.
+/// The first line to a client.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// Bytes read at a time.
 const PIECE: usize = 16 << 10;
 /// Bytes of a command of a client that may only read.
 const READER_MAX: usize = 16 << 10;
-/// A command of so many bytes is copied by those who carry it out: there has to be
-/// room for some more of them.
+/// Bytes of a large command. Carrying it out copies it, so there has to be memory for some copies.
 const LARGE: usize = 1 << 20;
 const COPIES: usize = 4;
 /// Answers that may wait before commands do.
@@ -43,7 +40,7 @@ const ANSWERS: usize = 1 << 20;
 #[derive(Debug)]
 pub(in super::super) enum Stream {
     Tcp(TcpStream),
-    Unix(UnixStream),
+    Unix(PeerStream),
 }
 
 impl Stream {
@@ -72,7 +69,7 @@ impl Stream {
         let socket = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
         getpeername(&socket)?;
         // Only to be read and written, which is done alike for all kinds.
-        Ok(Stream::Unix(socket.into()))
+        Ok(Stream::Unix(PeerStream::new(socket.into(), None)))
     }
 
     /// Tells the other side that this was all, whoever else has the socket.
@@ -122,13 +119,13 @@ pub(super) struct Client {
     /// No other command is taken meanwhile.
     pub(super) called: Option<(String, Called)>,
     pub(super) source: Source,
-    /// Whether it may write without a token, for whose it is.
+    /// Whether it may write without a token, by its user.
     pub(super) is_trusted: bool,
-    /// Whether it has said the token.
+    /// Whether it has sent the token.
     pub(super) said_token: bool,
-    /// When its last command was complete, or it came.
+    /// Time of its last complete command, or of its connecting.
     pub(super) quiet_since: u64,
-    /// Bytes that it may have waiting, for all that others have.
+    /// Bytes that it may have waiting, given those of the other clients.
     pub(super) room: usize,
 }
 
@@ -165,13 +162,13 @@ impl Client {
         self.is_trusted || self.said_token
     }
 
-    /// It as one of those who have places.
+    /// Its record for the admission of others.
     pub(super) fn guest(&self, number: u64) -> Guest {
         let (source, writes) = (self.source, self.writes());
         Guest { number, source, writes, quiet_since: self.quiet_since }
     }
 
-    /// Bytes that wait on its behalf.
+    /// Bytes buffered for it.
     pub(super) fn waiting(&self) -> usize {
         self.input.len() + self.output.len()
     }
@@ -253,7 +250,7 @@ impl Client {
         self.input.clear();
     }
 
-    /// Answers with what is said of data, and the data.
+    /// Answers with the status of the data, and the data.
     pub(super) fn data(&mut self, text: &str, data: impl AsRef<[u8]>) {
         let data = data.as_ref();
         let fits = self.waiting().saturating_add(data.len()) <= self.room
@@ -266,7 +263,7 @@ impl Client {
         self.output.extend(data);
     }
 
-    /// Ends the conversation for want of memory.
+    /// Ends the connection for want of memory.
     fn lose(&mut self, text: &str) {
         self.message(code::TOO_BIG, text, false);
         self.end();
@@ -309,7 +306,7 @@ impl Drop for Client {
     }
 }
 
-/// Whether there is so much memory now.
+/// Returns true if so much memory can be allocated now.
 fn has_memory(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }

@@ -2,8 +2,8 @@
 //!
 //! One descriptor, an epoll instance, stands for the listener and all clients,
 //! so the element waits as any other task does. [`protocol`] takes commands
-//! apart, [`client`] keeps what is on its way, [`places`] says who is served where many want to be;
-//! here commands are carried out, with the right of the connection they came by.
+//! apart, [`client`] buffers both directions, [`places`] admits connections when places are short;
+//! this module carries commands out, with the right of their connection.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,10 @@ use linerate_graph::{
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
-use rustix::event::{Timespec, epoll};
+use rustix::{
+    event::{Timespec, epoll},
+    io::Errno,
+};
 
 mod answers;
 pub(super) mod client;
@@ -65,23 +68,24 @@ pub(super) const CLASS: Class = Class {
         `CHECKWRITE`, `LLRPC`, `HELP`, `QUIT`, with handlers named `element.handler`, \
         `number.handler` or, global, `handler`. Answers begin with a code of three digits, 2xx for \
         success. Lines of more than 1 MiB and data of more than 64 MiB (1 MiB up to a \
-        terminator) end with code 521 and the end of the conversation. Where the program allows it, \
-        writing `hotconfig` replaces the configuration and is answered when the new one runs, with \
-        code 220 and the warnings where there are any, or cannot; \
+        terminator) end the connection with code 521. Where the program allows it, \
+        writing `hotconfig` replaces the configuration. The answer comes when the new one runs, with \
+        code 220 and its warnings where there are any, or when it cannot run; \
         a socket of the same name and place there takes the listener and all clients over.\n\n\
-        A connection has a right. *Read*: handlers are read. *Write*: state is changed, `stop` \
-        included. *Replace*: `hotconfig`, scripts, and handlers that open files or keep handler \
-        calls; there only where the program was started with `--allow-reconfigure` (`-R`), and then \
-        every connection that may write has it. By TCP, from this host too, a connection may read, \
-        and write once it has said `AUTH` and the `TOKEN`, which is in a file or a variable of the \
-        environment. By a UNIX socket the user that runs the program and root may write, others \
-        whom the permissions of its file (`MODE`) let in may read, or say the token; the other end \
-        of `SOCKET` may write. What is refused is answered with code 530 and what to do. Nothing is \
+        A connection has one of three rights. *Read*: it reads handlers. *Write*: it also changes \
+        state, `stop` included. *Replace*: it also writes `hotconfig`, runs scripts, and calls \
+        handlers that open files or ports or keep handler calls; every connection that may write \
+        has this right in a program started with `--allow-reconfigure` (`-R`), and in `linerate \
+        switch`. A TCP connection, from this host too, may read, and write after `AUTH` and the \
+        `TOKEN`, which is in a file or a variable of the environment. At a UNIX socket the user that \
+        runs the program and root may write; other users that the permissions of its file (`MODE`) \
+        admit may read, and write after `AUTH` and the token. The other end of `SOCKET` may write. \
+        A refusal has code 530 and says what to do. The connection is not \
         encrypted. A program started with `--insecure-control` lets every connection do everything, \
         as Click does.\n\n\
         256 clients are served at a time, of those that only read 64 of a user or host and 224 in \
-        all; one more takes the place of the one that has been quiet longest. The file of a UNIX \
-        socket that nothing listens at any more is replaced.",
+        all; one more takes the place of the client that has been quiet longest. The file of a UNIX \
+        socket without a listener is replaced.",
     args: &[
         Arg::required("TYPE", "TCP, UNIX or SOCKET", "what kind of socket"),
         Arg::optional("PORT", "port, port+, file name or descriptor", "", "where to listen").late(),
@@ -96,7 +100,7 @@ pub(super) const CLASS: Class = Class {
             "TOKEN",
             "file:NAME or env:NAME",
             "none",
-            "where the token is that clients say to write",
+            "where the token is that gives clients the right to write",
         ),
         Arg::keyword("MODE", "octal", "0600", "permissions of the socket's file, for UNIX"),
         Arg::keyword("RETRIES", "count", "0", "times to try again to listen, once a second"),
@@ -125,7 +129,7 @@ struct ControlSocket {
     proxy: Option<usize>,
     verbose: bool,
     local: bool,
-    /// What clients say to write.
+    /// The token that gives clients the right to write.
     token: Option<Token>,
     retries: i64,
     retry_warnings: bool,
@@ -226,10 +230,11 @@ impl ControlSocket {
                     self.admit(cx, arrival);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // No descriptor is left.
+                // The connection was ended before it was accepted, or its user is not known.
+                Err(error) if !is_for_want(&error) => {}
                 Err(_) if self.end_quietest(cx) => {}
                 Err(error) => {
-                    // Trying again at once would only say so again.
+                    // The next attempt would fail at once, too.
                     if !std::mem::replace(&mut self.exhausted, true) {
                         self.report(cx, &format!("accept: {}", reason(&error)));
                     }
@@ -241,7 +246,7 @@ impl ControlSocket {
         }
     }
 
-    /// Gives one that has come a place, if there is one for it.
+    /// Gives a new connection a place, if there is one for it.
     fn admit(&mut self, cx: &Context, arrival: Arrival) {
         let Arrival { mut stream, source, from } = arrival;
         let is_local = !matches!(stream, Stream::Tcp(_));
@@ -253,7 +258,7 @@ impl ControlSocket {
             Verdict::InsteadOf(number) => self.send_away(cx, number),
             Verdict::Refused => {
                 let text = format!("{} Too many connections\r\n", code::UNSPECIFIED);
-                // It may not listen.
+                // The peer may have closed the connection.
                 let _ = stream
                     .set_nonblocking()
                     .and_then(|()| stream.write(&[client::GREETING, text.as_bytes()].concat()));
@@ -263,7 +268,7 @@ impl ControlSocket {
         self.add(cx, stream, source, is_trusted, &from);
     }
 
-    /// Ends the connection of a client whose place another needs.
+    /// Ends the connection of a client to give its place to another.
     fn send_away(&mut self, cx: &Context, number: u64) {
         let Some(mut client) = self.clients.remove(&number) else { return };
         client.message(code::UNSPECIFIED, "Another client needs the place", false);
@@ -364,7 +369,7 @@ impl ControlSocket {
         Ok(())
     }
 
-    /// What a client may have done.
+    /// The right of a client's calls.
     fn right_of(&self, cx: &Context, client: &Client) -> Right {
         match cx.world() {
             world if world.insecure_control => Right::ALL,
@@ -373,7 +378,7 @@ impl ControlSocket {
         }
     }
 
-    /// Tells a client that it has not the right that a handler needs, and what to do.
+    /// Answers that the client lacks the right that a handler needs, and what to do.
     fn deny(&self, cx: &Context, client: &mut Client, full: &str, needs: Right) {
         let why = if needs > cx.world().writers {
             "it opens files, ports or scripts: only a program started with --allow-reconfigure (-R) \
@@ -381,9 +386,9 @@ impl ControlSocket {
         } else if self.token.is_some() {
             "say AUTH and the token first"
         } else if matches!(self.place, Place::Unix { .. }) {
-            "only the user that runs the program and root may"
+            "only the user that runs the program and root can write here"
         } else {
-            "clients of a port say a token, and this one has none (TOKEN)"
+            "writing needs a token, and this socket has none (TOKEN)"
         };
         let text = format!("Permission denied for '{full}': {why}");
         client.message(code::PERMISSION, &text, false);
@@ -595,7 +600,13 @@ fn wait_for(client: &mut Client, full: &str, called: Called) {
     let _ = answer_called(client);
 }
 
-/// Whether the user that runs this program, or root, is at the other end.
+/// Whether `accept` failed for want of descriptors or memory.
+fn is_for_want(error: &io::Error) -> bool {
+    let want = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| want.contains(&errno))
+}
+
+/// Returns true if the user that runs this program, or root, is at the other end.
 pub(super) fn is_own(source: Source) -> bool {
     match source {
         Source::User(user) => user == 0 || user == rustix::process::geteuid().as_raw(),

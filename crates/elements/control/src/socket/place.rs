@@ -11,7 +11,9 @@ use std::{
 };
 
 use linerate_graph::{Make, parse_integer};
-use linerate_host::{peer::tcp_user, socket_file::SocketFile};
+use linerate_host::{
+    close::Closers, peer::tcp_user, peer_stream::PeerStream, socket_file::SocketFile,
+};
 use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
 
@@ -21,7 +23,7 @@ use linerate_kit::printed::reason;
 /// Ports tried for `PORT+`.
 const PORTS: u16 = 12;
 
-/// Permissions of a UNIX socket that nothing is said of: its owner connects.
+/// Default permissions of a UNIX socket: only its owner and root connect.
 const MODE: u32 = 0o600;
 
 /// Where it listens.
@@ -64,6 +66,8 @@ pub(in super::super) enum Listener {
         listener: UnixListener,
         /// Removed with the listener.
         _file: SocketFile,
+        /// `None` if the kernel refuses messages of clients with descriptors.
+        closers: Option<Closers>,
     },
 }
 
@@ -130,13 +134,14 @@ impl Listener {
                 let listens = SocketFile::listen(Path::new(name), *mode);
                 let (listener, file) =
                     listens.map_err(|error| failed(name, error.call)(error.source))?;
-                (Listener::Unix { listener, _file: file }, 0)
+                let closers = Closers::unless_refused(&listener);
+                (Listener::Unix { listener, _file: file, closers }, 0)
             }
         };
         Ok(Some((listener, port)))
     }
 
-    /// Takes in a client that has come.
+    /// Accepts a connection.
     pub(in super::super) fn accept(&self) -> io::Result<Arrival> {
         match self {
             Listener::Tcp(listener) => {
@@ -150,21 +155,23 @@ impl Listener {
                     from: format!(" from {}.{}", from.ip(), from.port()),
                 })
             }
-            Listener::Unix { listener, .. } => {
+            Listener::Unix { listener, closers, .. } => {
                 let (stream, _) = listener.accept()?;
                 let user = socket_peercred(&stream)?.uid.as_raw();
                 let source = Source::User(user);
+                let closer = closers.as_ref().map(|closers| closers.of(user));
+                let stream = PeerStream::new(stream, closer);
                 Ok(Arrival { stream: Stream::Unix(stream), source, from: String::new() })
             }
         }
     }
 }
 
-/// A client that has come.
+/// A new connection.
 pub(in super::super) struct Arrival {
     pub(in super::super) stream: Stream,
     pub(in super::super) source: Source,
-    /// From where, for people.
+    /// Its origin, for messages.
     pub(super) from: String,
 }
 

@@ -1,26 +1,26 @@
-//! Who is served when more connect than there are places.
+//! Admission of connections when there are more than places.
 //!
-//! A stranger takes places from its own kind first: each source has a share, and some places are
-//! kept for connections that may write. So whoever opens connections without end shuts out
-//! itself, and a connection that has been quiet goes before one that is used.
+//! Each source has a share of the places, and some places are reserved for connections that may
+//! write. A new connection displaces one of its own source, or of a source that has more, first the
+//! one that has been quiet longest. So a source that floods displaces only its own connections.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Connections served at a time.
 pub(in super::super) const PLACES: usize = 256;
-/// Those of one source that may only read.
+/// Connections of one source that may only read.
 pub(in super::super) const SHARE: usize = 64;
-/// Places for connections that may write alone.
+/// Places reserved for connections that may write.
 pub(in super::super) const KEPT: usize = 32;
-/// How long one that may write has been quiet when it gives way to another, in nanoseconds.
+/// Quiet time after which a connection that may write gives way to another, in nanoseconds.
 const QUIET: u64 = 10_000_000_000;
 
-/// Where a connection comes from, as far as it cannot choose.
+/// Origin of a connection, which its client cannot choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in super::super) enum Source {
-    /// A user of this machine, by a UNIX socket, which proves it.
+    /// A user of this machine, by a UNIX socket, which authenticates it.
     User(u32),
-    /// A user of this machine, by TCP within it, where only the token proves a right.
+    /// A user of this machine, by TCP within it, where only the token gives the right to write.
     LocalTcp(u32),
     /// A host, or the hosts of an IPv6 network.
     Host(IpAddr),
@@ -47,22 +47,22 @@ pub(in super::super) struct Guest {
     pub(in super::super) source: Source,
     /// Whether it may write.
     pub(in super::super) writes: bool,
-    /// Since when it has said nothing, or nothing whole.
+    /// Time of its last complete command, or of its connecting.
     pub(in super::super) quiet_since: u64,
 }
 
-/// What becomes of one that has just connected.
+/// The decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Verdict {
     /// There is a place for it.
     Enters,
-    /// It has the place of this one.
+    /// It takes the place of the connection with this number.
     InsteadOf(u64),
-    /// There is none.
+    /// There is no place for it.
     Refused,
 }
 
-/// What becomes of a connection from `source` that comes at `now`.
+/// Decides about a new connection from `source` at `now`.
 pub(in super::super) fn admit(guests: &[Guest], source: Source, writes: bool, now: u64) -> Verdict {
     let readers = || guests.iter().filter(|guest| !guest.writes);
     let of = |source: Source| readers().filter(move |guest| guest.source == source);

@@ -25,7 +25,7 @@ fn talk(config: &str, name: &str, sent: &[&[u8]]) -> Vec<String> {
     talk_to(config, name, sent, |run| run)
 }
 
-/// The same to a run that `prepare` has made what it is.
+/// The answers to `sent` of a run that `prepare` has set up.
 fn talk_to(
     config: &str,
     name: &str,
@@ -75,7 +75,7 @@ fn conversation(stream: impl Into<OwnedFd>, sent: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// The same over TCP, to a run that has a port of its own.
+/// The answers over TCP, of a run with a port of its own.
 fn talk_by_port(config: &str, sent: &[&[u8]], prepare: impl FnOnce(Run) -> Run) -> Vec<String> {
     let port = free_port();
     let text = format!("cs :: ControlSocket(TCP, {port}, LOCALHOST true{config}");
@@ -161,9 +161,9 @@ fn a_port_without_a_token_is_for_reading() {
         "530 There is no token",
         "200 Read handler 'c.count' OK",
         "DATA 1",
-        "0530 Permission denied for 'c.reset': clients of a port say a token, and this one has none \
+        "0530 Permission denied for 'c.reset': writing needs a token, and this socket has none \
          (TOKEN)",
-        "530 Permission denied for 'q.c.reset': clients of a port say a token, and this one has none \
+        "530 Permission denied for 'q.c.reset': writing needs a token, and this socket has none \
          (TOKEN)",
         "530 Permission denied for 'p.run': it opens files, ports or scripts: only a program started \
          with --allow-reconfigure (-R) lets connections do that",
@@ -172,7 +172,7 @@ fn a_port_without_a_token_is_for_reading() {
     assert!(lines[wanted.len()].starts_with("530-Read handler 'q.p.run' error"), "{lines:?}");
     assert!(answers[0].contains("Read handler 'all.add' error"), "{}", answers[0]);
     assert!(answers[0].contains("200 Read handler 'p.add' OK\r\nDATA 1\r\n3530 Permission"));
-    // Whoever asks for Click's behaviour has it.
+    // `--insecure-control` gives Click's behaviour.
     let sent = sent.strip_suffix(b"write stop\n").unwrap();
     let answers = talk_by_port(config, &[sent], Run::insecure_control);
     assert!(!answers[0].contains("530"), "{}", answers[0]);

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use linerate_host::socket_file::SocketFile;
+use linerate_host::{socket::refuse_descriptors, socket_file::SocketFile};
 use rustix::{
     fd::OwnedFd,
     fs::{OFlags, fcntl_setfl},
@@ -66,7 +66,13 @@ fn socket(
     kind: SocketType,
     protocol: Option<Protocol>,
 ) -> Result<OwnedFd, Failed> {
-    socket_with(family, kind, SocketFlags::CLOEXEC, protocol).map_err(|errno| ("socket", errno))
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
+    let socket = socket.map_err(failed("socket"))?;
+    if family == AddressFamily::UNIX {
+        // Else the worker that receives would close a peer's descriptors, which may wait.
+        refuse_descriptors(&socket);
+    }
+    Ok(socket)
 }
 
 fn failed(call: &'static str) -> impl Fn(rustix::io::Errno) -> Failed {

@@ -6,24 +6,21 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::super::shared::Shared;
-use super::Session;
+use super::{Session, kept::Kept};
 use crate::wire::{
     BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Header, Message,
     Version,
 };
 
-/// How many a controller may have at a time.
+/// Most open bundles of a controller.
 const BUNDLES: usize = 16;
 
-/// How many bytes of messages a controller may always have in bundles. Beyond that it may have as much as it
-/// leaves of [`Limits::bundled`](super::super::Limits::bundled): so the first never has more than half, and there
-/// is room for others however many bundles it fills.
+/// Bytes of messages that a controller may always have in bundles. Beyond that it may have as much as it leaves
+/// of [`Limits::bundled`](super::super::Limits::bundled): one controller never gets more than half, so there is
+/// always room for others.
 const OWN: usize = 1 << 20;
 
-/// What a message takes beside its bytes.
-const OVERHEAD: usize = 64;
-
-/// One that nothing is said about for so long is forgotten.
+/// Idle time after which a bundle is discarded.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The bundles of a controller.
@@ -42,8 +39,7 @@ struct Open {
     /// The message that opened it.
     xid: u32,
     used: Instant,
-    messages: Vec<Vec<u8>>,
-    bytes: usize,
+    messages: Kept,
 }
 
 impl Bundles {
@@ -58,18 +54,18 @@ impl Bundles {
         if self.open.len() >= BUNDLES && !self.open.contains_key(&bundle) {
             return Err(Fault::OutOfBundles);
         }
-        let (used, messages) = (Instant::now(), Vec::new());
-        let open = Open { flags, closed: false, xid, used, messages, bytes: 0 };
+        let (used, messages) = (Instant::now(), Kept::default());
+        let open = Open { flags, closed: false, xid, used, messages };
         Ok(self.open.entry(bundle).or_insert(open))
     }
 
     fn remove(&mut self, bundle: u32) -> Option<Open> {
         let open = self.open.remove(&bundle)?;
-        self.give_back(open.bytes);
+        self.give_back(open.messages.room());
         Some(open)
     }
 
-    /// Takes room for a message, where there is as much for others.
+    /// Reserves so many bytes, if as many are left for others.
     fn take(&mut self, size: usize) -> Result<(), Fault> {
         let bundled = self.shared.bundled.fetch_add(size, Ordering::Relaxed) + size;
         self.bytes += size;
@@ -191,21 +187,23 @@ impl Session {
             return Err(Fault::BundleUnsupported);
         }
         self.place(message, version)?;
-        let size = add.message.len() + OVERHEAD;
-        if self.bundles.get(add.bundle, add.flags)?.closed {
+        let open = self.bundles.get(add.bundle, add.flags)?;
+        if open.closed {
             return Err(Fault::BundleClosed);
         }
-        self.bundles.take(size)?;
-        let open = self.bundles.get(add.bundle, add.flags)?;
-        open.messages.push(add.message);
-        open.bytes += size;
+        let growth = open.messages.growth(add.message.len());
+        self.bundles.take(growth)?;
+        if !self.bundles.get(add.bundle, add.flags)?.messages.push(&add.message) {
+            self.bundles.give_back(growth);
+            return Err(Fault::BundleTooMany);
+        }
         Ok(())
     }
 
     /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
-    fn commit(&mut self, kept: &[Vec<u8>], version: Version) -> Result<(), Fault> {
+    fn commit(&mut self, kept: &Kept, version: Version) -> Result<(), Fault> {
         let stop = &self.shared.stop;
-        // Each is read when it is its turn: as messages they are many times as long.
+        // Each is decoded in its turn: decoded messages take many times the memory.
         let messages = kept.iter().map(|bytes| {
             // A switch that stops does not wait for the rest.
             if stop.is_set() {
@@ -217,7 +215,7 @@ impl Session {
         let done = self.shared.switch.bundle(messages, version, self.shared.now());
         drop(turn);
         done.map_err(|(nth, fault)| {
-            self.refuse(fault, version, &kept[nth]);
+            self.refuse(fault, version, kept.iter().nth(nth).unwrap_or_default());
             Fault::BundleFailed
         })?;
         for bytes in kept.iter().filter(|bytes| is_packet_out(bytes)) {

@@ -1,4 +1,4 @@
-//! An answer that is made piece by piece, packed into messages.
+//! Packing of a multipart answer, made piece by piece, into messages.
 
 use super::kind::{MORE, encode_head};
 use super::reply::Reply;
@@ -7,7 +7,7 @@ use crate::wire::message::{HEADER, reply_kind};
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// Packs the entries of an answer into as few messages as they take, however many pieces they come in.
+/// Packs the entries of an answer into as few messages as possible, for any number of pieces.
 ///
 /// No more than one message is held, so an answer of any length can be sent in bounded memory.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Begins an answer of the kind of `reply`, whose entries are not added yet.
+    /// Begins an answer of the kind of `reply`, without its entries.
     pub fn new(reply: &Reply, version: Version, xid: u32) -> Result<Parts, Unencodable> {
         let mut out = Writer::new();
         out.u8(version.number());
@@ -32,11 +32,11 @@ impl Parts {
         Ok(Parts { version, part: empty.clone(), empty })
     }
 
-    /// Adds entries, and returns the messages that are full by them.
+    /// Adds entries, and returns the messages that they fill.
     ///
-    /// An entry of a list that the version cannot say is left out: a flow that one controller wrote in
-    /// 1.3 another may not be able to hear of in 1.0, but it is to hear of the others. Anything else
-    /// that cannot be said is an error.
+    /// An entry of a list that the version cannot encode is left out: a flow that one controller wrote in
+    /// 1.3 may have no form in 1.0, but the other flows have. Anything else that cannot be encoded is an
+    /// error.
     pub fn add(&mut self, reply: &Reply) -> Result<Vec<Vec<u8>>, Unencodable> {
         let room = usize::from(u16::MAX);
         let mut full = Vec::new();

@@ -131,7 +131,7 @@ impl Reply {
         }
     }
 
-    /// Whether it has any number of entries.
+    /// Returns true if it is a list of entries.
     pub(super) fn is_list(&self) -> bool {
         !matches!(
             self,

@@ -64,19 +64,19 @@ pub(in super::super) struct Offer {
 
 /// Most regions of a memory table.
 const REGIONS: usize = 8;
-/// Most in-flight memory that a device makes for its frontends, all together: they may keep it.
+/// Most in-flight memory that a device makes for all its frontends together, as they may keep it.
 const INFLIGHT: u64 = 64 << 20;
 
-/// What a device is to be.
+/// Parameters and quotas of a device.
 #[derive(Debug)]
 pub(in super::super) struct Settings {
     offer: Offer,
-    /// What may be mapped of the frontend's: the memory it has, that which it is to have, and what is being
-    /// unmapped; and in-flight memory, twice.
+    /// Quota of the frontend's memory: the current table, the next one, and one that is being unmapped; and
+    /// in-flight memory, twice.
     quota: Arc<MapQuota>,
-    /// What may be mapped of it by one table.
+    /// Quota of one table.
     table: MapLimit,
-    /// In-flight memory that was made.
+    /// Bytes of in-flight memory that were made.
     inflight: AtomicU64,
 }
 
@@ -89,7 +89,7 @@ impl Settings {
         Ok(Settings { offer, quota: MapQuota::reserve(most)?, table, inflight: AtomicU64::new(0) })
     }
 
-    /// Counts in-flight memory that is about to be made; `false` when it is more than there may be.
+    /// Counts in-flight memory that is about to be made; `false` when it exceeds the limit.
     fn has_inflight(&self, bytes: u64) -> bool {
         let more = |made: u64| made.checked_add(bytes).filter(|total| *total <= INFLIGHT);
         self.inflight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -212,7 +212,7 @@ impl DeviceSession<'_> {
                     return Err("in-flight memory of more queues than there are".into());
                 }
                 if !self.settings.has_inflight(Inflight::size(&asked)) {
-                    // The frontend does without.
+                    // The frontend continues without in-flight tracking.
                     let none = InflightSpec { size: 0, offset: 0, ..asked };
                     let none = Message::of_inflight(message.request, &none);
                     self.send(&message.answered(none.payload))?;
@@ -229,7 +229,7 @@ impl DeviceSession<'_> {
                 let spec = message.inflight()?;
                 let file = message.descriptors.first().ok_or("no file of in-flight memory")?;
                 self.inflight = Some(Inflight::map(&self.settings.quota, &spec, file)?);
-                // It is memory, so that closing it is not held up.
+                // It is a memory file, so closing it does not block.
                 message.descriptors.remove(0);
             }
             message::SET_FEATURES => self.set_features(message.number()?)?,
@@ -336,7 +336,7 @@ impl DeviceSession<'_> {
             })?;
             memory.add(spec, Arc::new(bytes));
         }
-        // They are memory, so that closing them is not held up.
+        // They are memory files, so closing them does not block.
         message.descriptors.clear();
         self.memory = Some(Arc::new(memory));
         // Queues that are used go on where they are, in the new memory.

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linerate_host::close::Closer;
 use linerate_memory::{Arena, ForeignRegion, stride_for};
 
 use super::{
@@ -24,9 +25,7 @@ use super::{
 use crate::{
     link::Link,
     peer::{
-        LOOK, NEGOTIATION, PATIENCE,
-        dispose::dispose,
-        event,
+        LOOK, NEGOTIATION, PATIENCE, event,
         interrupt::{Interrupt, Interrupts},
         limit::Permit,
         wait,
@@ -92,6 +91,7 @@ type Pair = (Box<dyn Inward>, Box<dyn Outward>, [Arc<Interrupt>; 2], OwnedFd);
 /// A connection.
 pub(in super::super) struct DriverSession {
     socket: Arc<OwnedFd>,
+    closer: Closer,
     places: Arc<Places>,
     link: Arc<Link>,
     slots: u16,
@@ -105,7 +105,7 @@ pub(in super::super) struct DriverSession {
     count: usize,
     memory: Arc<Memory>,
     pairs: Vec<Pair>,
-    /// What the device tells by, of each pair that workers have.
+    /// Interrupts from the device, of each pair that workers have.
     calls: Vec<OwnedFd>,
     interrupts: Interrupts,
     begun: Instant,
@@ -119,6 +119,7 @@ impl DriverSession {
         places: &Arc<Places>,
         link: &Arc<Link>,
         settings: &Settings,
+        closer: &Closer,
     ) -> Result<DriverSession, End> {
         let when = |condition: bool, bits: u64| if condition { bits } else { 0 };
         let Offer { offloads, packed, mergeable, indirect } = settings.offer;
@@ -131,6 +132,7 @@ impl DriverSession {
         let begun = Instant::now();
         let session = DriverSession {
             socket: Arc::clone(socket),
+            closer: closer.clone(),
             places: Arc::clone(places),
             link: Arc::clone(link),
             slots: settings.slots,
@@ -416,12 +418,12 @@ impl Drop for DriverSession {
         }
         if self.lent.is_some() && self.stage == Stage::Up {
             let (socket, queues) = (Arc::clone(&self.socket), 2 * self.count as u32);
-            dispose(Halt { socket, queues, _inward: inward, _outward: outward });
+            self.closer.close(Halt { socket, queues, _inward: inward, _outward: outward });
         }
     }
 }
 
-/// Queues whose buffers the device has, which come home when this is dropped.
+/// Queues whose buffers the device has; dropping this takes them back.
 struct Halt {
     socket: Arc<OwnedFd>,
     queues: u32,
@@ -430,7 +432,7 @@ struct Halt {
 }
 
 impl Drop for Halt {
-    /// Has the device stop its queues, and waits until it has, should have, or is gone.
+    /// Makes the device stop its queues, and waits until it has, its time is over, or it is gone.
     fn drop(&mut self) {
         let until = Instant::now() + LOOK;
         let asked = (0..self.queues).all(|index| {
