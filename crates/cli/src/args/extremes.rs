@@ -1,6 +1,6 @@
-//! Every option of every command takes any value without a panic: its parser, and what then uses the value.
+//! Tests that every option of every command takes any value without a panic, in its parser and in its use.
 //!
-//! The options are those of the definitions, so that a new one is tried, too. A number that its parser takes is also
+//! The options come from the definitions, so that a new one is tried, too. A number that its parser accepts is also
 //! used: the command runs for a moment, on ports that need no interface, in a process of its own, which may end in
 //! any way but by a panic, an abort or a fault.
 
@@ -19,44 +19,17 @@ use std::{
 };
 
 use clap::{Arg, CommandFactory, Parser, error::ErrorKind};
-use linerate_testlab::{Running, wait_until};
+use linerate_testlab::{Running, extremes::VALUES, wait_until};
 use rustix::process::Signal;
 
 use super::Cli;
-use crate::{commands, library};
+use crate::{click, commands, library};
 
-/// Things that are no numbers, and values at the ends of numbers, the largest last.
-const VALUES: &[&str] = &[
-    "",
-    "word",
-    "NaN",
-    "inf",
-    "1e-400",
-    "1us",
-    "100%",
-    "0",
-    "-1",
-    "-9223372036854775808",
-    "1",
-    "255",
-    "256",
-    "65535",
-    "65536",
-    "4294967295",
-    "4294967296",
-    "9223372036854775807",
-    "9223372036854775808",
-    "18446744073709551615",
-    "18446744073709551616",
-    "1e308",
-    "8784h",
-    "1000000000G",
-    "99999999999T",
-    "99999999999h",
-];
-
-/// Variables of the environment that have a process run a command line in the place of the tests.
+/// Environment variables that make the test process run a command line instead of tests.
 const WORDS: &str = "LINERATE_TEST_EXTREME";
+/// The programs of command lines, their first words.
+const LINERATE: &str = "linerate";
+pub(crate) const CLICK: &str = "click";
 /// What separates the words there.
 const BETWEEN: char = '\u{1f}';
 /// How long a command may go on before it is interrupted, and then before it is killed.
@@ -183,7 +156,7 @@ impl Named {
         let fillers = |filler: &str| vec![filler.to_owned(); self.before.unwrap_or(0)];
         let tries = ["null:", "1"].map(fillers);
         tries.into_iter().any(|fillers| {
-            let mut words = vec!["linerate".to_owned()];
+            let mut words = vec![LINERATE.to_owned()];
             words.extend(self.command.iter().cloned().chain(fillers).chain(self.words(value)));
             match line.try_get_matches_from_mut(words) {
                 Ok(_) => true,
@@ -258,8 +231,13 @@ fn commands_are_run_or_it_is_said_why_not() {
 #[test]
 fn one_line() {
     let Ok(words) = env::var(WORDS) else { return };
-    let words = std::iter::once("linerate").chain(words.split(BETWEEN));
-    let Ok(cli) = Cli::try_parse_from(words) else { return };
+    let mut words = words.split(BETWEEN);
+    let program = words.next().unwrap();
+    if program == CLICK {
+        click::start(program, words.map(str::to_owned), &[]);
+        return;
+    }
+    let Ok(cli) = Cli::try_parse_from(std::iter::once(program).chain(words)) else { return };
     if let Err(error) = commands::run(cli.command, &library(&[]).unwrap()) {
         eprintln!("{error:#}");
     }
@@ -276,7 +254,7 @@ fn line_for(option: &Named) -> Option<Vec<String>> {
     Some(words.split(' ').filter(others).map(word).collect())
 }
 
-/// Runs a command line; what it did that it must not.
+/// Runs a command line, which begins with its program; returns the harm it did.
 fn harm(words: &[String], folder: &Path) -> Option<String> {
     let (out, err) = (folder.join("stdout"), folder.join("stderr"));
     let mut command = Command::new(env::current_exe().unwrap());
@@ -297,11 +275,31 @@ fn harm(words: &[String], folder: &Path) -> Option<String> {
         || ["panicked", "memory allocation of", "overflowed its stack"]
             .iter()
             .any(|bad| said.contains(bad));
-    is_harm.then(|| format!("linerate {}: {status}: {said}", words.join(" ")))
+    is_harm.then(|| format!("{}: {status}: {said}", words.join(" ")))
+}
+
+/// Runs command lines, several at a time; returns the harm they did.
+pub(crate) fn harms(lines: &[Vec<String>]) -> Vec<String> {
+    let (next, harms) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME * thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                let folder = tempfile::tempdir().unwrap();
+                let made = [LINERATE, "generate", "-q", "-n", "3", "pcap:in.pcap"];
+                assert_eq!(harm(&made.map(str::to_owned), folder.path()), None);
+                while let Some(words) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // Not in one statement, which would hold the lock while the line runs.
+                    let found = harm(words, folder.path());
+                    harms.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    harms.into_inner().unwrap()
 }
 
 /// Commands that run at a time for each processor: most of them sleep until they are interrupted.
-const AT_A_TIME: usize = 3;
+const AT_A_TIME: usize = 4;
 /// Values of an option that a command runs with: the first and the last that its parser takes.
 const TRIED: usize = 1;
 
@@ -339,8 +337,8 @@ fn no_number_makes_a_command_panic() {
                 Some(_) => [option.command.clone(), rest.clone(), value].concat(),
                 None => [option.command.clone(), value, rest.clone()].concat(),
             };
-            let whole = ["linerate".to_owned()].into_iter().chain(words.iter().cloned());
-            if let Err(error) = line.try_get_matches_from_mut(whole) {
+            let words = [vec![LINERATE.to_owned()], words].concat();
+            if let Err(error) = line.try_get_matches_from_mut(&words) {
                 let usual = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
                 assert!(
                     usual.contains(&error.kind()) || option.before.is_some(),
@@ -356,19 +354,6 @@ fn no_number_makes_a_command_panic() {
     for (command, _, _) in LINES {
         assert!(tried.contains_key(*command), "no number of `{command}` was tried: {tried:?}");
     }
-    let (next, harms) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..AT_A_TIME * thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                let folder = tempfile::tempdir().unwrap();
-                let made = ["generate", "-q", "-n", "3", "pcap:in.pcap"].map(str::to_owned);
-                assert_eq!(harm(&made, folder.path()), None);
-                while let Some(words) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    harms.lock().unwrap().extend(harm(words, folder.path()));
-                }
-            });
-        }
-    });
-    let harms = harms.into_inner().unwrap();
+    let harms = harms(&lines);
     assert!(harms.is_empty(), "of {} lines {}:\n{}", lines.len(), harms.len(), harms.join("\n"));
 }

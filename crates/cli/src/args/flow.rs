@@ -69,9 +69,9 @@ fn parse_switch(text: &str) -> Result<SwitchTarget, String> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Switch")]
 pub(crate) struct FlowAt {
-    /// Where the switch is: tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH; or where it connects to:
-    /// ptcp:PORT, pssl:PORT or punix:PATH; without PORT 6653; or the NAME of a switch of this account
-    /// [default: switch, which `linerate switch --openflow` is called]
+    /// Address to connect to, tcp:HOST:PORT, ssl:HOST:PORT or unix:PATH; or to listen at, ptcp:PORT,
+    /// pssl:PORT or punix:PATH; without PORT 6653; or the NAME of a switch of this account
+    /// [default: switch, the name of `linerate switch --openflow`]
     #[arg(long, short = 's', value_name = "TARGET|NAME", global = true, value_parser = parse_switch)]
     pub(crate) switch: Option<SwitchTarget>,
 
@@ -88,16 +88,15 @@ pub(crate) struct FlowAt {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) certificate: Option<PathBuf>,
 
-    /// The certificates of those who vouch for the switch
+    /// CA certificates for the switch, a file in PEM
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) ca_cert: Option<PathBuf>,
 
-    /// Give up when an answer has not come as a whole after this time, or the connection with the names of
-    /// ports is not there
+    /// Time limit of each whole answer, and of connecting and reading the names of ports
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, global = true)]
     pub(crate) timeout: Duration,
 
-    /// Give up when an answer is longer: as it is sent, and several times as much in memory
+    /// Size limit of an answer on the connection; in memory it takes several times as much
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size, global = true)]
     pub(crate) max_answer: usize,
 
@@ -251,7 +250,7 @@ pub(crate) struct FlowControl {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) control: Option<String>,
 
-    /// The file with the token that gives the right to write [default: that in the variable
+    /// File with the token that gives the right to write [default: the token in the variable
     /// `LINERATE_CONTROL_TOKEN`, else the one made for a TCP port of this host]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,

@@ -140,12 +140,12 @@ Examples:
   linerate call router --ready --timeout 30s && echo it runs
       wait until it is ready; the exit code says whether
 
-A name is that of an instance of this account, else of root's. UNIX sockets let this account and root
-write; at a socket of another account, which is named by its path, handlers can only be read, and no
-token is sent there.")]
+A name is that of an instance of this account, else of root's. At a UNIX socket of this account, this
+account and root can write. For a socket of another account give its path: it can only be read, and
+`linerate call` sends no token to it.")]
 pub(crate) struct Call {
     /// The control socket: an instance's name, a UNIX socket's path, a TCP port of this host, or
-    /// HOST:PORT [default: list the instances there are]
+    /// HOST:PORT [default: list the instances]
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: Option<String>,
 
@@ -171,12 +171,12 @@ pub(crate) struct Call {
     #[arg(long, conflicts_with_all = ["handler", "value", "write", "parameter"])]
     pub(crate) ready: bool,
 
-    /// The file with the token that gives the right to write [default: that in the variable
+    /// File with the token that gives the right to write [default: the token in the variable
     /// `LINERATE_CONTROL_TOKEN`, else the one made for a TCP port of this host]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Give up when a command has not been answered after this time
+    /// Time limit of each command and its whole answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }

@@ -6,7 +6,7 @@ mod cluster;
 mod compile;
 mod connections;
 #[cfg(test)]
-mod extremes;
+pub(crate) mod extremes;
 mod flow;
 mod graph;
 #[cfg(test)]

@@ -168,10 +168,10 @@ pub(crate) struct SwitchServe {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "OpenFlow")]
 pub(crate) struct SwitchOpenFlow {
-    /// Do what controllers say, instead of learning: one that is connected to (tcp:HOST:PORT,
-    /// ssl:HOST:PORT, unix:PATH), where some may come (ptcp:PORT:ADDRESS, pssl:, punix:PATH), or local:
-    /// the socket where `linerate flow` finds it, NAME.openflow in the runtime directory, which is always
-    /// there without --control; may be repeated
+    /// Forward by the flows of controllers, instead of learning: connect to one (tcp:HOST:PORT,
+    /// ssl:HOST:PORT, unix:PATH), listen for some (ptcp:PORT:ADDRESS, pssl:, punix:PATH), or local: only
+    /// the socket that `linerate flow` finds, NAME.openflow in the runtime directory, which is always made
+    /// without --control; may be repeated
     #[arg(long = "openflow", value_name = "TARGET", value_parser = parse_openflow)]
     pub(crate) targets: Vec<OpenFlowTarget>,
 
@@ -203,13 +203,12 @@ pub(crate) struct SwitchOpenFlow {
     #[arg(long, value_name = "PACKETS", requires = "targets")]
     pub(crate) packet_rate: Option<u32>,
 
-    /// A user of this machine, by name or number, whose programs may be controllers without TLS, beside
-    /// root and the user the switch runs as; may be repeated
+    /// User of this machine, by name or number, whose programs may control the switch without TLS, in
+    /// addition to root and the user the switch runs as; may be repeated
     #[arg(long = "openflow-user", value_name = "USER", requires = "targets")]
     pub(crate) users: Vec<String>,
 
-    /// Do what anybody says who reaches ptcp: or punix:, from other machines, too; without it they need TLS,
-    /// or to be a user who may
+    /// Accept every controller that reaches ptcp: or punix:, from other machines, too, without TLS
     #[arg(long = "insecure-openflow", requires = "targets")]
     pub(crate) insecure: bool,
 
@@ -356,7 +355,7 @@ pub(crate) struct SwitchAt {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) control: Option<String>,
 
-    /// The file with the token that gives the right to write [default: that in the variable
+    /// File with the token that gives the right to write [default: the token in the variable
     /// `LINERATE_CONTROL_TOKEN`, else the one made for a TCP port of this host]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,

@@ -27,7 +27,7 @@ pub(super) struct CommandLine {
     affinity: Option<u32>,
     /// When simulated time begins, in seconds.
     pub(super) simulated: Option<f64>,
-    /// Whether whoever connects to a control socket may do everything.
+    /// Whether every control connection may do everything.
     pub(super) insecure_control: bool,
     /// Configurations of the control sockets asked for.
     pub(super) sockets: Vec<String>,
@@ -199,19 +199,38 @@ impl CommandLine {
                 Id::Warnings => line.warnings = !negated,
                 Id::NoWarnings => line.warnings = false,
                 Id::Threads => {
-                    if let Value::Integer(threads) = value {
-                        line.threads = usize::try_from(threads).unwrap_or(1).max(1);
-                    }
+                    let Value::Integer(threads) = value else { continue };
+                    // As in Click, what is below 1 is 1.
+                    let Some(threads) = threads.max(1).try_into().ok().filter(|n| *n <= THREADS)
+                    else {
+                        let range = format!("a number up to {THREADS}");
+                        let message = options.expects(&written, &range, &threads.to_string());
+                        return Err(wrong(prefixed(program, &message)));
+                    };
+                    line.threads = threads;
                 }
                 Id::Affinity => {
                     line.affinity = match value {
                         _ if negated => None,
-                        Value::Integer(core) => u32::try_from(core).ok(),
+                        Value::Integer(core) => {
+                            let Some(core) = core.try_into().ok().filter(|core| *core <= CORE)
+                            else {
+                                let range = format!("a number from 0 to {CORE}");
+                                let message = options.expects(&written, &range, &core.to_string());
+                                return Err(wrong(prefixed(program, &message)));
+                            };
+                            Some(core)
+                        }
                         _ => Some(0),
                     }
                 }
                 Id::Simulated => {
                     line.simulated = Some(match value {
+                        Value::Real(start) if !(0.0..=SIMULATED).contains(&start) => {
+                            let range = format!("a number from 0 to {SIMULATED}");
+                            let message = options.expects(&written, &range, &format!("{start:?}"));
+                            return Err(wrong(prefixed(program, &message)));
+                        }
                         Value::Real(start) => start,
                         _ => 1e9,
                     });
@@ -254,6 +273,12 @@ impl CommandLine {
 }
 
 const TWO_SOURCES: &str = "router configuration specified twice";
+/// Most workers, as of `linerate run`.
+const THREADS: usize = 256;
+/// The last core that workers can be bound to.
+const CORE: u32 = 65_535 - THREADS as u32;
+/// The latest start of simulated time, in seconds: in the year 2255, before times end.
+const SIMULATED: f64 = 9e9;
 
 /// A TCP port number, or one with `+`: the next that is free.
 fn tcp_port(text: &str) -> Option<&str> {
@@ -299,9 +324,9 @@ The configuration (standard input when none is named):
 
 Running:
   -q, --quit                    only check and initialize
-  -j, --threads N               this many workers (default 1)
+  -j, --threads N               this many workers (default 1, at most {THREADS})
   -a, --affinity[=N]            bind workers to cores, from core N (default 0)
-      --simtime[=SECONDS]       in simulated time, beginning then
+      --simtime[=SECONDS]       in simulated time, beginning then (0 to {SIMULATED})
       --vector N                at most N packets at a time (1 to {FRAME_LIMIT}); by
                                 default 1 where order can be seen, else 256
       --device NAME=PORT        the port a device of the configuration stands for, as
@@ -310,11 +335,11 @@ Running:
   -u, --unix-socket FILE        control connections at this UNIX socket, of the user
                                 that runs the program and of root
       --socket FD               a control connection at this file descriptor
-      --insecure-control        as in Click, whoever connects to a control socket may
-                                do everything: stop the run, write any handler, run
+      --insecure-control        as in Click, every control connection may do
+                                everything: stop the run, write any handler, run
                                 scripts and so write files with this program's rights
-  -R, --allow-reconfigure       provide the `hotconfig` handler, which replaces the
-                                configuration
+  -R, --allow-reconfigure       control connections that may write also replace the
+                                configuration (`hotconfig`), run scripts, open files
 
 Output:
   -h, --handler ELEMENT.H       print this read handler after the run
@@ -330,7 +355,10 @@ Output:
 
 #[cfg(test)]
 mod tests {
+    use linerate_testlab::extremes::VALUES;
+
     use super::*;
+    use crate::args::extremes::{CLICK, harms};
 
     fn parse(line: &[&str]) -> Result<CommandLine, Ending> {
         CommandLine::parse("click", line.iter().map(|word| (*word).to_owned()))
@@ -396,5 +424,46 @@ mod tests {
             assert!(ending.err.ends_with("Try 'click --help' for more information.\n"));
             assert_eq!(ending.code, 1);
         }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused_with_the_range() {
+        for (word, range) in [
+            ("-j257", "a number up to 256"),
+            ("-a65280", "a number from 0 to 65279"),
+            ("--affinity=-1", "a number from 0 to 65279"),
+            ("--simtime=1e10", "a number from 0 to 9000000000"),
+            ("--simtime=NaN", "a number from 0 to 9000000000"),
+            ("--vector=2049", "a number from 1 to 2048"),
+        ] {
+            let ending = parse(&[word]).unwrap_err();
+            assert!(ending.err.contains(&format!(" expects {range}, not ")), "{}", ending.err);
+        }
+    }
+
+    /// Options with any value: the parser refuses it, or the program runs.
+    #[test]
+    fn no_value_makes_the_program_panic() {
+        const REST: &[&str] = &["-qe", "RatedSource(RATE 1000, LIMIT 5, STOP true) -> Discard"];
+        let mut lines = Vec::new();
+        for spec in SPECS.iter().filter(|spec| spec.value != Kind::Flag) {
+            let option = |value: &&str| format!("--{}={value}", spec.long);
+            let is_taken = |option: &String| parse(&[option.as_str()]).is_ok();
+            let taken: Vec<String> = VALUES.iter().map(option).filter(is_taken).collect();
+            if spec.value == Kind::Text && spec.id != Id::Port {
+                continue;
+            }
+            let refused = VALUES.len() - taken.len();
+            assert!(taken.len() > 1 && refused > 5, "{}: {refused} refused", spec.long);
+            for option in taken {
+                // Initialized only, and run.
+                for rest in [REST, &["-e", REST[1]]] {
+                    let words = [&[CLICK, &option], rest].concat();
+                    lines.push(words.into_iter().map(str::to_owned).collect());
+                }
+            }
+        }
+        let harms = harms(&lines);
+        assert!(harms.is_empty(), "{} of {}:\n{}", harms.len(), lines.len(), harms.join("\n"));
     }
 }

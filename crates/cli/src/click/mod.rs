@@ -51,21 +51,30 @@ const COMPATIBLE: &str = "2.1";
 pub fn click(elements: &[&'static Class]) -> ExitCode {
     let mut arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
     let name = program_name(&arguments.next().unwrap_or_default());
-    match CommandLine::parse(&name, arguments) {
+    start(&name, arguments, elements).into()
+}
+
+/// Runs the program with a command line; returns its exit code.
+pub(crate) fn start(
+    name: &str,
+    arguments: impl IntoIterator<Item = String>,
+    elements: &[&'static Class],
+) -> u8 {
+    match CommandLine::parse(name, arguments) {
         Ok(line) => {
             eprint!("{}", line.remarks);
             match self_test::library(elements) {
-                Ok(library) => run(&line, &library).into(),
+                Ok(library) => run(&line, &library),
                 Err(error) => {
                     eprintln!("{name}: {error}");
-                    ExitCode::FAILURE
+                    1
                 }
             }
         }
         Err(Ending { out, err, code }) => {
             print(&out);
             eprint!("{err}");
-            code.into()
+            code
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What classes say their handlers' callers must have the right to do.
+//! Rights that the handlers of each class declare.
 
 use linerate_graph::{Access, Class, Right};
 

@@ -42,7 +42,7 @@ pub(super) const SOURCE: Class = Class {
     summary: "makes UDP packets of one flow",
     description: "At most `RATE` packets per second, as many as are pulled when that is zero, and \
         `LIMIT` in all, any number when that is below zero. Packets have `LENGTH` bytes with \
-        their Ethernet header, at least 60. After every `INTERVAL` packets both ports count up. \
+        their Ethernet header, at least 60 and at most what a buffer holds. After every `INTERVAL` packets both ports count up. \
         The IP header's place becomes known to the elements behind.",
     ports: "0/1",
     processing: "l/l",
@@ -75,7 +75,8 @@ pub(super) const FLOWS: Class = Class {
     description: "Each packet is of one of `FLOWS` flows, chosen at random; a flow gets other \
         random ports after `FLOWSIZE` packets. At most `RATE` packets per second, as many as are \
         pulled when that is zero, and `LIMIT` in all, any number when that is below zero. \
-        Packets have `LENGTH` bytes with their Ethernet header, at least 60. The IP header's \
+        Packets have `LENGTH` bytes with their Ethernet header, at least 60 and at most what a \
+        buffer holds. The IP header's \
         place becomes known to the elements behind. There are at most 1,048,576 flows.",
     args: &[
         Arg::required("RATE", "packets per second", "0 for any number"),
@@ -144,6 +145,13 @@ struct FastUdp {
     /// When the first and the last packet were made, in hundredths of seconds.
     first: u64,
     last: u64,
+    /// The longest packet a buffer holds.
+    room: i32,
+}
+
+/// The error of a length that no packet can have.
+fn too_long(room: i32) -> String {
+    format!("packets longer than a buffer ({room} bytes)")
 }
 
 impl FastUdp {
@@ -177,6 +185,10 @@ impl FastUdp {
         let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
         let addresses = ["SRCIP", "DSTIP"].map(|name| make.get(name));
         let addresses = addresses.map(|address| address.unwrap_or(Ipv4Addr::UNSPECIFIED));
+        let room = make.world.arena().room().min(usize::from(u16::MAX)) as i32;
+        if length > room {
+            make.error(too_long(room));
+        }
         if make.is_given("LENGTH") && length < SHORTEST {
             make.tell("warning: packet length < 60, defaulting to 60");
         }
@@ -203,13 +215,14 @@ impl FastUdp {
             random: Random::new(make),
             first: 0,
             last: 0,
+            room,
         };
         element.set_length(length);
         element
     }
 
     fn set_length(&mut self, length: i32) {
-        let length = length.clamp(SHORTEST, i32::from(u16::MAX)) as usize;
+        let length = length.min(self.room).max(SHORTEST) as usize;
         self.template.resize(length, 0);
         let ip = &mut self.template[ETHERNET..];
         put16(ip, TOTAL_LENGTH, (length - ETHERNET) as u16);
@@ -355,7 +368,8 @@ impl Element for FastUdp {
             }
             "length" => {
                 let length: u32 = integer_or(value, "length parameter must be integer")?;
-                self.set_length(i32::try_from(length).unwrap_or(i32::MAX));
+                let length = i32::try_from(length).ok().filter(|length| *length <= self.room);
+                self.set_length(length.ok_or_else(|| HandlerError::refused(too_long(self.room)))?);
                 (0..self.flows.len()).for_each(|flow| self.draw_ports(flow));
                 self.count = 0;
             }
