@@ -29,7 +29,7 @@ enum Check {
     Documentation,
     /// Every dependency is allowed by deny.toml; lock files agree.
     Licences,
-    /// No dependency has an advisory that deny.toml does not list; needs cargo-deny.
+    /// Checks that every advisory on a dependency is listed in deny.toml; needs cargo-deny.
     Advisories,
 }
 

@@ -110,7 +110,8 @@ pub(crate) fn check(manifest: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks the dependencies of these workspaces against RUSTSEC's advisories, if it can be done here.
+/// Checks the dependencies of these workspaces against RUSTSEC's advisories, if cargo-deny and its database are
+/// here.
 pub(crate) fn check_advisories(manifests: &[PathBuf]) -> Result<()> {
     if programs::find("cargo-deny").is_none() {
         eprintln!(

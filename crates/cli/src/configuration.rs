@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// The name of what runs, by which clients find its control socket: that of the file, or of the
+    /// The instance's name, by which clients find its control socket: that of the file, or of the
     /// command.
     pub(crate) fn instance(&self, command: &str) -> String {
         let stem = match self {

@@ -84,7 +84,8 @@ pub(crate) struct Operation {
     #[command(flatten)]
     pub(crate) readiness: Readiness,
 
-    /// Let clients of control sockets replace the configuration: the `hotconfig` handler
+    /// Let control connections that may write also replace the configuration (the `hotconfig`
+    /// handler), run scripts, and call handlers that open files or ports
     #[arg(long, short = 'R', help_heading = "Running")]
     pub(crate) allow_reconfigure: bool,
 }
@@ -144,18 +145,19 @@ pub(crate) struct Readiness {
 pub(crate) struct Controlled {
     /// Listen for control connections: at a UNIX socket that `linerate call NAME` finds [default
     /// NAME: the configuration's], at the PATH of one (./router.sock), or at a TCP port, of this host
-    /// (7777) or an address (192.0.2.1:7777). This account and root can write handlers; other
-    /// accounts, and TCP clients without the token, can read them. May be repeated
+    /// (7777) or an address (192.0.2.1:7777). At a UNIX socket this account and root can read and
+    /// write handlers; at a port every client can read, and write with the token. May be repeated
     #[arg(long, value_name = "NAME|PATH|[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "")]
     pub(crate) control: Vec<ControlAddress>,
 
-    /// The file with the token by which clients can write handlers [default: that in the variable
-    /// `LINERATE_CONTROL_TOKEN`, else one is made for each TCP port, where `linerate call PORT` of
-    /// this account finds it]; nothing is encrypted
+    /// File with the token that gives clients the right to write [default: the token in the variable
+    /// `LINERATE_CONTROL_TOKEN`, else one made for each TCP port, which `linerate call PORT` of this
+    /// account finds]; the connection is not encrypted
     #[arg(long, value_name = "FILE", requires = "control")]
     pub(crate) token_file: Option<String>,
 
-    /// Permissions of UNIX sockets: accounts that may connect can read handlers [default: 0600]
+    /// Permissions of UNIX sockets: 0660 lets the group connect and read handlers, 0666 every account
+    /// [default: 0600]
     #[arg(long, value_name = "MODE", requires = "control", value_parser = parse_mode)]
     pub(crate) control_mode: Option<u32>,
 }

@@ -195,7 +195,7 @@ fn name_of(name: &str, need: Need) -> String {
     }
 }
 
-/// What can be done with a handler; what needs the right to replace the configuration is marked.
+/// Access to a handler, with a mark where it needs the right to replace the configuration.
 fn access(handler: &Handler) -> String {
     let mark = |right: Right| if right == Right::Replace { " (-R)" } else { "" };
     let read = format!("read{}", mark(handler.read_right));
@@ -207,7 +207,7 @@ fn access(handler: &Handler) -> String {
     }
 }
 
-/// Whether an element's configuration can be changed while it runs.
+/// The sentence about changing an element's configuration while it runs, if that is possible.
 fn reconfigured(class: &Class) -> Option<String> {
     let mark = if class.reconfigured? == Right::Replace { " (-R)" } else { "" };
     Some(format!("Its configuration can be changed while it runs, by the handler `config`{mark}."))

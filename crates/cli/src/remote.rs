@@ -79,7 +79,7 @@ pub(crate) struct Remote {
 pub(crate) struct Answered {
     control: Control,
     thread: Option<JoinHandle<()>>,
-    /// Names and tokens, for as long as it is answered.
+    /// Control sockets, with their names and tokens.
     sockets: ControlSockets,
 }
 

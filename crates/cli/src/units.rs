@@ -74,8 +74,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     time.filter(|time| *time <= LONGEST).ok_or_else(wrong)
 }
 
-/// A time from one update of a table to the next: long enough to read it, and short enough to wait for,
-/// 10 milliseconds to a day.
+/// A time from one update of a table to the next, from 10 milliseconds to a day.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text)?;
     let [least, most] = INTERVALS;

@@ -28,7 +28,7 @@ pub fn wait_until(mut condition: impl FnMut() -> bool, timeout: Duration) -> boo
     }
 }
 
-/// System calls in which a program waits for something to come.
+/// System calls in which a program waits for input.
 #[cfg(target_arch = "x86_64")]
 const WAITING: &[&str] =
     &["0", "7", "23", "45", "47", "61", "230", "232", "247", "270", "271", "281", "441"];
@@ -133,7 +133,7 @@ impl Running {
             .unwrap_or_else(|error| panic!("cannot signal `{}`: {error}", self.shown));
     }
 
-    /// The same, where it may have ended by itself.
+    /// Sends a signal, unless the process has ended by itself.
     pub fn signal_unless_ended(&mut self, signal: rustix::process::Signal) {
         if self.is_running() {
             // Not reaped yet, so the number still belongs to this child, which may have ended since.

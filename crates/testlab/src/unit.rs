@@ -16,7 +16,7 @@ const CONFIGURATIONS: &str = "/etc/linerate";
 /// The program in units.
 const PROGRAM: &str = "/usr/lib/linerate/linerate";
 
-/// What stands in for parts of the system that units name.
+/// Substitutes for the paths and users that units name.
 #[derive(Debug, Clone)]
 pub struct Stage {
     /// In the place of the installed program.

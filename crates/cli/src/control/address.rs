@@ -17,7 +17,7 @@ use rustix::net::{
 
 /// The shortest time limit that a socket has.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// The time in which a listener takes a connection, where it is only looked for.
+/// Time limit of a connection that only checks for a listener.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The address of a control socket.
@@ -36,7 +36,7 @@ pub(crate) fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStr
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // connect(2) heeds it on these sockets. A time that the kernel cannot take is no limit.
+    // connect(2) obeys SO_SNDTIMEO on these sockets. A time beyond the kernel's range is no limit.
     let _ = set_socket_timeout(&socket, Timeout::Send, Some(timeout.max(SHORTEST)));
     rustix::net::connect(&socket, &address)?;
     Ok(socket.into())
@@ -50,7 +50,7 @@ pub(crate) fn is_listened_at(path: &Path) -> bool {
     }
 }
 
-/// Removes a UNIX socket that a killed process has left: connections to it are refused.
+/// Removes the file of a UNIX socket that a killed process has left: connections to it are refused.
 pub(crate) fn remove_stale_socket(path: &Path) {
     let is_socket = |found: fs::Metadata| found.file_type().is_socket();
     let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -62,8 +62,7 @@ pub(crate) fn remove_stale_socket(path: &Path) {
     }
 }
 
-/// Returns true if a word is rather another argument that a `--control` without a value stands in
-/// front of: a port's URI, a variable of the configuration, or a file.
+/// Returns true if a word is probably the next argument after a `--control` without a value: a port's URI, a variable of the configuration, or a file.
 fn is_other_argument(text: &str) -> bool {
     let before_slash = text.split('/').next().unwrap_or_default();
     let is_port = before_slash.contains([':', '=']);

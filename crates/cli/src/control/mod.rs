@@ -31,11 +31,11 @@ pub(crate) const SOCKET_SUFFIX: &str = ".sock";
 /// Permission bits of a UNIX socket without `--control-mode`.
 const PRIVATE: u32 = 0o600;
 
-/// The control sockets of a command, with the names and tokens that last as long as they do.
+/// The control sockets of a command, with their names and tokens.
 #[derive(Debug, Default)]
 pub(crate) struct ControlSockets {
     sockets: Vec<ControlSocket>,
-    /// Names in the runtime directory that are this command's.
+    /// Claimed names in the runtime directory.
     names: Vec<(String, Claim)>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct ControlSockets {
 #[derive(Debug)]
 struct ControlSocket {
     place: Place,
-    /// Where the token is: `file:NAME` or `env:NAME`.
+    /// Source of the user's token: `file:NAME` or `env:NAME`.
     token: Option<String>,
-    /// The token, if none was given.
+    /// The token that was made because the user gave none.
     made: Option<MadeToken>,
 }
 
@@ -58,8 +58,8 @@ enum Place {
 }
 
 impl Controlled {
-    /// Prepares the sockets that were asked for. One without a name of its own is called `default`;
-    /// where another process is called so, the process's number is added.
+    /// Prepares the sockets of the command line. One without a name is called `default`; if another process
+    /// has the name, this process's number is added.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Controlled {
         Ok(ControlSocket { place, token, made })
     }
 
-    /// The token that was given.
+    /// The source of the user's token.
     fn token(&self) -> Option<String> {
         let variable = || env::var_os(TOKEN_VARIABLE).map(|_| format!("env:{TOKEN_VARIABLE}"));
         self.token_file.as_ref().map(|name| format!("file:{name}")).or_else(variable)
@@ -171,7 +171,7 @@ impl ControlSockets {
         Ok(self.names[0].0.clone())
     }
 
-    /// Takes note of the ports that are bound, and lets clients find the tokens that were made.
+    /// Records the ports that are bound, and publishes the tokens that were made.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl ControlSockets {
                     made.publish(port)
                         .with_context(|| format!("cannot keep the token of {port}"))?;
                 }
-                // A token that a killed process has left would be found in the place of the given one.
+                // Clients would find the token that a killed process has left instead of the given one.
                 None => {
                     if let Ok(Some(directory)) = RuntimeDirectory::open() {
                         let _ = token::remove_stale_link(&directory, port);
@@ -200,12 +200,12 @@ impl ControlSockets {
         Ok(())
     }
 
-    /// The addresses, for programs.
+    /// The addresses, for `--ready-fd`.
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.sockets.iter().map(ControlSocket::address).collect()
     }
 
-    /// A line about each, for people.
+    /// A line about each, for the terminal.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.sockets.iter().map(ControlSocket::line).collect()
     }

@@ -91,7 +91,8 @@ fn a_made_token_is_private_and_found_by_the_port_alone() {
     assert_eq!(entries(&directory), [""; 0]);
 }
 
-/// The same port in another network namespace: the latest is found, and the first leaves it alone.
+/// With the same port in two network namespaces, clients find the later token, and the first process does not
+/// remove it.
 #[test]
 fn a_token_of_another_process_is_not_removed() {
     let (_folder, directory) = directory();

@@ -3,8 +3,8 @@
 //! A token is 256 random bits from the kernel, in a file of mode 0600 in the runtime directory. The
 //! element reads it from a file that belongs to this process alone (`control-PID-N.token`); clients of
 //! the same account find it by the port, as `control-PORT.token`, a hard link that exists from the
-//! moment the port is bound. Two network namespaces can have the same port: the link is of the latest,
-//! and is removed only by the process it is of.
+//! moment the port is bound. Two network namespaces can have the same port: the link belongs to the latest
+//! process, and only that process removes it.
 
 use std::{
     fs::{self, File},
@@ -35,7 +35,7 @@ pub(crate) fn port_of(name: &str) -> Option<u16> {
     name.strip_prefix("control-")?.parse().ok()
 }
 
-/// A token in a file, which is removed with it.
+/// A token in a file, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct MadeToken {
     directory: RuntimeDirectory,
@@ -44,12 +44,12 @@ pub(super) struct MadeToken {
     /// The link by which clients find it.
     link: Option<PathBuf>,
     inode: u64,
-    /// Shows to others that the file is in use.
+    /// Marks the file as in use.
     _claim: Claim,
 }
 
 impl MadeToken {
-    /// Makes one in the runtime directory.
+    /// Makes a token in the runtime directory.
     pub(super) fn new(directory: &RuntimeDirectory) -> io::Result<MadeToken> {
         remove_stale(directory)?;
         let mut number = 0;
@@ -84,7 +84,7 @@ impl MadeToken {
         self.link.as_deref()
     }
 
-    /// Lets clients find it by the port it is bound to.
+    /// Publishes the token under the port of its socket.
     pub(super) fn publish(&mut self, port: u16) -> io::Result<()> {
         let _alone = self.directory.lock()?;
         let link = self.directory.path().join(file_name(port));
@@ -109,7 +109,7 @@ impl Drop for MadeToken {
     }
 }
 
-/// Removes the link of a port whose process has been killed, or has a token from elsewhere.
+/// Removes the link of a port whose process was killed, or whose token the user gave.
 pub(super) fn remove_stale_link(directory: &RuntimeDirectory, port: u16) -> io::Result<()> {
     let _alone = directory.lock()?;
     let link = directory.path().join(file_name(port));
@@ -134,7 +134,7 @@ fn remove_stale(directory: &RuntimeDirectory) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills it with random bytes of the kernel.
+/// Fills a buffer with random bytes of the kernel.
 fn fill_random(bytes: &mut [u8; BYTES]) -> io::Result<()> {
     let mut filled = 0;
     while filled < BYTES {

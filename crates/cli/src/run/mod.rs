@@ -153,7 +153,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
             let loader = Arc::clone(&loader);
             graph::ConfigReader::new(move |text| loader.plan_of_text(text))
         }),
-        // Ports are added to what is changed from beside: that is what it is for.
+        // A program beside the router, as of `linerate switch`, adds ports by replacing the configuration.
         grants_replace: beside.is_some(),
         ..Options::default()
     };

@@ -18,7 +18,7 @@ use crate::cluster::{ATTACH, Foul, LOOK, Place, SIZE, hear, message};
 
 /// The socket's name, in a namespace where all are free.
 const SOCKET: &str = "cluster";
-/// What hostile programs attach as: one that is lent packets, one that sends, and one that is asked.
+/// Names that hostile programs attach as: a consumer, one that sends, and an inline consumer.
 const NAMES: [&str; 3] = ["hostile", "sends", "asked"];
 /// Bytes for a program that does what they say, at most.
 const BYTES: usize = 2000;
@@ -45,7 +45,7 @@ pub const ISOLATED: Listener = Listener {
     },
 };
 
-/// The same with a program of libpcap's as an honest consumer.
+/// `linerate cluster serve` with a program on libpcap as an honest consumer.
 pub const PCAP: Listener = Listener {
     name: "cluster-pcap",
     summary: "the socket of `linerate cluster serve` where tcpdump takes packets, as another user",
@@ -79,7 +79,7 @@ fn prepare(scene: &Scene, account: Account, takes: &str) -> Case {
         .attacks(attacks(account))
 }
 
-/// A program of the administrator's, which does one thing and ends.
+/// A program of the administrator, which makes one request and ends.
 struct Administrator {
     program: PathBuf,
     arguments: String,
@@ -109,7 +109,7 @@ impl Honest for Administrator {
     }
 }
 
-/// What hostile programs of a user do.
+/// Attacks by programs of a user.
 fn attacks(account: Account) -> Vec<Attack> {
     let attack = |name, run: fn(&mut Turn<'_>)| Attack::new(name, account, run);
     vec![

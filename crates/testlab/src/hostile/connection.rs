@@ -1,4 +1,4 @@
-//! Connections of clients, honest and hostile: none of their calls blocks for longer than it is told.
+//! Connections of honest and hostile clients. Every call has a time limit.
 
 use std::{
     fmt,
@@ -24,16 +24,16 @@ const CONNECT: Duration = Duration::from_millis(50);
 /// Descriptors in one message at most; the kernel's limit is 253.
 pub const DESCRIPTORS: usize = 253;
 
-/// Where a program listens.
+/// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A TCP port.
     Tcp(SocketAddr),
     /// A stream socket's file.
     Unix(PathBuf),
-    /// A file of a socket whose messages keep their bounds.
+    /// The file of a SEQPACKET socket.
     Packets(PathBuf),
-    /// An abstract name of such a socket, without the `@`.
+    /// The abstract name of a SEQPACKET socket, without the `@`.
     Abstract(String),
 }
 
@@ -54,7 +54,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects as hostile clients do, which do not wait where others are before them.
+    /// Connects without waiting, as hostile clients do.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Connection {
         Connection::within(address, CONNECT)
     }
 
-    /// Connects as honest clients do, which wait while the backlog is full.
+    /// Connects as honest clients do, and waits while the backlog is full.
     ///
     /// # Errors
     ///
@@ -181,13 +181,13 @@ impl Connection {
         }
     }
 
-    /// Takes and forgets what there is, without waiting.
+    /// Receives and drops all data, without waiting.
     pub fn discard(&self) {
         let mut piece = [0; 65536];
         while rustix::io::read(&self.socket, &mut piece).is_ok_and(|got| got > 0) {}
     }
 
-    /// Whether the peer has ended the connection. Takes and forgets what there is.
+    /// Returns true if the peer has ended the connection. Receives and drops all data.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let mut piece = [0; 65536];

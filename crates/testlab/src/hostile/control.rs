@@ -48,7 +48,7 @@ pub const RUN_TCP: Listener = Listener {
     prepare: |scene| run(scene, &Scene::tcp(PORT), None),
 };
 
-/// `linerate run --control PORT --token-file FILE`, read by a client that says the token.
+/// `linerate run --control PORT --token-file FILE`, read by a client that sends the token.
 pub const RUN_TOKEN: Listener = Listener {
     name: "control-token",
     summary: "the same with a token of its own, which the honest client says",
@@ -102,12 +102,12 @@ fn generate(scene: &Scene) -> Case {
         .attacks(attacks(&address, "generate.counts"))
 }
 
-/// An honest client, which connects, reads a handler and goes.
+/// An honest client, which connects, reads a handler and disconnects.
 #[derive(Debug)]
 pub struct Reader {
     address: Address,
     handler: String,
-    /// What it says before it reads.
+    /// Commands that it sends before it reads.
     token: Option<String>,
 }
 
@@ -146,8 +146,8 @@ impl Honest for Reader {
     }
 }
 
-/// What a hostile client does to a control socket at which it may read this handler. As the program's own user,
-/// whose rights it then has, it only reads.
+/// Attacks on a control socket with a handler that the client may read. As the program's own user, which may
+/// write, the client only reads.
 #[must_use]
 pub fn attacks(address: &Address, handler: &str) -> Vec<Attack> {
     let nobody = |name, run: fn(&Target, &mut Turn<'_>)| {

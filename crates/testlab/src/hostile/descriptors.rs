@@ -48,11 +48,11 @@ pub enum Kind {
     Timer,
     /// A memfd of 0 bytes.
     MemoryEmpty,
-    /// The same, sealed against growing, shrinking and other seals.
+    /// A memfd of 0 bytes, sealed against growing, shrinking and other seals.
     MemoryEmptySealed,
     /// A memfd of 128 TiB without a page.
     MemoryHuge,
-    /// The same, sealed.
+    /// A memfd of 128 TiB without a page, sealed.
     MemoryHugeSealed,
     /// A memfd of 1 MiB.
     Memory,
@@ -88,7 +88,7 @@ pub const KINDS: &[Kind] = &[
     Kind::MemoryReadOnly,
 ];
 
-/// A descriptor of some kind, and what keeps it as it is.
+/// A descriptor of some kind, and the descriptor that keeps its state.
 #[derive(Debug)]
 pub struct Descriptor {
     kind: Kind,
@@ -98,7 +98,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Makes one.
+    /// Makes a descriptor.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Descriptor {
         self.kind
     }
 
-    /// Says that it was sent: memory that is to be cut short is, now that it may be mapped.
+    /// Notes that it was sent: a memfd that is to be cut short is cut now, when it may be mapped.
     pub fn sent(&self) {
         if self.kind == Kind::MemoryCut {
             // It may be sealed by its receiver, as it should be.

@@ -1,23 +1,23 @@
-//! What a trial has measured.
+//! Results of a trial.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// How long `linerate` may take to end on SIGTERM: a bound for a broken program, not a measurement.
+/// Time limit of `linerate`'s end on SIGTERM: a bound for a broken program, not a measurement.
 const END: Duration = Duration::from_secs(20);
 
-/// Times from one thing to another, in microseconds.
+/// Distribution of a latency, in microseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many were measured.
+    /// Number of samples.
     pub count: u64,
-    /// Half of them took no longer.
+    /// Median.
     pub median: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -62,19 +62,19 @@ impl TrafficFigures {
 /// An honest client of a listener.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ClientFigures {
-    /// What it calls itself.
+    /// Its name.
     pub name: String,
-    /// What it asked for.
+    /// Requests.
     pub steps: u64,
-    /// What it did not get.
+    /// Failed requests.
     pub failures: u64,
     /// The first few reasons.
     pub reasons: Vec<String>,
-    /// From asking to having.
+    /// From the request to the answer.
     pub latency: Latency,
 }
 
-/// What a process has of the machine, or how much more of it.
+/// Resources of a process, or their growth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Growth {
     /// Resident bytes, `VmRSS`.
@@ -107,7 +107,7 @@ impl Growth {
         Growth { resident: 640 << 20, threads: 256, ..Growth::BOUNDS }
     }
 
-    /// What a process has now; `None` when it has ended.
+    /// Resources of a process now; `None` when it has ended.
     #[must_use]
     pub fn of(process: u32) -> Option<Growth> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -135,7 +135,7 @@ impl Growth {
         }
     }
 
-    /// How much more there is than before.
+    /// Growth since an earlier measurement.
     #[must_use]
     pub fn since(self, before: Growth) -> Growth {
         Growth {
@@ -146,7 +146,7 @@ impl Growth {
         }
     }
 
-    /// What of it is beyond a bound.
+    /// Resources beyond a bound.
     fn beyond(self, bounds: Growth) -> impl Iterator<Item = String> {
         [
             ("resident bytes", self.resident, bounds.resident),
@@ -160,7 +160,7 @@ impl Growth {
     }
 }
 
-/// How the program ended on SIGTERM.
+/// End of the program on SIGTERM.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Ending {
     /// Its exit code; `None` when it was killed by a signal, or had to be.
@@ -182,31 +182,31 @@ impl Ending {
     }
 }
 
-/// What a trial has found.
+/// Result of a trial.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Honest traffic, while the attacks went on.
     pub traffic: TrafficFigures,
     /// Honest clients, while the attacks went on.
     pub clients: Vec<ClientFigures>,
-    /// How far the process grew at most.
+    /// Largest growth of the process.
     pub growth: Growth,
-    /// How far it may.
+    /// Bounds on that growth.
     pub bounds: Growth,
-    /// What the hostile client did, by attack.
+    /// Actions of the hostile client, by attack.
     pub attacks: BTreeMap<String, u64>,
     /// Attacks that failed themselves, which is a fault of the test.
     pub broken: Vec<String>,
-    /// Whether the process was there until it was to end.
+    /// Whether the process ran until SIGTERM.
     pub survived: bool,
-    /// How it ended.
+    /// Its end.
     pub ending: Ending,
     /// The end of what it wrote to standard error.
     pub stderr: String,
 }
 
 impl Outcome {
-    /// What went wrong; nothing should.
+    /// Faults, none of which should occur.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.broken.clone();
@@ -243,11 +243,11 @@ impl Outcome {
         faults
     }
 
-    /// Demands that nothing went wrong.
+    /// Asserts that there is no fault.
     ///
     /// # Panics
     ///
-    /// When something did.
+    /// When there is one.
     #[track_caller]
     pub fn assert_unharmed(&self) {
         let faults = self.faults();

@@ -1,4 +1,4 @@
-//! Honest clients: served all the time, whatever the hostile ones do.
+//! Honest clients, which must be served during an attack.
 
 use std::{
     fmt, thread,
@@ -10,9 +10,9 @@ use super::figures::{ClientFigures, histogram};
 /// Reasons of failures that are kept.
 const REASONS: usize = 5;
 
-/// A client that must be served all the time.
+/// A client that must be served during an attack.
 pub trait Honest: Send {
-    /// What the figures call it.
+    /// Its name in the figures.
     fn name(&self) -> String;
 
     /// Asks for one thing and waits for it, within seconds. It is called over and over, in a thread inside the
@@ -20,7 +20,7 @@ pub trait Honest: Send {
     ///
     /// # Errors
     ///
-    /// Why it was not served.
+    /// When it was not served; the error is the reason.
     fn step(&mut self) -> Result<(), String>;
 
     /// The pause between two steps.
@@ -35,7 +35,7 @@ impl fmt::Debug for dyn Honest {
     }
 }
 
-/// Has a client do what it does until it is stopped.
+/// Repeats a client's step until it is stopped.
 pub(super) fn serve(client: &mut dyn Honest, goes_on: impl Fn() -> bool) -> ClientFigures {
     let mut figures = ClientFigures { name: client.name(), ..ClientFigures::default() };
     let mut latency = histogram();

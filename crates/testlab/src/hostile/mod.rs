@@ -44,7 +44,7 @@ use crate::Running;
 /// A listener of the program and how it is attacked.
 #[derive(Debug, Clone, Copy)]
 pub struct Listener {
-    /// As `cargo xtask soak` takes it.
+    /// Its name for `cargo xtask soak`.
     pub name: &'static str,
     /// One line for `cargo xtask soak --list`.
     pub summary: &'static str,
@@ -89,13 +89,13 @@ pub fn listener(name: &str) -> Listener {
 pub struct Case {
     /// The command under test. It is started in the program's namespace, see [`Scene::linerate`].
     pub command: Command,
-    /// Where the honest traffic comes from.
+    /// Source of the honest traffic.
     pub traffic: Traffic,
     /// Clients that must be served all the time.
     pub honest: Vec<Box<dyn Honest>>,
-    /// What the hostile client does.
+    /// Attacks of the hostile client.
     pub attacks: Vec<Attack>,
-    /// How far the process may grow.
+    /// Bounds on the growth of the process.
     pub bounds: Growth,
     /// Attacks that take place at a time.
     pub lanes: usize,
@@ -121,7 +121,7 @@ impl Case {
         }
     }
 
-    /// Has every user let in at a socket in the file system.
+    /// Opens a socket in the file system to every user.
     #[must_use]
     pub fn open(mut self, address: &Address) -> Case {
         if let Address::Unix(path) | Address::Packets(path) = address {
@@ -130,14 +130,14 @@ impl Case {
         self
     }
 
-    /// Bounds the growth of the process otherwise than for most listeners.
+    /// Replaces the default bounds on the growth of the process.
     #[must_use]
     pub fn bounds(mut self, bounds: Growth) -> Case {
         self.bounds = bounds;
         self
     }
 
-    /// Attacks take place one after the other: the listener has one peer at a time.
+    /// Runs one attack at a time: the listener has one peer at a time.
     #[must_use]
     pub fn one_attack_at_a_time(mut self) -> Case {
         self.lanes = 1;
@@ -168,12 +168,12 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Where the honest traffic comes from.
+/// Source of the honest traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Traffic {
     /// The hosts send datagrams to each other through the program.
     Through,
-    /// The hosts have nothing to do with the program: its honest clients are the judges.
+    /// No datagrams pass the program: its honest clients are measured.
     None,
     /// The program is a generator and sends signed frames to [`Scene::HOSTS`]`[1]`, port
     /// [`Scene::DATAGRAMS`].
@@ -183,9 +183,9 @@ pub enum Traffic {
 /// One thing that a hostile client does over and over.
 #[derive(Clone)]
 pub struct Attack {
-    /// What the figures call it.
+    /// Its name in the figures.
     pub name: &'static str,
-    /// As which user.
+    /// The user that makes it.
     pub account: Account,
     run: Arc<dyn Fn(&mut Turn<'_>) + Send + Sync>,
 }

@@ -1,5 +1,5 @@
-//! Hostile controllers of `linerate switch --openflow`: strangers without a right, strangers that the switch
-//! was told to take, and controllers with all rights that flood, stall and read nothing.
+//! Hostile controllers of `linerate switch --openflow`: strangers that the switch refuses, strangers that it accepts
+//! by an option, and controllers that flood, stall and read nothing.
 
 use std::{
     io::{self, ErrorKind},
@@ -29,10 +29,10 @@ pub const SWITCH_TCP: Listener = Listener {
     prepare: |scene| at_port(scene, &[]),
 };
 
-/// The same with `--insecure-openflow`.
+/// `linerate switch --openflow ptcp:PORT:127.0.0.1 --insecure-openflow`.
 pub const SWITCH_INSECURE: Listener = Listener {
     name: "openflow-tcp-insecure",
-    summary: "controllers of `linerate switch --insecure-openflow`, at a TCP port for anybody",
+    summary: "controllers of `linerate switch --insecure-openflow`, at a TCP port that accepts every peer",
     prepare: |scene| at_port(scene, &["--insecure-openflow"]),
 };
 
@@ -287,7 +287,7 @@ fn attack(
     Attack::new(name, account, move |turn| run(&target, turn))
 }
 
-/// What a stranger does that cannot or does not say who it is.
+/// Attacks of a stranger without a hello or a certificate.
 fn strangers(address: &Address) -> Vec<Attack> {
     let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     vec![
@@ -303,7 +303,7 @@ fn strangers(address: &Address) -> Vec<Attack> {
 type Run = fn(&Target, &mut Turn<'_>);
 
 /// What strangers, and what controllers do: as nobody, who may be one or not. Of what the switch's own user does, those
-/// attacks that leave connections to the honest controllers, which are of that user, too.
+/// attacks that leave places for controllers to the honest ones, which are of that user, too.
 fn attacks(address: &Address) -> Vec<Attack> {
     let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     let own = |name, run: Run| attack(name, Account::Own, address, run);
@@ -317,6 +317,8 @@ fn attacks(address: &Address) -> Vec<Attack> {
         own("keep-bundles-as-own", keep_bundles),
         nobody("commit-bundles", commit_bundles),
         nobody("open-all-with-hello", open_all_with_hello),
+        own("open-all-as-own", open_all_and_hold),
+        own("some-with-hello-as-own", some_with_hello),
     ]);
     attacks
 }
@@ -375,7 +377,7 @@ fn endless_hello(target: &Target, turn: &mut Turn<'_>) {
     }
 }
 
-/// Sends the same over and over until the switch ends it.
+/// Repeats a message until the switch ends the connection.
 fn send_on(connection: &Connection, bytes: &[u8], turn: &mut Turn<'_>) {
     let mut at = 0;
     while turn.goes_on() {
@@ -472,9 +474,19 @@ fn commit_bundles(target: &Target, turn: &mut Turn<'_>) {
     }
 }
 
-/// More controllers than there may be of one source.
+/// Opens more controllers than the limit of one source.
 fn open_all_with_hello(target: &Target, turn: &mut Turn<'_>) {
-    let connections: Vec<_> = (0..20).filter_map(|_| target.controller(turn)).collect();
+    hold_controllers(target, turn, 20);
+}
+
+/// As many controllers as leave places for others of the switch's own user, which may have all places of a
+/// listener.
+fn some_with_hello(target: &Target, turn: &mut Turn<'_>) {
+    hold_controllers(target, turn, 8);
+}
+
+fn hold_controllers(target: &Target, turn: &mut Turn<'_>, count: usize) {
+    let connections: Vec<_> = (0..count).filter_map(|_| target.controller(turn)).collect();
     while turn.goes_on() {
         for connection in &connections {
             connection.discard();

@@ -1,4 +1,4 @@
-//! Where a trial takes place: two hosts, and between them the program under test.
+//! Network of a trial: two hosts, and the program under test between them.
 
 use std::{
     ffi::OsStr,
@@ -44,7 +44,7 @@ impl Scene {
         let name = format!("linerate-hostile-{}-{number}", process::id());
         let folder = std::env::temp_dir().join(name);
         let made = fs::create_dir(&folder);
-        // Others can look for sockets in it; what they may do there the sockets' modes say.
+        // Other users can enter it; the sockets' modes decide about connecting.
         let mode = fs::Permissions::from_mode(0o755);
         made.and_then(|()| fs::set_permissions(&folder, mode)).expect("a folder");
         let middle = lab.namespace("middle");

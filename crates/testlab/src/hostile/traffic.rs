@@ -19,18 +19,18 @@ use super::{
 };
 use crate::wait_until;
 
-/// From one datagram to the next of a direction.
+/// Interval of the datagrams of a direction.
 pub(super) const GAP: Duration = Duration::from_millis(1);
-/// How long a receiver waits for the next before it looks whether it is to go on.
+/// How long a receiver waits for a datagram before it checks for the end.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long nothing must have arrived before what is missing is lost.
+/// Silence after which missing datagrams count as lost.
 const QUIET: Duration = Duration::from_secs(3);
-/// The longest that what is on its way is waited for.
+/// Longest wait for datagrams that are on their way.
 const DRAIN: Duration = Duration::from_secs(20);
-/// Room for what arrives while a receiver does not run.
+/// Receive buffer, for datagrams that arrive while a receiver does not run.
 const ROOM: usize = 16 << 20;
 const MAGIC: [u8; 4] = *b"HNST";
-/// Of the signature of `linerate generate`.
+/// The signature of `linerate generate`.
 const SIGNED: [u8; 4] = *b"LNRT";
 /// The fields of a signature that have 48 bits.
 const MASK: u64 = (1 << 48) - 1;
@@ -54,7 +54,7 @@ struct Direction {
     received: AtomicU64,
 }
 
-/// What a receiver has found.
+/// Results of a receiver.
 struct Received {
     seen: Seen,
     latency: Histogram<u64>,
@@ -106,7 +106,7 @@ impl Hosts {
         self.sockets[from].send_to(&bytes, to).map(|_| ())
     }
 
-    /// Sends datagrams while `wait` runs, and returns what became of them.
+    /// Sends datagrams while `wait` runs, and returns their loss and latency.
     pub(super) fn measure(&mut self, wait: impl FnOnce()) -> TrafficFigures {
         self.run += 1;
         match self.traffic {
@@ -146,7 +146,7 @@ impl Hosts {
         figures(sent, &received)
     }
 
-    /// What arrives of a program's own stream. Those that are missed are missing between others.
+    /// Receives a program's own stream. A gap in the numbers is a loss.
     fn generated(&self, wait: impl FnOnce()) -> TrafficFigures {
         let (direction, ends) = (Direction::default(), AtomicBool::new(false));
         let received = thread::scope(|scope| {
@@ -223,7 +223,7 @@ fn figures(sent: u64, received: &[Received]) -> TrafficFigures {
     }
 }
 
-/// Waits until all has arrived, or nothing more does.
+/// Waits until all datagrams have arrived, or no more do.
 fn drain(directions: &[Direction]) {
     let sum = |of: fn(&Direction) -> &AtomicU64| -> u64 {
         directions.iter().map(|direction| of(direction).load(Ordering::Relaxed)).sum()

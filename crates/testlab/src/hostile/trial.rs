@@ -26,17 +26,17 @@ use super::{
 };
 use crate::{Namespace, Running, wait_until};
 
-/// When a program that does not start has failed.
+/// Time limit of a program's start.
 const START: Duration = Duration::from_secs(60);
-/// The least and the most that a turn of an attack lasts.
+/// Shortest and longest turn of an attack.
 const TURN: [Duration; 2] = [Duration::from_millis(150), Duration::from_secs(2)];
-/// Between two looks at how large the process is.
+/// Interval between two measurements of the process's size.
 const SAMPLE: Duration = Duration::from_millis(50);
-/// How much of standard error is kept, in bytes.
+/// Bytes of standard error that are kept.
 const STDERR: usize = 4096;
 
-/// Attacks a listener for this long, and returns what came of it. Every attack has a turn, so that it takes longer
-/// where there are many.
+/// Attacks a listener for this long, and returns the result. It takes longer if there are many attacks, as each
+/// has a turn.
 ///
 /// # Panics
 ///
@@ -66,12 +66,12 @@ pub struct Trial {
     scene: Scene,
 }
 
-/// What was measured in a time.
+/// Measurements of a period.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) traffic: TrafficFigures,
     pub(super) clients: Vec<ClientFigures>,
-    /// The largest that the process was.
+    /// Largest size of the process.
     pub(super) largest: Growth,
     pub(super) survived: bool,
 }
@@ -81,7 +81,7 @@ impl Trial {
     ///
     /// # Panics
     ///
-    /// When that does not come to be.
+    /// When one of these does not happen in time.
     #[must_use]
     #[track_caller]
     pub fn start(listener: &Listener, linerate: &Path) -> Trial {
@@ -119,7 +119,7 @@ impl Trial {
         Trial { program, case, hosts, scene }
     }
 
-    /// What the process has now; `None` when it has ended.
+    /// Resources of the process now; `None` when it has ended.
     #[must_use]
     pub fn size(&mut self) -> Option<Growth> {
         self.program.is_running().then(|| Growth::of(self.program.id()))?
@@ -174,13 +174,13 @@ impl Trial {
         Ending { code: status.code(), milliseconds }
     }
 
-    /// Where it takes place.
+    /// The network of the trial.
     #[must_use]
     pub fn scene(&self) -> &Scene {
         &self.scene
     }
 
-    /// How far the program may grow.
+    /// Bounds on the growth of the program.
     pub(super) fn bounds(&self) -> Growth {
         self.case.bounds
     }
@@ -301,7 +301,7 @@ impl Assault {
     }
 }
 
-/// Has an attack its turn, in a thread of its own: what it becomes, as another user, it stays.
+/// Runs a turn of an attack in a thread of its own, as a thread cannot take its credentials back.
 fn take_turn(
     namespace: &Namespace,
     attack: &Attack,

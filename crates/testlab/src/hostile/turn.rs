@@ -1,4 +1,4 @@
-//! A turn of an attack: how long it lasts, and as which user.
+//! A turn of an attack: its duration and its user.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -17,7 +17,7 @@ const NOBODY: u32 = 65534;
 /// A pause between attempts that fail at once, so that they do not only burn cycles.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// The user that an attack has the credentials of.
+/// The user whose credentials an attack has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
     /// The user of the program under test, root.
@@ -58,7 +58,7 @@ impl Turn<'_> {
         Turn { rng: Rng::with_seed(seed), until, stop, count: 0 }
     }
 
-    /// Whether the turn has not ended.
+    /// Returns true until the turn ends.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed) && Instant::now() < self.until
@@ -69,7 +69,7 @@ impl Turn<'_> {
         self.count += 1;
     }
 
-    /// What was counted.
+    /// The count.
     pub(super) fn counted(&self) -> u64 {
         self.count
     }
@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    /// One of these.
+    /// Chooses one value at random.
     #[track_caller]
     pub fn choice<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.rng.usize(..among.len())]

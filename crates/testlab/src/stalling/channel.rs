@@ -16,7 +16,7 @@ use rustix::{
     },
 };
 
-/// How long an answer is waited for, unless said otherwise.
+/// Default time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// A connected or listening socket.
@@ -154,7 +154,7 @@ impl Channel {
         Ok((bytes, descriptors))
     }
 
-    /// Waits until the other side has closed its end, whatever it says before.
+    /// Waits until the other side has closed its end; drops its messages.
     pub fn wait_closed(&self) -> bool {
         loop {
             match self.receive(4096) {

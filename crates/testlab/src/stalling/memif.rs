@@ -287,7 +287,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// None but of a file in memory.
+    /// Only when the memory file cannot be accessed.
     pub fn ask_for_interrupts(&self) -> io::Result<()> {
         let (Some(memory), Some((at, _))) = (&self.memory, self.rings.first()) else {
             return Err(io::ErrorKind::NotConnected.into());

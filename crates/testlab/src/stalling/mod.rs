@@ -60,8 +60,8 @@ pub fn lingering_socket() -> (OwnedFd, TcpStream) {
     (socket.into(), peer)
 }
 
-/// Closes a descriptor that was sent to another process, by a thread: which of the two processes is the last to
-/// close it, and waits, is chance.
+/// Closes a descriptor that was sent to another process, on a thread: the last of the two processes to close it
+/// waits.
 pub fn close(descriptor: OwnedFd) {
     thread::spawn(move || drop(descriptor));
 }

@@ -105,7 +105,7 @@ impl Frontend {
         &self.channel
     }
 
-    /// Says something.
+    /// Sends a message.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Frontend {
         self.channel.send(&message(request, VERSION, payload), files)
     }
 
-    /// Asks for the features, which the device answers when it has done what was said before.
+    /// Requests the features: the device answers after it has handled the messages before.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Frontend {
         Ok(())
     }
 
-    /// Says where memory is: guest address, size, address and offset of each region.
+    /// Sends the memory table: guest address, size, address and offset of each region.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl Frontend {
         self.say(SET_MEM_TABLE, &payload, files)
     }
 
-    /// Says what a queue is signalled by.
+    /// Sends the eventfd by which a queue is signalled.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl Frontend {
         self.say(SET_VRING_CALL, &u64::from(queue).to_ne_bytes(), &[event])
     }
 
-    /// Says what a queue signals by, and starts it.
+    /// Sends the eventfd by which a queue signals, and starts the queue.
     ///
     /// # Errors
     ///

@@ -28,11 +28,11 @@ use crate::{
 const UNIMPLEMENTED: u16 = 501;
 /// The answer to a read of a handler that can only be written, and to a command that needs a token.
 const PERMISSION: u16 = 530;
-/// The answer to a token where there is none: the connection can read all the same.
+/// The answer to a token at a socket without one: the connection can read all the same.
 const NO_TOKEN: &str = "There is no token";
 /// The error of a conversation that the router has ended.
 const CLOSED: &str = "the router has closed the connection";
-/// Bytes of the longest value of a handler that is taken: tables of millions of routes are shorter.
+/// Bytes of the longest value of a handler that is accepted: tables of millions of routes are shorter.
 const LONGEST: u64 = 256 << 20;
 /// Bytes of the longest line.
 const LONGEST_LINE: u64 = 1 << 16;
@@ -61,12 +61,12 @@ impl Stream for TcpStream {
     }
 }
 
-/// A stream on which a command and its whole answer have a time limit, so that a peer that sends a
-/// byte now and then ends it as one that sends nothing does.
+/// A stream with a time limit for a command and its whole answer, which ends it for a peer that sends a
+/// byte now and then, too.
 struct Timed {
     stream: Box<dyn Stream>,
     timeout: Duration,
-    /// None where the time is longer than the clock can tell.
+    /// `None` if the limit exceeds the clock's range.
     deadline: Option<Instant>,
 }
 
@@ -77,7 +77,7 @@ impl Timed {
         timed
     }
 
-    /// Begins the time of a command.
+    /// Starts the time limit of a command.
     fn restart(&mut self) {
         self.deadline = Instant::now().checked_add(self.timeout);
     }
@@ -159,15 +159,15 @@ fn broken(error: io::Error) -> anyhow::Error {
 }
 
 impl Client {
-    /// Connects to a control socket, and says the token where that gives a right.
+    /// Connects to a control socket, and sends the token where that gives a right.
     ///
-    /// On a UNIX socket the owner of the peer is known before a byte is sent. A token is sent to this
-    /// account or root alone; a socket of another account is spoken with only if it was named by its
-    /// path. A token that was found by its port is sent only to this host.
+    /// The owner of a UNIX socket's peer is checked before a byte is sent. A socket of another account is
+    /// used only if the user gave its path, and gets no token. A token that was found by its port is sent
+    /// only to a process of its account on this host.
     ///
     /// # Errors
     ///
-    /// When nothing answers there in time, a name leads to another account, or the token is wrong.
+    /// When nothing answers in time, a name leads to another account's socket, or the token is wrong.
     pub(in crate::commands) fn connect(
         address: &str,
         token_file: Option<&Path>,
@@ -185,7 +185,7 @@ impl Client {
 
     fn unix(path: &Path, by_path: bool, token: Option<&str>, timeout: Duration) -> Result<Client> {
         let stream = connect_unix(path, timeout).map_err(|error| match error.kind() {
-            // These are about the file.
+            // These errors are about the file.
             ErrorKind::NotFound | ErrorKind::PermissionDenied => anyhow::Error::from(error),
             _ => broken(error),
         })?;
@@ -224,8 +224,8 @@ impl Client {
         if let Some(token) = token {
             return client.authenticate(token);
         }
-        // A token that was found is of one process: another account can have the same port at another
-        // address, and would get what it lacks.
+        // A token that was found belongs to one process: another account can listen at the same port of
+        // another address, and must not get it.
         if !peer.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
             return Ok(client);
         }
@@ -236,7 +236,7 @@ impl Client {
             }
             _ => {
                 let note = format!(
-                    "linerate: port {port} at this address is another account's, so no token is sent"
+                    "linerate: port {port} at this address belongs to another account, so no token is sent"
                 );
                 Output::new(false).line(&note);
                 Ok(client)
@@ -253,7 +253,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Says the token. A router that does not know the command, or has no token, wants none.
+    /// Sends the token. A router that does not know the command, or has no token, needs none.
     fn authenticate(mut self, token: &str) -> Result<Client> {
         self.send(&format!("AUTH {token}"), &[])?;
         let reply = self.reply()?;
@@ -333,7 +333,7 @@ impl Client {
     }
 }
 
-/// The token that was given: in a file, or in the environment.
+/// The token that the user gave, in a file or in the environment.
 fn given_token(file: Option<&Path>) -> Result<Option<String>> {
     let text = match file {
         Some(name) => Some(
@@ -349,7 +349,7 @@ fn connect_tcp(host: &str, port: u16, timeout: Duration) -> Result<TcpStream> {
     let deadline = Instant::now().checked_add(timeout);
     let mut last = None;
     let addresses: Vec<SocketAddr> = match host {
-        // IPv4's first: there listens what was started with a port alone.
+        // IPv4's first: a program that was started with a port alone listens there.
         "" => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
         host => (host, port).to_socket_addrs().map_err(broken)?.collect(),
     };

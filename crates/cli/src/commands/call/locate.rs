@@ -1,7 +1,7 @@
-//! Where a client finds a control socket, and the tokens it finds beside them.
+//! Look-up of control sockets, and of the tokens beside them, for clients.
 //!
-//! A word is the name of an instance of this account, else of root's. What is in a runtime directory
-//! was made by the account it belongs to, so a name cannot be taken by another one.
+//! A word is the name of an instance of this account, else of root's. Only the account that owns a runtime
+//! directory makes entries in it, so another account cannot take a name.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ const LONGEST: u64 = 4096;
 /// Permission bits of other accounts.
 const OTHERS: u32 = 0o077;
 
-/// The address of a control socket, as it was written.
+/// The address of a control socket, as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     /// A UNIX socket by its path.
@@ -52,7 +52,7 @@ impl Address {
 /// The runtime directories in which names are looked up, that of this account first.
 fn directories() -> Result<Vec<RuntimeDirectory>> {
     let mut directories: Vec<RuntimeDirectory> = RuntimeDirectory::open()?.into_iter().collect();
-    // Root's is not needed where it cannot be used.
+    // An unusable directory of root's is skipped.
     if let Ok(Some(root)) = RuntimeDirectory::of_root()
         && !directories.contains(&root)
     {
@@ -65,7 +65,7 @@ fn directories() -> Result<Vec<RuntimeDirectory>> {
 ///
 /// # Errors
 ///
-/// When no instance is called so: the error names those there are.
+/// When no instance has this name: the error lists the instances.
 pub(super) fn socket(name: &str) -> Result<PathBuf> {
     if !RuntimeDirectory::is_name(name) {
         bail!(
@@ -137,7 +137,7 @@ fn is(error: &anyhow::Error, kind: io::ErrorKind) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == kind)
 }
 
-/// Reads a token; `None` if there is no file, or the process it was of has gone.
+/// Reads a token; `None` if there is no file, or its process has ended.
 fn read_token(path: &Path) -> Result<Option<String>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from) {

@@ -77,7 +77,7 @@ fn tell(told: &str) {
     }
 }
 
-/// Prints the instances there are, one a line.
+/// Prints the instances, one a line.
 fn list() -> Result<()> {
     let instances = locate::instances()?;
     if instances.is_empty() {

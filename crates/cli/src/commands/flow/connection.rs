@@ -19,10 +19,10 @@ use crate::{
     exit::UsageError,
 };
 
-/// What is done where there is no switch.
+/// Advice when no switch is found.
 const ADVICE: &str =
     "no switch listens here: start one by `linerate switch --openflow`, or say --switch TARGET";
-/// The suffix of the sockets of controllers in the runtime directory.
+/// Suffix of a switch's socket for controllers in the runtime directory.
 const SUFFIX: &str = ".openflow";
 
 /// The socket at which the switch of that name listens for controllers in the runtime directory.
@@ -30,7 +30,7 @@ pub(in crate::commands) fn open_flow_socket(directory: &RuntimeDirectory, name: 
     directory.path().join(format!("{name}{SUFFIX}"))
 }
 
-/// The same of a switch that runs. The directory is this account's, so the socket is, too.
+/// The socket of a switch that runs. The directory is this account's, so the socket is, too.
 fn running(name: &str) -> Result<PathBuf> {
     let directory = RuntimeDirectory::open()?.context(ADVICE)?;
     Ok(open_flow_socket(&directory, name))
@@ -72,7 +72,7 @@ impl Connection {
             credentials,
             timeout: at.timeout,
             max_answer: at.max_answer,
-            // A socket that was not named has to be this user's, or root's.
+            // The user's own choice of a socket is trusted; a default one has to be this user's, or root's.
             trust: by_name.then(Trust::default),
         };
         let client = Client::connect(&target, &options).map_err(|error| {
@@ -105,12 +105,12 @@ impl Connection {
         Syntax::with_names(self.version(), &self.printed)
     }
 
-    /// Asks for statistics or descriptions; all parts of the answer.
+    /// Requests statistics or descriptions, and returns all parts of the answer.
     pub(super) fn ask(&mut self, request: Request) -> Result<Vec<Reply>> {
         self.client.request(request).map_err(explained)
     }
 
-    /// The same, where a switch may not know what is asked for.
+    /// Requests statistics that a switch may not know.
     pub(super) fn ask_if_known(&mut self, request: Request) -> Result<Vec<Reply>> {
         or_nothing(self.ask(request))
     }
@@ -228,7 +228,7 @@ fn or_nothing<T>(said: Result<Vec<T>>) -> Result<Vec<T>> {
     }
 }
 
-/// What can be done where the switch takes longer, or says more, than it may.
+/// Adds the option that raises the limit that the switch exceeded.
 fn explained(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::TimedOut => anyhow!("{error}; --timeout gives it more"),

@@ -39,9 +39,9 @@ pub(super) struct OpenFlow {
     /// Where flows are kept.
     state: Option<String>,
     packet_rate: Option<u32>,
-    /// Users whose programs may be controllers.
+    /// Users whose programs may control the switch without TLS.
     users: Vec<String>,
-    /// Whether anybody may.
+    /// Whether every peer may.
     insecure: bool,
     /// Key, certificate and authorities.
     files: Option<[String; 3]>,
