@@ -208,10 +208,10 @@ impl Tried {
         let mut faults: Vec<String> = of("fault").map(str::to_owned).collect();
         let attempts = of("try").count() as u64;
         let ended = of("end").count() == 1 && status.success();
-        let killed_at = of("begin").last().and_then(|at| at.parse().ok()).filter(|_| !ended);
+        let killed_at = of("begin").next_back().and_then(|at| at.parse().ok()).filter(|_| !ended);
         if !ended {
             let said = String::from_utf8_lossy(&fs::read(&output).unwrap_or_default()).into_owned();
-            let at = of("try").last();
+            let at = of("try").next_back();
             let signal =
                 status.signal().map_or(String::new(), |signal| format!(" by signal {signal}"));
             let at = at.unwrap_or_else(|| panic!("{test}: nothing was tried ({status}): {said}"));

@@ -168,15 +168,18 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Configurations as functions of a value: each argument, each word of one of several words, and arguments that the
+/// A configuration as a function of a value.
+type Config = Box<dyn Fn(&str) -> String>;
+
+/// Configurations of a class: each argument, each word of one of several words, and arguments that the
 /// example does not have.
-fn configs(class: &Class, config: &str) -> Vec<Box<dyn Fn(&str) -> String>> {
+fn configs(class: &Class, config: &str) -> Vec<Config> {
     let given = split(config);
     let keyword = |text: &str| {
         let keyword = argument_keyword(text)?;
         class.arg(keyword).map(|arg| arg.name)
     };
-    let mut all: Vec<Box<dyn Fn(&str) -> String>> = Vec::new();
+    let mut all: Vec<Config> = Vec::new();
     let mut replaced = |at: usize, prefix: String, suffix: String| {
         let given = given.clone();
         all.push(Box::new(move |value| {
