@@ -26,7 +26,7 @@ fn objects(driver: &Driver) -> &'static [&'static str] {
     }
 }
 
-/// What is said besides an option of a group, so that it is of use.
+/// Options that a driver needs for the options of a group to have an effect.
 fn roles(driver: &Driver, group: &OptionGroup) -> &'static [&'static str] {
     match (driver.name, group.when) {
         ("memif" | "vhost", "") => &["", "role=server&", "role=driver&", "side=client&"],

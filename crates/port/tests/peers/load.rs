@@ -92,7 +92,7 @@ pub(crate) fn resources() -> (usize, usize) {
     (fs::read_dir("/proc/self/fd").unwrap().count(), shared.count())
 }
 
-/// What there is of [`resources`] once that has been the same for a second: threads close what a peer had.
+/// The [`resources`] once they have stayed equal for a second: threads close a peer's descriptors.
 pub(crate) fn settled(station: &mut Station) -> (usize, usize) {
     let (mut last, mut since) = (resources(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) {

@@ -302,8 +302,8 @@ fn strangers(address: &Address) -> Vec<Attack> {
 /// One attack on a listener, for a part of the time there is.
 type Run = fn(&Target, &mut Turn<'_>);
 
-/// What strangers, and what controllers do: as nobody, who may be one or not. Of what the switch's own user does, those
-/// attacks that leave places for controllers to the honest ones, which are of that user, too.
+/// Attacks of strangers and of controllers, as nobody and as the switch's own user. Those of its own user leave places
+/// to the honest controllers, which run as that user.
 fn attacks(address: &Address) -> Vec<Attack> {
     let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     let own = |name, run: Run| attack(name, Account::Own, address, run);
