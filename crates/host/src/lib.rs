@@ -5,12 +5,14 @@
 //! connection; [`runtime_directory`] holds the control
 //! sockets and tokens of an account; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
-//! [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
+//! [`allocator`], [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
 //! descriptors that may block, and [`time`] knows the time zone. Nothing here is for
 //! the packet path, and nothing knows what a packet is.
 
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "mallopt(3)")]
+pub mod allocator;
 #[allow(unsafe_code, reason = "bpf(2)")]
 pub mod bpf;
 pub mod close;

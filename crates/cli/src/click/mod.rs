@@ -49,6 +49,7 @@ const COMPATIBLE: &str = "2.1";
 /// The program `click`, with `elements` beside those of the library: it takes Click's command
 /// line and behaves as Click does.
 pub fn click(elements: &[&'static Class]) -> ExitCode {
+    linerate_host::allocator::bound_kept_memory();
     let mut arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
     let name = program_name(&arguments.next().unwrap_or_default());
     start(&name, arguments, elements).into()

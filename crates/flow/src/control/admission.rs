@@ -48,7 +48,7 @@ impl Default for Limits {
             reserved: 8,
             strangers: 32,
             strangers_of_source: 8,
-            bundled: 512 << 20,
+            bundled: 128 << 20,
             hello: Duration::from_secs(10),
             message: Duration::from_secs(30),
         }

@@ -21,7 +21,7 @@
 //! A controller cannot block another. A thread of its own reads its messages, never more than 64 KiB and one
 //! message ahead. While 256 KiB of answers wait, nothing is read, and a long answer is not continued;
 //! unsolicited messages that wait are bounded, and further ones dropped and counted. The bundles of a
-//! controller take at most as much memory as they leave to others, of 512 MiB in all. Changes are made in
+//! controller take at most as much memory as they leave to others, of 128 MiB in all. Changes are made in
 //! turn. A connection ends if its peer sends no hello, stays silent, stops in a message or does not read.
 //!
 //! # What is not there

@@ -100,11 +100,12 @@ impl Growth {
         Growth { mapped: 4 << 40, threads: 128, ..Growth::BOUNDS }
     }
 
-    /// Bounds for a switch with controllers: their bundles have 512 MiB together, and
-    /// each of two listeners has up to 96 connections, with a thread each.
+    /// Bounds for a switch with controllers: their bundles have 128 MiB together and 1 MiB each, packet memory of
+    /// 96 MiB becomes resident, the allocator keeps 64 MiB, and each of two listeners has up to 96 connections, with
+    /// a thread each.
     #[must_use]
     pub fn controllers() -> Growth {
-        Growth { resident: 640 << 20, threads: 256, ..Growth::BOUNDS }
+        Growth { resident: 448 << 20, threads: 256, ..Growth::BOUNDS }
     }
 
     /// Resources of a process now; `None` when it has ended.
