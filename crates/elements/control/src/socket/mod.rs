@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     io::{self, ErrorKind},
     os::fd::{AsFd, OwnedFd},
+    time::{Duration, Instant},
 };
 
 use linerate_graph::{
@@ -40,6 +41,8 @@ use token::Token;
 
 use linerate_kit::printed::reason;
 
+/// Time that clients have before packets have theirs. Beyond it a command that has begun is carried out.
+const TURN: Duration = Duration::from_micros(50);
 /// Clients taken in at a time.
 const ARRIVALS: usize = 16;
 /// Bytes that wait on behalf of all clients together: a command of the largest size, and as much again.
@@ -145,6 +148,8 @@ struct ControlSocket {
     clients: BTreeMap<u64, Client>,
     /// The number of the next client.
     next: u64,
+    /// The client that was served last: those behind it have their turn.
+    last: u64,
 }
 
 impl Default for ControlSocket {
@@ -166,6 +171,7 @@ impl Default for ControlSocket {
             epoll: None,
             clients: BTreeMap::new(),
             next: 0,
+            last: 0,
         }
     }
 }
@@ -221,9 +227,12 @@ impl ControlSocket {
     }
 
     /// Takes in clients that have come.
-    fn accept(&mut self, cx: &mut Context) {
+    fn accept(&mut self, cx: &mut Context, end: Instant) {
         for _ in 0..ARRIVALS {
             let Some(listener) = &self.listener else { return };
+            if Instant::now() >= end {
+                return;
+            }
             match listener.accept() {
                 Ok(arrival) => {
                     self.exhausted = false;
@@ -326,8 +335,8 @@ impl ControlSocket {
         (ready.len() < before, ready)
     }
 
-    /// Serves a client; returns whether it has more commands at hand.
-    fn serve(&mut self, cx: &mut Context, number: u64) -> bool {
+    /// Serves a client until that time; returns whether it has more commands at hand.
+    fn serve(&mut self, cx: &mut Context, number: u64, end: Instant) -> bool {
         // It is not among the others while its commands are carried out: one of
         // them may replace this element.
         let Some(mut client) = self.clients.remove(&number) else { return false };
@@ -341,6 +350,9 @@ impl ControlSocket {
             }
             let right = self.right_of(cx, &client);
             cx.with_right(right, |cx| self.carry_out(cx, &mut client, command));
+            if Instant::now() >= end {
+                break;
+            }
         }
         client.send();
         if client.is_over() || self.wait_for(number, &mut client).is_err() {
@@ -639,19 +651,27 @@ impl Element for ControlSocket {
 
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
         let (new, mut ready) = self.ready();
+        let begun = Instant::now();
         if new {
-            self.accept(cx);
+            // Connections without end leave half of the time.
+            self.accept(cx, begun + TURN / 2);
         }
         for (number, client) in &mut self.clients {
-            if answer_called(client).is_some() || client.is_ready() {
+            let sends = client.has_output() && !client.waits_to_send;
+            if answer_called(client).is_some() || client.is_ready() || sends {
                 ready.push(*number);
             }
         }
-        ready.sort_unstable();
+        ready.sort_unstable_by_key(|number| (*number <= self.last, *number));
         ready.dedup();
         let mut more = false;
         for number in ready {
-            more |= self.serve(cx, number);
+            more |= self.serve(cx, number, begun + TURN);
+            self.last = number;
+            if begun.elapsed() >= TURN {
+                // The others are ready at the next run, too.
+                return Next::Again;
+            }
         }
         if more { Next::Again } else { Next::Wait }
     }

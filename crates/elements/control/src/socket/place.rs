@@ -12,7 +12,8 @@ use std::{
 
 use linerate_graph::{Make, parse_integer};
 use linerate_host::{
-    close::Closers, peer::tcp_user, peer_stream::PeerStream, socket_file::SocketFile,
+    close::Closers, peer::tcp_user, peer_stream::PeerStream, socket::listen_tcp,
+    socket_file::SocketFile,
 };
 use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
@@ -118,15 +119,14 @@ impl Listener {
                 let any = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
                 let address = address.unwrap_or(any.into());
                 let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
-                let mut bound = TcpListener::bind((address, *port));
+                let mut bound = listen_tcp((address, *port));
                 for other in port.saturating_add(1)..=last {
                     if bound.is_ok() {
                         break;
                     }
-                    bound = TcpListener::bind((address, other));
+                    bound = listen_tcp((address, other));
                 }
                 let listener = bound.map_err(failed(&SocketAddr::new(address, *port), "bind"))?;
-                listener.set_nonblocking(true).map_err(failed(&"a socket", "listen"))?;
                 let port = listener.local_addr().map_or(*port, |address| address.port());
                 (Listener::Tcp(listener), port)
             }

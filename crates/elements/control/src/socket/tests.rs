@@ -112,6 +112,28 @@ fn commands_are_answered_as_click_does() {
     assert!(answers[0].starts_with("Click::ControlSocket/1.3\r\n200 "));
 }
 
+/// Commands that take longer than their turn wait for packets, and not the other way round.
+#[test]
+fn packets_have_their_turn_between_commands() {
+    let answers = talk_to(
+        "); InfiniteSource -> c :: Counter -> Discard;
+        slow :: Script(TYPE PASSIVE, set n 0, label again, set n $(add $n 1), goto again $(lt $n 1000),
+            return $n)",
+        "turns",
+        &[b"READ slow.run\nREAD c.count\n".repeat(8).as_slice()],
+        Run::insecure_control,
+    );
+    let counts: Vec<u64> = answers[0]
+        .split("'c.count' OK\r\nDATA ")
+        .skip(1)
+        .map(|answer| {
+            let (length, rest) = answer.split_once("\r\n").unwrap();
+            rest[..length.parse().unwrap()].parse().unwrap()
+        })
+        .collect();
+    assert!(counts.len() == 8 && counts.is_sorted_by(|a, b| a < b), "{counts:?}: {}", answers[0]);
+}
+
 /// A client of a port reads, and writes when it has said the token.
 #[test]
 fn by_tcp_the_token_lets_write() {
