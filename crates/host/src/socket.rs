@@ -1,10 +1,11 @@
-//! Socket options that rustix has no function for.
+//! Listeners, and socket options that rustix has no function for.
 //!
 //! Safe to call with any argument: the kernel checks what it is given. Source:
 //! socket(7), packet(7).
 
 use std::{
     io,
+    net::{TcpListener, ToSocketAddrs},
     os::fd::{AsFd, AsRawFd},
 };
 
@@ -81,12 +82,35 @@ unsafe fn set<T>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Connections that the kernel keeps until they are accepted: a burst of strangers leaves room, as the TCP handshake
+/// of a connection without room is repeated after a second.
+pub const BACKLOG: i32 = 1024;
+
+/// Listens at a TCP address, with a queue of [`BACKLOG`] connections. The listener does not block.
+///
+/// # Errors
+///
+/// When the address is in use or is none of this machine, or the kernel refuses.
+pub fn listen_tcp(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    // The standard library listens with a queue of 128; a second call changes its length.
+    rustix::net::listen(&listener, BACKLOG)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// `SO_PASSRIGHTS` of `asm-generic/socket.h`.
+const PASS_RIGHTS: libc::c_int = 83;
+
 /// Makes the kernel refuse messages with descriptors (`SO_PASSRIGHTS`), at a UNIX socket and at the sockets
 /// accepted from it. `false` before Linux 6.16, which has no such option.
 pub fn refuse_descriptors(socket: impl AsFd) -> bool {
-    /// `SO_PASSRIGHTS` of `asm-generic/socket.h`.
-    const PASS_RIGHTS: libc::c_int = 83;
     set_option(socket, libc::SOL_SOCKET, PASS_RIGHTS, 0).is_ok()
+}
+
+/// Ends what [`refuse_descriptors`] began, for one socket.
+pub fn admit_descriptors(socket: impl AsFd) -> bool {
+    set_option(socket, libc::SOL_SOCKET, PASS_RIGHTS, 1).is_ok()
 }
 
 /// Bytes of memory of the messages that the other end of a UNIX socket has not read.

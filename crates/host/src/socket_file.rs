@@ -23,8 +23,8 @@ use rustix::{
 };
 use thiserror::Error;
 
-/// Backlog: connections that wait to be accepted.
-const BACKLOG: i32 = 128;
+use crate::socket::BACKLOG;
+
 /// The bits of a mode that are permissions.
 const PERMISSIONS: u32 = 0o777;
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use linerate_host::close::{Closer, Closers};
 use linerate_host::peer;
 use linerate_host::peer_stream::PeerStream;
-use linerate_host::socket::refuse_descriptors;
+use linerate_host::socket::{BACKLOG, listen_tcp, refuse_descriptors};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -184,7 +184,7 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     // Before there is a file, so that nobody else is ever let in: who reaches it rules the switch.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, 64)?;
+    rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
 
@@ -193,8 +193,7 @@ impl Listener {
     pub(super) fn new(target: &Target) -> io::Result<(Listener, Target)> {
         match target {
             Target::Listen { address, secure } => {
-                let listener = TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
+                let listener = listen_tcp(address)?;
                 let address = listener.local_addr()?;
                 let target = Target::Listen { address, secure: *secure };
                 Ok((Listener::Tcp { listener, secure: *secure }, target))

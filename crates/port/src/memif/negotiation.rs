@@ -182,6 +182,14 @@ impl End {
             End::Left(reason) => reason.clone(),
         }
     }
+
+    /// The same of a peer with a name.
+    pub(super) fn reason_of(&self, peer: &str) -> String {
+        match self {
+            End::Refused(reason) => format!("the peer was refused: {reason} ({peer})"),
+            End::Left(_) => self.reason(),
+        }
+    }
 }
 
 /// The name of a peer, as it gave it.

@@ -260,13 +260,19 @@ impl Negotiator {
                 Err("this user may not connect, by the option `mode`")
             };
             match place {
-                Ok(place) => match Session::begin(socket, place, &self.shared) {
-                    Ok(session) => self.sessions.push(session),
-                    Err(gone) => self.shared.closers.of(gone.1.user()).close(gone),
-                },
+                Ok(place) => {
+                    self.socket.admit_descriptors(&socket);
+                    match Session::begin(socket, place, &self.shared) {
+                        Ok(session) => self.sessions.push(session),
+                        Err(gone) => self.shared.closers.of(gone.1.user()).close(gone),
+                    }
+                }
                 Err(text) => {
                     let text = text.into();
                     let _ = transport::send(&socket, &Message::Disconnect { code: 0, text }, None);
+                    if self.socket.refuses_descriptors() {
+                        continue;
+                    }
                     let closers = &self.shared.closers;
                     closers.resume();
                     let Some(refusal) = self.shared.refusals.take() else { return false };
@@ -290,6 +296,8 @@ struct Session {
     received: Vec<OwnedFd>,
     quota: Option<Arc<MapQuota>>,
     interface: Option<Arc<Interface>>,
+    /// The interface whose link tells of a refusal: the one that it wants or, of an unknown id, another one.
+    asked: Option<Arc<Interface>>,
     peer: String,
     regions: Vec<Arc<ForeignRegion>>,
     to_server: Vec<Arc<Lane>>,
@@ -331,6 +339,7 @@ impl Session {
             received: Vec::new(),
             quota: None,
             interface: None,
+            asked: None,
             peer: String::new(),
             regions: Vec::new(),
             to_server: Vec::new(),
@@ -415,17 +424,23 @@ impl Session {
     }
 
     fn init(&mut self, init: &Init, shared: &Shared) -> Result<(), End> {
-        if init.version != VERSION {
-            return Err(End::refused("unsupported version"));
-        }
+        self.peer = peer_name(&init.name);
         let interface = {
             let interfaces = shared.interfaces.lock().expect("no panic while held");
-            interfaces.get(&init.id).cloned()
+            let down = || interfaces.values().filter(|interface| !interface.link.is_up());
+            let interface = interfaces.get(&init.id).cloned();
+            self.asked = interface.clone().or_else(|| down().min_by_key(|down| down.id).cloned());
+            interface
         };
+        if init.version != VERSION {
+            return Err(End::refused(format!(
+                "unsupported version {:#x}, which is not {VERSION:#x}",
+                init.version
+            )));
+        }
         let Some(interface) = interface else {
-            return Err(End::refused("unmatched interface id"));
+            return Err(End::refused(format!("unmatched interface id {}", init.id)));
         };
-        self.peer = peer_name(&init.name);
         if init.mode != 0 {
             return Err(End::refused("mode mismatch"));
         }
@@ -441,7 +456,7 @@ impl Session {
             return Err(End::refused("already connected"));
         }
         let Some(share) = &interface.share else {
-            return Err(End::refused("unmatched interface id"));
+            return Err(End::refused(format!("unmatched interface id {}", init.id)));
         };
         self.permit = share.negotiating.take();
         if self.permit.is_none() {
@@ -556,11 +571,12 @@ impl Session {
             let message = Message::Disconnect { code: 0, text: text.clone() };
             let _ = transport::send(&self.socket, &message, None);
         }
-        let Some(interface) = &self.interface else { return };
+        let Some(interface) = self.interface.as_ref().or(self.asked.as_ref()) else { return };
+        let reason = end.reason_of(&self.peer);
         if self.connection.take().is_some() {
-            interface.detach(end.reason());
+            interface.detach(reason);
         } else if !interface.link.is_up() && is_offered(interface, shared) {
-            interface.link.set(false, end.reason());
+            interface.link.set(false, reason);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use linerate_host::socket::{admit_descriptors, refuse_descriptors};
 use rustix::{
     fs::Mode,
     io::Errno,
@@ -65,6 +66,7 @@ pub struct Socket {
     /// Which file it is, so that only that one is removed.
     file: Option<(u64, u64)>,
     access: Option<Access>,
+    refuses_descriptors: bool,
 }
 
 /// Users that may connect: permissions of the socket's file, as of chmod(1). By default the user of this
@@ -83,7 +85,8 @@ impl Socket {
     }
 
     /// Listens there for some users. The kernel checks the permissions of the file; for a socket without a
-    /// file [`Socket::admits`] checks them.
+    /// file [`Socket::admits`] checks them. Descriptors come with messages of a connection once
+    /// [`Socket::admit_descriptors`] has let them.
     ///
     /// # Errors
     ///
@@ -94,10 +97,26 @@ impl Socket {
         backlog: i32,
         access: Option<Access>,
     ) -> Result<Socket, ListenError> {
-        let fd = bind(address, kind, backlog, access)?;
+        let fd = bind(address, kind, access)?;
         let file = address.path().and_then(|path| fs::symlink_metadata(path).ok());
         let file = file.map(|file| (file.dev(), file.ino()));
-        Ok(Socket { fd, address: address.clone(), file, access })
+        let refuses_descriptors = access.is_some() && refuse_descriptors(&fd);
+        rustix::net::listen(&fd, backlog)
+            .map_err(|error| ListenError::System("listen", error.into()))?;
+        Ok(Socket { fd, address: address.clone(), file, access, refuses_descriptors })
+    }
+
+    /// Returns true if a connection that was not admitted holds no descriptors, so that its close cannot wait.
+    pub(crate) fn refuses_descriptors(&self) -> bool {
+        self.refuses_descriptors
+    }
+
+    /// Lets the peer of an accepted connection send descriptors. A peer of either protocol waits for an
+    /// answer before it sends the first.
+    pub(crate) fn admit_descriptors(&self, connection: impl AsFd) {
+        if self.refuses_descriptors {
+            admit_descriptors(connection);
+        }
     }
 
     /// Returns true if the user at the other end of a connection may connect.
@@ -126,11 +145,10 @@ impl Socket {
     }
 }
 
-/// Makes the socket. A file that a dead process left behind is removed.
+/// Makes the socket, which does not listen yet. A file that a dead process left behind is removed.
 fn bind(
     address: &Address,
     kind: SocketType,
-    backlog: i32,
     access: Option<Access>,
 ) -> Result<OwnedFd, ListenError> {
     let system = |step| move |error: Errno| ListenError::System(step, error.into());
@@ -165,6 +183,5 @@ fn bind(
         fs::set_permissions(path, fs::Permissions::from_mode(mode.bits()))
             .map_err(|error| ListenError::System("set the socket's permissions", error))?;
     }
-    rustix::net::listen(&socket, backlog).map_err(system("listen"))?;
     Ok(socket)
 }

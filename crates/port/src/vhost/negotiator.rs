@@ -202,7 +202,11 @@ impl Negotiator {
                 event::clear(&self.places.control);
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 match rustix::net::accept_with(listener.fd(), flags) {
-                    Ok(socket) if listener.admits(&socket) => Ok(Some((socket, permit))),
+                    Ok(socket) if listener.admits(&socket) => {
+                        listener.admit_descriptors(&socket);
+                        Ok(Some((socket, permit)))
+                    }
+                    Ok(_) if listener.refuses_descriptors() => Ok(None),
                     Ok(socket) => match self.refusals.take() {
                         Some(refusal) => {
                             self.refused.close((socket, refusal));

@@ -2,18 +2,24 @@
 
 use std::{
     fs,
-    os::{fd::AsFd, unix::fs::PermissionsExt},
+    os::{
+        fd::AsFd,
+        unix::{fs::PermissionsExt, net::UnixStream},
+    },
     thread,
     time::Duration,
 };
 
+use linerate_host::socket::refuse_descriptors;
 use linerate_testlab::{
     hostile::descriptors::{Descriptor, KINDS, memory},
     stalling::{
         self,
+        channel::Channel,
         memif::{Client, Stage},
     },
 };
+use rustix::net::SocketType;
 
 use crate::rig::{Station, in_time, packets, socket, wait_for};
 
@@ -153,6 +159,30 @@ fn closing_descriptors_holds_nothing_up() {
     let next = name.clone();
     in_time("serving the next client", move || others_are_served(&next, 1));
     in_time("closing", move || drop(station));
+}
+
+/// The server closes refused connections itself, and accepts no others meanwhile.
+#[test]
+fn refused_clients_hand_nothing_over() {
+    let (near, _far) = UnixStream::pair().unwrap();
+    if !refuse_descriptors(near) {
+        println!("not tested: this kernel is older than Linux 6.16");
+        return;
+    }
+    let name = socket();
+    let _station = Station::open(&format!("memif:{name}?role=server"));
+    // As many as may negotiate at a time.
+    let silent: Vec<Client> = (0..64).map(|_| Client::connect(&name, 0).unwrap()).collect();
+    for _ in 0..100 {
+        let channel = Channel::connect(&name, SocketType::SEQPACKET).unwrap();
+        let (socket, _peer) = stalling::lingering_socket();
+        let sent = channel.send(&[0; 128], &[socket.as_fd()]);
+        stalling::close(socket);
+        assert!(sent.is_err());
+        assert!(channel.wait_closed());
+    }
+    drop(silent);
+    in_time("serving the next client", move || others_are_served(&name, 1));
 }
 
 #[test]

@@ -179,14 +179,15 @@ fn several_interfaces_share_a_socket() {
 fn who_is_not_to_have_an_interface_is_refused_and_told_why() {
     let socket = socket();
     let server = format!("memif:{socket}?role=server&id=1&secret=open%20sesame");
-    let _server = Station::open(&server);
+    let server = Station::open(&server);
     for (options, reason) in [
-        ("id=2&secret=x", "unmatched interface id"),
+        ("id=2&secret=x", "unmatched interface id 2"),
         ("id=1", "secret required"),
         ("id=1&secret=open%20sesam", "incorrect secret"),
     ] {
         let client = Station::open(&format!("memif:{socket}?{options}"));
         wait_for(reason, || client.detail().contains(reason));
+        wait_for(reason, || server.detail().contains(reason));
         assert!(!client.port.info.link.as_ref().unwrap().is_up());
     }
     let client = Station::open(&format!("memif:{socket}?id=1&secret=open%20sesame"));
