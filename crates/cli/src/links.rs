@@ -9,7 +9,7 @@ use std::{
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use linerate_port::{Follower, Leases, Link, PortInfo};
@@ -17,8 +17,11 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 
-/// How soon it is noticed that a command uses other ports.
+/// How soon it is noticed that a command uses other ports, or that a link is down for another reason.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Least time between two reasons of a link that stays down: peers that are refused can make as many as they want.
+const REASONS_APART: Duration = Duration::from_secs(1);
 
 /// A port's link, and what the port is called.
 #[derive(Debug, Clone)]
@@ -61,6 +64,7 @@ impl PortLink {
             changes,
             detail: self.link.detail(),
             again: false,
+            stays: false,
         }
     }
 }
@@ -74,6 +78,8 @@ pub(crate) struct LinkNews {
     detail: String,
     /// Whether it has been otherwise meanwhile.
     again: bool,
+    /// Whether only the reason is another.
+    stays: bool,
 }
 
 impl LinkNews {
@@ -87,6 +93,7 @@ impl LinkNews {
         let state = match (self.is_up(), self.again) {
             (true, false) => "is up",
             (true, true) => "was down and is up again",
+            (false, false) if self.stays => "stays down",
             (false, false) => "is down",
             (false, true) => "was up and is down again",
         };
@@ -113,8 +120,8 @@ impl LinkNews {
     }
 }
 
-/// What the thread that follows is told.
-enum Told {
+/// A message to the thread that follows links.
+enum Signal {
     Changed,
     Ended,
 }
@@ -122,13 +129,13 @@ enum Told {
 /// Links are followed as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Following {
-    thread: Option<(Sender<Told>, JoinHandle<()>)>,
+    thread: Option<(Sender<Signal>, JoinHandle<()>)>,
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
         if let Some((tell, thread)) = self.thread.take() {
-            let _ = tell.send(Told::Ended);
+            let _ = tell.send(Signal::Ended);
             let _ = thread.join();
         }
     }
@@ -156,14 +163,14 @@ pub(crate) fn follow(
     let (changed, changes) = mpsc::channel();
     let follower: Arc<Follower> = {
         let changed = changed.clone();
-        Arc::new(move || drop(changed.send(Told::Changed)))
+        Arc::new(move || drop(changed.send(Signal::Changed)))
     };
     let mut book = Book::default();
     book.look(&links(), &follower).iter().for_each(&tell);
     let watch = move || loop {
         if matches!(
             changes.recv_timeout(LOOK_AGAIN),
-            Ok(Told::Ended) | Err(RecvTimeoutError::Disconnected)
+            Ok(Signal::Ended) | Err(RecvTimeoutError::Disconnected)
         ) {
             return;
         }
@@ -173,33 +180,51 @@ pub(crate) fn follow(
     Following { thread: thread.map(|thread| (changed, thread)) }
 }
 
+/// What was told last of a link.
+struct Told {
+    link: Arc<Link>,
+    changes: u64,
+    detail: String,
+    at: Instant,
+}
+
 /// What was told last of each link, by its place in memory: one port may be opened more than once.
 #[derive(Default)]
-struct Book(BTreeMap<usize, (Arc<Link>, u64)>);
+struct Book(BTreeMap<usize, Told>);
 
 impl Book {
     /// What is new of links in their present state. One that works from the start is nothing to tell,
     /// unless there is a peer to tell of; two of one interface are told of once.
     fn look(&mut self, links: &[PortLink], follower: &Arc<Follower>) -> Vec<LinkNews> {
-        let place = |link: &PortLink| Arc::as_ptr(&link.link) as usize;
+        let place_of = |link: &Arc<Link>| Arc::as_ptr(link) as usize;
+        let place = |link: &PortLink| place_of(&link.link);
         // One that is opened again is still somebody's.
-        self.0.retain(|_, (link, _)| Arc::strong_count(link) > 1);
+        self.0.retain(|_, told| Arc::strong_count(&told.link) > 1);
         let mut news: Vec<LinkNews> = Vec::new();
         for link in links {
-            let known = self.0.get(&place(link)).map(|(_, changes)| *changes);
+            let known = self.0.get(&place(link));
             if known.is_none() {
                 link.link.follow(follower);
             }
             let mut now = link.news();
-            self.0.insert(place(link), (Arc::clone(&link.link), now.changes));
-            let is_told = !link.link.is_closed()
-                && match known {
-                    None => !now.is_up() || !now.detail.is_empty(),
-                    Some(before) => {
-                        now.again = (now.changes - before).is_multiple_of(2);
-                        before != now.changes
-                    }
-                };
+            let is_new = match known {
+                None => !now.is_up() || !now.detail.is_empty(),
+                Some(told) if told.changes == now.changes => {
+                    now.stays = true;
+                    let is_due = told.at.elapsed() >= REASONS_APART;
+                    !now.is_up() && told.detail != now.detail && is_due
+                }
+                Some(told) => {
+                    now.again = (now.changes - told.changes).is_multiple_of(2);
+                    true
+                }
+            };
+            if known.is_none() || is_new {
+                let (changes, detail) = (now.changes, now.detail.clone());
+                let link = Arc::clone(&link.link);
+                self.0.insert(place_of(&link), Told { link, changes, detail, at: Instant::now() });
+            }
+            let is_told = is_new && !link.link.is_closed();
             let is_twice = |told: &LinkNews| {
                 now.interface.is_some()
                     && told.interface == now.interface
@@ -240,6 +265,17 @@ mod tests {
         let texts = look(&links);
         assert!(texts[0].contains("is down: waiting for a client"), "{texts:?}");
         assert_eq!(look(&links), [""; 0]);
+        let stranger = format!("memif:@links-{}?id=7&wait=0", std::process::id());
+        let _stranger = open(&stranger.parse().unwrap(), &context).unwrap();
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        let text = loop {
+            if let Some(text) = look(&links).pop() {
+                break text;
+            }
+            assert!(std::time::Instant::now() < until, "the refusal is not told");
+            thread::sleep(Duration::from_millis(10));
+        };
+        assert!(text.contains("stays down: ") && text.contains("interface id 7"), "{text}");
         let client = port(&context, "client");
         assert!(links[0].link.wait_up(Duration::from_secs(10)));
         assert!(look(&links)[0].contains("is up: "));

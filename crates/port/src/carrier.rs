@@ -36,8 +36,9 @@ impl Drop for Carrier {
     }
 }
 
-/// Says on `link` how that of an interface is, now and from now on.
-pub(crate) fn watch(interface: &str, link: &Arc<Link>) {
+/// Says on `link` how that of an interface is, now and from now on. `moves`: whether the port works on when the
+/// interface is moved to another network namespace, as that of a tap does.
+pub(crate) fn watch(interface: &str, link: &Arc<Link>, moves: bool) {
     link.watch_by(None);
     let monitor = LinkMonitor::open().ok();
     let now = monitor
@@ -47,14 +48,14 @@ pub(crate) fn watch(interface: &str, link: &Arc<Link>) {
     tell(link, &now);
     let Ok((ended, alive)) = pipe_with(PipeFlags::CLOEXEC) else { return };
     let told = Arc::downgrade(link);
-    let follow = move || follow(monitor, now.index, &told, &ended);
+    let follow = move || follow(monitor, now.index, &told, &ended, moves);
     if let Ok(thread) = thread::Builder::new().name("carrier".into()).spawn(follow) {
         link.watch_by(Some(Carrier { alive: Some(alive), thread: Some(thread) }));
     }
 }
 
 /// Until the link is nobody's, or the interface has gone.
-fn follow(mut monitor: LinkMonitor, index: u32, link: &Weak<Link>, ended: &OwnedFd) {
+fn follow(mut monitor: LinkMonitor, index: u32, link: &Weak<Link>, ended: &OwnedFd, moves: bool) {
     loop {
         let mut awaited =
             [PollFd::new(&monitor, PollFlags::IN), PollFd::new(ended, PollFlags::empty())];
@@ -66,10 +67,17 @@ fn follow(mut monitor: LinkMonitor, index: u32, link: &Weak<Link>, ended: &Owned
             let Some(link) = link.upgrade().filter(|_| event.state().index == index) else {
                 continue;
             };
-            if let LinkEvent::Removed(_) = event {
-                return link.set(false, "the interface has gone");
+            match event {
+                LinkEvent::Removed(_) => return link.set(false, "the interface has gone"),
+                LinkEvent::Moved(_) if moves => {
+                    return link
+                        .set(true, "in another network namespace, where nothing is seen of it");
+                }
+                LinkEvent::Moved(_) => {
+                    return link.set(false, "the interface has moved to another network namespace");
+                }
+                LinkEvent::Added(now) | LinkEvent::Changed { now, .. } => tell(&link, &now),
             }
-            tell(&link, event.state());
         }
     }
 }

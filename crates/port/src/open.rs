@@ -45,7 +45,8 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     }
     if let (None, Some(interface)) = (&port.info.link, &port.info.interface) {
         let link = context.link.clone().unwrap_or_default();
-        carrier::watch(interface, &link);
+        let moves = [tap::TAP.name, tap::TUN.name].contains(&uri.driver());
+        carrier::watch(interface, &link, moves);
         port.info.link = Some(link);
     }
     Ok(port)

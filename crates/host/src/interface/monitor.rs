@@ -32,6 +32,9 @@ const ETHTOOL_A_CHANNELS_TX_COUNT: u16 = 7;
 const ETHTOOL_A_CHANNELS_COMBINED_COUNT: u16 = 9;
 const ETHTOOL_A_HEADER_DEV_INDEX: u16 = 1;
 
+/// Bytes of `struct ifinfomsg`, in front of the attributes of a link notice.
+const LINK_HEADER: usize = 16;
+
 /// What the monitor follows of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LinkState {
@@ -68,8 +71,10 @@ impl LinkState {
 pub enum LinkEvent {
     /// There is a new interface, maybe of a name that was there before.
     Added(LinkState),
-    /// An interface was deleted or moved to another network namespace.
+    /// An interface was deleted.
     Removed(LinkState),
+    /// An interface was moved to another network namespace.
+    Moved(LinkState),
     /// Something about an interface is different.
     Changed {
         /// How it was.
@@ -83,7 +88,7 @@ impl LinkEvent {
     /// The interface, as it is now or was last.
     pub fn state(&self) -> &LinkState {
         match self {
-            LinkEvent::Added(state) | LinkEvent::Removed(state) => state,
+            LinkEvent::Added(state) | LinkEvent::Removed(state) | LinkEvent::Moved(state) => state,
             LinkEvent::Changed { now, .. } => now,
         }
     }
@@ -201,7 +206,15 @@ impl LinkMonitor {
         let Some(link) = Link::parse(&message.body) else { return };
         match message.kind {
             libc::RTM_NEWLINK => self.update(&link),
-            libc::RTM_DELLINK => self.remove(link.index),
+            libc::RTM_DELLINK => {
+                let attributes = message.body.get(LINK_HEADER..).map(attributes);
+                let moved = |(kind, _): (u16, &[u8])| kind == libc::IFLA_NEW_NETNSID;
+                let event = match attributes.is_some_and(|mut all| all.any(moved)) {
+                    true => LinkEvent::Moved,
+                    false => LinkEvent::Removed,
+                };
+                self.remove(link.index, event);
+            }
             _ => {}
         }
     }
@@ -226,7 +239,7 @@ impl LinkMonitor {
             .copied()
             .filter(|index| !links.iter().any(|link| link.index == *index))
             .collect();
-        gone.into_iter().for_each(|index| self.remove(index));
+        gone.into_iter().for_each(|index| self.remove(index, LinkEvent::Removed));
         links.iter().for_each(|link| self.update(link));
         Ok(())
     }
@@ -253,9 +266,9 @@ impl LinkMonitor {
         }
     }
 
-    fn remove(&mut self, index: u32) {
+    fn remove(&mut self, index: u32, event: fn(LinkState) -> LinkEvent) {
         if let Some(state) = self.known.remove(&index) {
-            self.events.push_back(LinkEvent::Removed(state));
+            self.events.push_back(event(state));
         }
     }
 }

@@ -380,6 +380,29 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_tap_that_is_moved_to_another_namespace_works_there() {
+    let lab = Lab::new();
+    let (space, guest) = (lab.namespace("tap"), lab.namespace("guest"));
+    let arena = arena();
+    let mut pool = arena.cache(64);
+    let port = open(&space, &arena, "tap:t0");
+    let link = port.info.link.clone().unwrap();
+    space.ip(["link", "set", "t0", "netns", guest.name()]);
+    assert!(wait_until(|| link.detail().contains("another network namespace"), PATIENCE));
+    assert!(link.is_up());
+    guest.ip(["link", "set", "t0", "up"]);
+    let (mut from_tap, mut to_tap) = sides(port);
+    let (mut from_socket, mut to_socket) = sides(open(&guest, &arena, "packet:t0"));
+    let frames = assortment();
+    send(&mut pool, &mut *to_socket, &frames);
+    assert_eq!(receive(&mut pool, &mut *from_tap, frames.len()), frames);
+    to_tap.refresh();
+    send(&mut pool, &mut *to_tap, &frames);
+    assert_eq!(receive(&mut pool, &mut *from_socket, frames.len()), frames);
+}
+
+#[test]
+#[ignore = "needs root"]
 fn what_cannot_be_opened_says_what_to_do() {
     let lab = Lab::new();
     let space = lab.namespace("tap");
