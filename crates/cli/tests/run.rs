@@ -191,6 +191,28 @@ fn an_idle_run_says_idle() {
     assert!(!line.contains("busy"), "{err}");
 }
 
+#[test]
+fn what_moves_no_packets_says_so() {
+    let folder = Folder::new("nothing");
+    let control = folder.0.join("control");
+    let control = control.to_str().unwrap();
+    let said = |arguments: &[&str]| {
+        let output = linerate(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let run = said(&["run", "-e", "", "--no-huge", "--duration", "100ms"]);
+    assert!(run.contains("nothing runs"), "{run}");
+    let switch = ["switch", "--no-huge", "--duration", "100ms", "--control", control];
+    let empty = said(&switch);
+    assert!(empty.contains("no ports yet") && !empty.contains("EtherSwitch"), "{empty}");
+    // Its table is about ports.
+    let port = format!("guest=memif:{}", folder.0.join("guest").display());
+    let one = said(&[&switch[..], &[&port]].concat());
+    assert!(one.contains("port   received") && one.contains("\nguest"), "{one}");
+    assert!(!one.contains("FromPort") && !one.contains("no ports yet"), "{one}");
+}
+
 /// Once, under the first row, whatever columns there are; and no more than that.
 #[test]
 fn every_table_explains_its_columns() {

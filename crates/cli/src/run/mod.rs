@@ -37,6 +37,7 @@ use crate::{
     signals::{end_run, end_run_or_tell},
 };
 use figures::Figures;
+pub(crate) use screen::Rows;
 use screen::Screen;
 use watch::Watch;
 
@@ -56,6 +57,10 @@ pub(crate) struct Subject {
     pub(crate) watch: bool,
     /// Where consumers attach, besides what it says itself.
     pub(crate) socket: Option<String>,
+    /// What the table is about.
+    pub(crate) rows: Rows,
+    /// Lines for the start, for people.
+    pub(crate) notes: Vec<String>,
     /// What is to be done to it before it runs.
     pub(crate) prepare: Option<Prepare>,
     /// What goes on beside it, until the router is dropped: it may have others run in its place.
@@ -111,6 +116,8 @@ impl Subject {
             texts: &[],
             watch,
             socket: None,
+            rows: Rows::default(),
+            notes: Vec::new(),
             prepare: None,
             beside: None,
         })
@@ -123,8 +130,19 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     let begun = Instant::now();
     let mut service = Service::new(args.readiness.ready_fd)?;
     let running = &args.running;
-    let Subject { source, globals, devices, library, texts, watch, socket, prepare, beside } =
-        subject;
+    let Subject {
+        source,
+        globals,
+        devices,
+        library,
+        texts,
+        watch,
+        socket,
+        rows,
+        mut notes,
+        prepare,
+        beside,
+    } = subject;
     let mut watch = match (&source, watch) {
         (_, false) => None,
         (Source::File(path), true) => Some(Watch::new(path)),
@@ -133,13 +151,18 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     let control = sockets.configs();
     let loader = Arc::new(PlanLoader { source, globals, library, texts, socket, control });
     let (plan, sources) = loader.plan()?;
+    if plan.elements.iter().all(|element| element.class.name == "ControlSocket") {
+        notes.push(
+            "the configuration has no elements for packets: nothing runs; Ctrl-C ends it".into(),
+        );
+    }
 
     let cores = running.cores()?;
     let workers = running.workers()?;
     if args.simtime && workers > 1 {
         return Err(UsageError("--simtime needs one worker: there is one clock".into()).into());
     }
-    let screen = Screen::new(&running.showing);
+    let screen = Screen::new(&running.showing, rows);
     let options = Options {
         workers,
         frame_limit: running.vector.into(),
@@ -193,6 +216,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         ),
     ];
     lines.extend(sockets.lines());
+    lines.extend(notes);
     screen.start(
         &lines,
         json!({

@@ -43,10 +43,31 @@ const MEANING: [(&str, &str); 8] = [
     ("idle", "looking for packets, or asleep (C_busy)"),
 ];
 
+/// What the columns of a switch's table say, and a worker's line.
+const PORTS_MEANING: [(&str, &str); 6] = [
+    ("received", "packets that came in by a port"),
+    ("sent", "packets that went out"),
+    ("drops", "packets dropped there, for the reasons that are listed at the end"),
+    ("in/out", "the share of elements that receive and send (C_IO)"),
+    ("processing", "that of all others and the engine (C_task)"),
+    ("idle", "looking for packets, or asleep (C_busy)"),
+];
+
+/// What a row of the table is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// An element.
+    #[default]
+    Elements,
+    /// A port of a switch, whose elements are `NAME_in` and `NAME_out`.
+    Ports,
+}
+
 /// Prints as asked for on the command line.
 #[derive(Debug, Clone)]
 pub(super) struct Screen {
     output: Output,
+    rows: Rows,
     quiet: bool,
     explain: bool,
     terminal: bool,
@@ -55,9 +76,10 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(showing: &Showing) -> Screen {
+    pub(super) fn new(showing: &Showing, rows: Rows) -> Screen {
         Screen {
             output: Output::new(showing.json),
+            rows,
             quiet: showing.quiet,
             explain: showing.explain,
             terminal: terminal::moves(),
@@ -150,7 +172,7 @@ impl Screen {
             let (rows, columns) = window();
             let explained = self.explanation();
             let rows = rows.saturating_sub(explained.len() + down.len());
-            let mut lines = table(time, figures, span, rows);
+            let mut lines = self.table(time, figures, span, rows);
             lines.extend(explained);
             lines.extend(down);
             lines.iter_mut().for_each(|line| truncate_to(line, columns));
@@ -172,7 +194,25 @@ impl Screen {
 
     /// What is to be said under the table.
     fn explanation(&self) -> Vec<String> {
-        if self.explain { sentence(MEANING) } else { Vec::new() }
+        match self.rows {
+            _ if !self.explain => Vec::new(),
+            Rows::Elements => sentence(MEANING),
+            Rows::Ports => sentence(PORTS_MEANING),
+        }
+    }
+
+    /// The whole table, in at most `rows` lines: where they do not suffice, the busiest rows.
+    fn table(&self, time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<String> {
+        let workers = figures.workers.iter().enumerate();
+        let lines = workers.map(|(at, worker)| worker_line(time, at, worker, figures, span));
+        let mut lines: Vec<String> = lines.collect();
+        // A line of titles, and one that the cursor stands in.
+        let room = rows.saturating_sub(lines.len() + 2);
+        lines.extend(match self.rows {
+            Rows::Elements => element_rows(figures, span, room),
+            Rows::Ports => port_rows(figures, span, room),
+        });
+        lines
     }
 
     /// Shows the figures of the whole run.
@@ -189,7 +229,7 @@ impl Screen {
             return Ok(self.output.object(&object)?);
         }
         let _drawn = self.erase();
-        let lines = table(time, figures, time, usize::MAX);
+        let lines = self.table(time, figures, time, usize::MAX);
         lines.into_iter().chain(self.explanation()).for_each(|line| self.output.line(&line));
         for (at, usage) in figures.elements().iter().enumerate() {
             for (reason, count) in figures.drops(at, usage) {
@@ -260,20 +300,12 @@ fn worker_line(
     )
 }
 
-/// The whole table, in at most `rows` lines: where they do not suffice, the
-/// elements that cost most.
-fn table(time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<String> {
-    let mut lines: Vec<String> = figures
-        .workers
-        .iter()
-        .enumerate()
-        .map(|(number, worker)| worker_line(time, number, worker, figures, span))
-        .collect();
+/// The elements, in at most `rows` lines under the titles: where they do not suffice, those that cost most.
+fn element_rows(figures: &Figures, span: Duration, rows: usize) -> Vec<String> {
     let usages = figures.elements();
     let mut shown: Vec<usize> = (0..usages.len()).collect();
-    // Around the elements is a line of titles, one for what is left out, for the engine,
-    // for idleness, and one that the cursor stands in.
-    let room = rows.saturating_sub(lines.len() + 5).max(1);
+    // Below the elements is a line for what is left out, for the engine, and for idleness.
+    let room = rows.saturating_sub(3).max(1);
     if shown.len() > room {
         shown.sort_by_key(|at| Reverse(usages[*at].cycles as u64));
         shown.truncate(room);
@@ -312,21 +344,62 @@ fn table(time: Duration, figures: &Figures, span: Duration, rows: usize) -> Vec<
     }
     rest("(engine)".into(), figures.engine());
     rest("(idle)".into(), figures.idle());
-    lines.extend(align(&cells));
-    lines
+    align(&cells, 2)
 }
 
-/// Columns of equal width: two of words, then figures.
-fn align(cells: &[[String; 8]]) -> Vec<String> {
+/// The ports of a switch, in at most `rows` lines under the titles: where they do not suffice, the busiest.
+fn port_rows(figures: &Figures, span: Duration, rows: usize) -> Vec<String> {
+    let usages = figures.elements();
+    let elements = || figures.plan.elements.iter().zip(&usages).enumerate();
+    let ports = elements().filter_map(|(at, (element, inward))| {
+        let name = element.name.strip_suffix("_in")?;
+        let out = format!("{name}_out");
+        let (to, (_, outward)) = elements().find(|(_, (element, _))| element.name == out)?;
+        let drops = [(at, inward), (to, outward)].map(|(at, usage)| {
+            let reasons = figures.drops(at, usage);
+            reasons.into_iter().map(|(_, count)| count).sum::<u64>()
+        });
+        let sent = outward.packets.saturating_sub(drops[1]);
+        Some((name, inward.packets, sent, drops[0] + drops[1]))
+    });
+    let mut ports: Vec<_> = ports.collect();
+    let room = rows.saturating_sub(1).max(1);
+    let left_out = ports.len().saturating_sub(room);
+    if left_out > 0 {
+        ports.sort_by_key(|(_, received, sent, _)| Reverse(received + sent));
+        ports.truncate(room);
+    }
+    let mut cells =
+        vec![["port", "received", "packets/s", "sent", "packets/s", "drops"].map(String::from)];
+    cells.extend(ports.into_iter().map(|(name, received, sent, drops)| {
+        [
+            name.to_owned(),
+            grouped(received),
+            short(per_second(received, span)),
+            grouped(sent),
+            short(per_second(sent, span)),
+            if drops > 0 { grouped(drops) } else { String::new() },
+        ]
+    }));
+    if left_out > 0 {
+        let mut row = [const { String::new() }; 6];
+        row[0] = format!("({left_out} with fewer packets)");
+        cells.push(row);
+    }
+    align(&cells, 1)
+}
+
+/// Columns of equal width: first some of words, then figures.
+fn align<const N: usize>(cells: &[[String; N]], words: usize) -> Vec<String> {
     let width =
         |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 8] = std::array::from_fn(width);
-    let line = |row: &[String; 8]| {
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             line += &match column {
                 0 => format!("{cell:<width$}"),
-                1 => format!("  {cell:<width$}"),
+                _ if column < words => format!("  {cell:<width$}"),
                 _ => format!("  {cell:>width$}"),
             };
         }
@@ -346,7 +419,7 @@ mod tests {
             (row[0], row[1], row[7]) = (a.into(), b.into(), "9".into());
             row
         };
-        let lines = align(&[row("a", "bbb"), row("aaa", "b")]);
+        let lines = align(&[row("a", "bbb"), row("aaa", "b")], 2);
         assert_eq!(lines[0].len(), lines[1].len());
         assert!(lines[0].starts_with("a    bbb"));
     }

@@ -77,6 +77,10 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
     let board = Board::of(&desk);
     board.set_ports(switch.told());
     let text = switch.text();
+    let mut notes = Vec::new();
+    if switch.ports.is_empty() {
+        notes.push("the switch has no ports yet: add one with `linerate switch add PORT`".into());
+    }
     let subject = Subject {
         source: Source::Expression(text),
         globals: Globals::default(),
@@ -85,6 +89,8 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         texts: &[],
         watch: false,
         socket: args.socket.clone(),
+        rows: run::Rows::Ports,
+        notes,
         // It is the first element of the text.
         prepare: Some(Box::new(move |router| remote::command(router, 0, desk))),
         beside: Some(Box::new(move |stage| switch.keep(stage, &waiting, &board))),
