@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use linerate_testlab::{Lab, Namespace, Running, controllers, wait_until};
 
@@ -214,8 +213,10 @@ fn a_slave_takes_over_without_loss() {
     wait_for_ping(&net.hosts[0], "198.18.0.2");
     let mut ping = net.hosts[0].command(["ping", "-n", "-q", "-i", "0.01", "-c", "500"]);
     ping.args(["-W", "5", "198.18.0.2"]).stdout(Stdio::piped());
+    let received = || net.hosts[0].counters("eth0").rx_packets;
+    let before = received();
     let ping = net.hosts[0].spawn_command(ping);
-    std::thread::sleep(Duration::from_secs(1));
+    assert!(wait_until(|| received() >= before + 100, PATIENCE), "the pings get no answer");
     master.signal(rustix::process::Signal::KILL);
     assert!(said("os-ken-2.log", "has its flows"), "{}", net.logs());
     let output = ping.output(PATIENCE);

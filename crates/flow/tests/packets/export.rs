@@ -50,8 +50,16 @@ impl Collector {
 
     /// Ends it, and returns what was received, a line for each flow.
     fn end(mut self) -> String {
-        // What is in its socket is read before it ends.
-        std::thread::sleep(Duration::from_millis(300));
+        // What is in its socket is read before it ends. The datagram that was taken last is stored before a signal
+        // is looked at.
+        let port = format!("0100007F:{:04X}", self.address.port());
+        let is_read = || {
+            let sockets = std::fs::read_to_string("/proc/net/udp").expect("the sockets");
+            let line = sockets.lines().find(|line| line.contains(&port)).expect("it listens");
+            // tx_queue:rx_queue, in hexadecimal digits.
+            line.split_whitespace().nth(4).is_some_and(|queues| queues.ends_with(":00000000"))
+        };
+        assert!(wait_until(is_read, PATIENCE), "the collector does not read");
         self.program.signal(Signal::TERM);
         let _ = self.program.wait(PATIENCE);
         let output = Command::new(linerate_testlab::require("nfdump"))

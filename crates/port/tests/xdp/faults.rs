@@ -61,18 +61,27 @@ fn an_interface_is_free_again_though_another_thread_forks() {
     let rig = Rig::new(1);
     let arena = arena();
     let first = rig.open("xdp:x0", &arena).unwrap();
+    let (forked, forks) = rustix::pipe::pipe().unwrap();
+    let (goes_on, go_on) = rustix::pipe::pipe().unwrap();
     let mut program = Command::new("true");
-    // SAFETY: to sleep is allowed between fork and exec.
+    // SAFETY: reading and writing of pipes is allowed between fork and exec.
     unsafe {
-        program.pre_exec(|| {
-            thread::sleep(Duration::from_millis(100));
+        program.pre_exec(move || {
+            rustix::io::write(&forks, &[1])?;
+            rustix::io::read(&goes_on, &mut [0])?;
             Ok(())
         });
     }
     let starter = thread::spawn(move || program.status());
-    thread::sleep(Duration::from_millis(30));
+    rustix::io::read(&forked, &mut [0]).unwrap();
+    // The child has what is the parent's now, and keeps it for a while yet.
+    let waker = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(100));
+        rustix::io::write(&go_on, &[1]).unwrap();
+    });
     first.close();
     rig.open("xdp:x0", &arena).unwrap().close();
+    waker.join().unwrap();
     assert!(starter.join().unwrap().unwrap().success());
 }
 
