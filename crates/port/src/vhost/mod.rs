@@ -84,7 +84,7 @@ disconnected, with the reason.
 QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,id=m,size=1G,share=on
 -numa node,memdev=m -chardev socket,id=c,path=/run/v.sock,reconnect=1 -netdev vhost-user,id=n,chardev=c
 -device virtio-net-pci,netdev=n`; with `server=on,wait=off` instead of `reconnect=1` for
-`side=client`. DPDK: `--vdev=net_virtio_user0,path=/run/v.sock`, and as a device for a driver here
+`side=client`. Without KVM the device needs `,vectors=0`: QEMU 7.2 crashes when a guest chooses a vector. DPDK: `--vdev=net_virtio_user0,path=/run/v.sock`, and as a device for a driver here
 `--vdev=net_vhost0,iface=/run/v.sock`.",
     needs: "It needs no privileges but those for the socket's folder.",
     examples: &[
