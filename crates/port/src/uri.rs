@@ -3,7 +3,12 @@
 //! Parsing splits the text and nothing more; what the options mean is the driver's
 //! (see [`Options`]).
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
 
 use percent_encoding::percent_decode_str;
 
@@ -21,12 +26,41 @@ pub struct PortUri {
     driver: String,
     name: String,
     options: Vec<(String, Option<String>)>,
+    shown: Shown,
+}
+
+/// What a port is called in messages, where that is not its name. Ports are the same whatever they are called.
+#[derive(Debug, Clone, Default)]
+struct Shown(Option<String>);
+
+impl PartialEq for Shown {
+    fn eq(&self, _: &Shown) -> bool {
+        true
+    }
+}
+
+impl Eq for Shown {}
+
+impl Hash for Shown {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl PortUri {
     /// A name made of its parts, whatever characters they hold.
     pub fn new(driver: &str, name: &str) -> PortUri {
-        PortUri { driver: driver.into(), name: name.into(), options: Vec::new() }
+        PortUri {
+            driver: driver.into(),
+            name: name.into(),
+            options: Vec::new(),
+            shown: Shown::default(),
+        }
+    }
+
+    /// The same, called by what somebody has written for it: the file or the interface that it is about, or
+    /// the port without options that a program has added.
+    #[must_use]
+    pub fn shown_as(self, text: impl Into<String>) -> PortUri {
+        PortUri { shown: Shown(Some(text.into())), ..self }
     }
 
     /// The same with an option.
@@ -39,7 +73,7 @@ impl PortUri {
     /// The options of this name for another driver and object.
     #[must_use]
     pub fn named(&self, driver: &str, name: &str) -> PortUri {
-        PortUri { driver: driver.into(), name: name.into(), options: self.options.clone() }
+        PortUri { options: self.options.clone(), ..PortUri::new(driver, name) }
     }
 
     /// The same without an option.
@@ -110,12 +144,15 @@ impl FromStr for PortUri {
             }
             options.push((key.into(), value));
         }
-        Ok(PortUri { driver: driver.into(), name, options })
+        Ok(PortUri { options, ..PortUri::new(driver, &name) })
     }
 }
 
 impl fmt::Display for PortUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shown) = &self.shown.0 {
+            return f.write_str(shown);
+        }
         let name = self.name.replace('%', "%25").replace('?', "%3F");
         write!(f, "{}:{name}", self.driver)?;
         for (index, (key, value)) in self.options.iter().enumerate() {
@@ -144,6 +181,16 @@ fn unescape(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_called_as_it_was_written() {
+        let added = PortUri::new("pcap", "/tmp/a.pcap").with("short", "keep");
+        let shown = added.clone().shown_as("/tmp/a.pcap").with("loop", 2);
+        assert_eq!(shown.to_string(), "/tmp/a.pcap");
+        assert_eq!(added.to_string(), "pcap:/tmp/a.pcap?short=keep");
+        assert_eq!(shown, added.with("loop", 2));
+        assert_eq!(shown.named("pcap", "b").to_string(), "pcap:b?short=keep&loop=2");
+    }
 
     fn parse(text: &str) -> Result<PortUri, UriError> {
         text.parse()
