@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::Bytes;
-use linerate_pcap::bpf::{Instruction, Invalid, Program};
+use linerate_pcap::bpf::{Instruction, Invalid, Metadata, Program};
 
 #[path = "../../crates/pcap/src/bpf/tests/exercise.rs"]
 mod exercise;

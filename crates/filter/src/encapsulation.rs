@@ -2,9 +2,10 @@
 //! inside of it.
 
 use super::{
+    code,
     primitives::{Header, IPV4, IPV6, IPV6_HEADER, MPLS, PPPOE_SESSION, Place, TAGS, UDP},
     spot::{PLACES_MAX, Spot},
-    tree::{Base, Number, Relation, Tree, Tunnel},
+    tree::{Base, Number, Relation, Tree, Tunnel, VLAN_TAG_LENGTH},
 };
 
 /// The port of UDP that Geneve has (RFC 8926).
@@ -20,17 +21,46 @@ impl Place {
         if self.labelled {
             return Err("no VLAN match after MPLS".into());
         }
+        if let Some(number @ 0x1000..) = number {
+            return Err(format!("VLAN tag {number} greater than maximum 4095"));
+        }
         let is = |kind: &u32| self.has(*kind);
         let tagged = Tree::Any(TAGS.iter().map(is).collect::<Result<_, _>>()?);
-        let tag = self.payload;
-        (self.kind, self.payload) = (self.kind + 4, self.payload + 4);
-        match number {
-            None => Ok(tagged),
-            Some(number @ 0..=0xfff) => {
-                Ok(Tree::All(vec![tagged, Tree::equal(tag, 2, 0xfff, number)]))
-            }
-            Some(number) => Err(format!("VLAN tag {number} greater than maximum 4095")),
+        // Not inside of a tunnel.
+        if std::mem::take(&mut self.has_tag_beside) && self.link == Spot::at(0) {
+            return self.outer_vlan(tagged, number);
         }
+        let tag = self.payload;
+        let behind = |spot: Spot| spot + VLAN_TAG_LENGTH;
+        (self.kind, self.payload) = (behind(self.kind), behind(self.payload));
+        Ok(match number {
+            None => tagged,
+            Some(number) => Tree::All(vec![tagged, Tree::equal(tag, 2, 0xfff, number)]),
+        })
+    }
+
+    /// Frames whose outer tag is known besides, or which have one in them (`tagged`). Where everything else
+    /// is depends on that, as in libpcap's program for an interface: it counts a tag in the packet as soon as
+    /// it looks for one.
+    fn outer_vlan(&mut self, tagged: Tree, number: Option<u32>) -> Result<Tree, String> {
+        let place = self.places;
+        if place >= PLACES_MAX {
+            return Err("too many registers needed to evaluate expression".into());
+        }
+        let is_beside = || Number::Ancillary(code::VLAN_TAG_PRESENT).is(Relation::Equal, 1);
+        let tagged = Tree::Any(vec![is_beside(), Tree::All(vec![Tree::PassTag(place), tagged])]);
+        let tag = self.payload;
+        let moved = |spot: Spot| Spot { from: Some(place), ..spot };
+        (self.kind, self.payload) = (moved(self.kind), moved(self.payload));
+        self.places += 1;
+        let Some(number) = number else { return Ok(tagged) };
+        let beside = Number::Ancillary(code::VLAN_TAG).masked(0xfff).is(Relation::Equal, number);
+        let inside = Tree::equal(tag, 2, 0xfff, number);
+        let is_number = Tree::Any(vec![
+            Tree::All(vec![is_beside(), beside]),
+            Tree::All(vec![Tree::Not(Box::new(is_beside())), inside]),
+        ]);
+        Ok(Tree::All(vec![tagged, is_number]))
     }
 
     /// Packets with a label of MPLS, a given one or any. Everything asked for later is behind it.
@@ -110,6 +140,7 @@ impl Place {
             header: Header::Ethernet,
             optional: Some(first + 1),
             places: first + 3,
+            has_tag_beside: self.has_tag_beside,
         };
         Ok(Tree::Any(either))
     }

@@ -11,7 +11,8 @@
 //!
 //! Behind the first `vlan`, in the order of writing, everything else is looked for
 //! behind the tag, as libpcap has it, and so behind a label of `mpls`, inside of a
-//! session of `pppoes`, and inside of a tunnel of `geneve`. Whoever asks beside `geneve` for what
+//! session of `pppoes`, and inside of a tunnel of `geneve`. Where that tag is known besides the packet
+//! ([`Link::Untagged`]) they are looked for where they are then. Whoever asks beside `geneve` for what
 //! is inside of it (`geneve or ip`) has no tunnel to look into: then all places are 0.
 //!
 //! Of what libpcap takes for Ethernet there is no `byte N & M` and `byte N | M`, which there look
@@ -56,6 +57,9 @@ use tree::Tree;
 pub enum Link {
     /// A header of Ethernet.
     Ethernet,
+    /// The same without its outer VLAN tag, which is known besides: as Linux gives frames to the filter of a
+    /// socket. A packet in memory has its tags in it, and none besides.
+    Untagged,
     /// A header of IPv4 or IPv6 (`DLT_RAW`).
     Raw,
 }

@@ -214,6 +214,8 @@ pub(super) struct Place {
     pub(super) optional: Option<u8>,
     /// Places that conditions find.
     pub(super) places: u8,
+    /// Whether the outer VLAN tag is known besides the packet, and has not been asked for.
+    pub(super) has_tag_beside: bool,
 }
 
 /// What a header of a link is like.
@@ -240,7 +242,7 @@ impl Place {
     /// The beginning of packets on a link.
     pub(super) fn on(link: Link) -> Place {
         let (header, kind, payload) = match link {
-            Link::Ethernet => (Header::Ethernet, 12, 14),
+            Link::Ethernet | Link::Untagged => (Header::Ethernet, 12, 14),
             Link::Raw => (Header::Missing, 0, 0),
         };
         Place {
@@ -252,6 +254,7 @@ impl Place {
             header,
             optional: None,
             places: 0,
+            has_tag_beside: link == Link::Untagged,
         }
     }
 

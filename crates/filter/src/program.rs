@@ -20,7 +20,7 @@ use crate::{
     spot::Spot,
     tree::{
         BRIDGED, Base, ETHERNET_HEADER, ETHERNET_TYPE, GENEVE_HEADER, Number, Operator, Relation,
-        Tree, Tunnel, UDP_HEADER,
+        Tree, Tunnel, UDP_HEADER, VLAN_TAG_LENGTH,
     },
 };
 
@@ -227,6 +227,15 @@ impl Backward {
                 self.reach(holds);
                 Some(self.push_all(entering))
             }
+            Tree::PassTag(place) => {
+                let place = u32::from(*place);
+                self.reach(holds);
+                Some(self.push_all(vec![
+                    Instruction::plain(LOAD_MEMORY, place),
+                    Instruction::plain(CALCULATE | code(Operator::Add), VLAN_TAG_LENGTH),
+                    Instruction::plain(STORE, place),
+                ]))
+            }
             Tree::Chain(_) if self.runner == Runner::Kernel => None,
             Tree::Chain(chain) => self.chain(*chain, holds, fails),
         }
@@ -327,6 +336,7 @@ fn number(number: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> 
         Number::Constant(value) => to.push(Instruction::plain(LOAD_CONSTANT, *value)),
         Number::Length => to.push(Instruction::plain(LOAD_LENGTH, 0)),
         Number::Found(place) => to.push(Instruction::plain(LOAD_MEMORY, (*place).into())),
+        Number::Ancillary(which) => to.push(Instruction::load_ancillary(*which)),
         Number::Load { base, index, size } => load(*base, index, width(*size)?, free, to)?,
         Number::Calculate { operator, left, right } => {
             let code = CALCULATE | code(*operator);

@@ -19,6 +19,8 @@ pub(super) enum Tree {
     },
     /// Holds, and notes where the inside of a tunnel begins.
     Enter(Tunnel),
+    /// Holds, and moves a place that was found behind a VLAN tag.
+    PassTag(u8),
     /// Whether a header is in the chain of those behind an IP header.
     Chain(Chain),
 }
@@ -40,6 +42,8 @@ pub(super) const GENEVE_HEADER: u32 = 8;
 pub(super) const ETHERNET_TYPE: u32 = 12;
 pub(super) const ETHERNET_HEADER: u32 = 14;
 pub(super) const BRIDGED: u32 = 0x6558;
+/// Bytes of a VLAN tag.
+pub(super) const VLAN_TAG_LENGTH: u32 = 4;
 
 /// A number of 32 bits found out about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +53,9 @@ pub(super) enum Number {
     Length,
     /// A place that was found.
     Found(u8),
+    /// What is known of a packet besides its bytes: an ancillary load, as
+    /// [`VLAN_TAG`](crate::code::VLAN_TAG). Of a packet in memory it is 0.
+    Ancillary(u32),
     Load {
         base: Base,
         index: Box<Number>,
@@ -129,6 +136,10 @@ impl Tree {
                 })
             }
             Tree::Enter(tunnel) => tunnel.enter(packet, known).map(|()| true),
+            Tree::PassTag(place) => {
+                known.found(*place, known.place(*place).wrapping_add(VLAN_TAG_LENGTH));
+                Some(true)
+            }
             Tree::Chain(chain) => chain.holds(packet),
         }
     }
@@ -194,7 +205,7 @@ impl Number {
             Number::Calculate { left, right, .. } => {
                 left.constant().and(right.constant()).and_then(|_| self.of(&[], Whole))
             }
-            Number::Length | Number::Found(_) | Number::Load { .. } => None,
+            Number::Length | Number::Found(_) | Number::Ancillary(_) | Number::Load { .. } => None,
         }
     }
 
@@ -203,7 +214,7 @@ impl Number {
     pub(super) fn first_constant(&self) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),
-            Number::Length | Number::Found(_) => None,
+            Number::Length | Number::Found(_) | Number::Ancillary(_) => None,
             Number::Load { index, .. } => index.first_constant(),
             Number::Calculate { left, .. } => left.first_constant(),
         }
@@ -214,6 +225,7 @@ impl Number {
             Number::Constant(value) => Some(*value),
             Number::Length => Some(known.length(packet)),
             Number::Found(number) => Some(known.place(*number)),
+            Number::Ancillary(_) => Some(0),
             Number::Load { base, index, size } => {
                 let index = index.of(packet, known)?;
                 bytes(packet, base.place_behind(index, packet, known)?, *size)

@@ -9,13 +9,13 @@ use std::{
 use crate::{
     abi::{BpfProgram, ERROR, Interface, NETMASK_UNKNOWN, PacketHeader, Pcap},
     bpf::{Instruction, Program},
-    compile,
+    compile::{self, Frames},
     handle::write_to,
     system::MISSING,
 };
 
-/// Compiles a filter for packets of a link, of which so many bytes are wanted. The mask is in the order
-/// that it is given in, as libpcap has it.
+/// Compiles a filter for packets of a link, as it is given them, of which so many bytes are wanted. The mask is
+/// in the order that it is given in, as libpcap has it.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ use crate::{
 ///
 /// `program` can be written to, `text` is null or a string that ends.
 pub(crate) unsafe fn compile(
-    link: c_int,
+    (link, frames): (c_int, Frames),
     snapshot: u32,
     program: *mut BpfProgram,
     text: *const c_char,
@@ -38,7 +38,7 @@ pub(crate) unsafe fn compile(
         unsafe { CStr::from_ptr(text) }.to_string_lossy()
     };
     let mask = (mask != NETMASK_UNKNOWN).then_some(mask);
-    let compiled = compile::compile(link, snapshot, &text, mask).map_err(|error| {
+    let compiled = compile::compile((link, frames), snapshot, &text, mask).map_err(|error| {
         if error.starts_with("syntax error") {
             return format!("can't parse filter expression: {error}");
         }
@@ -69,7 +69,7 @@ pub(crate) unsafe fn compile_nopcap(
     mask: u32,
 ) -> c_int {
     // SAFETY: as the caller says.
-    match unsafe { compile(link, snaplen as u32, program, text, mask) } {
+    match unsafe { compile((link, Frames::Whole), snaplen as u32, program, text, mask) } {
         Ok(()) => 0,
         Err(_) => ERROR,
     }

@@ -8,19 +8,20 @@
 //! - Unconditional jumps may lead backwards: `ip6 protochain 6` goes through headers in a loop. A
 //!   packet that turns back more often than [`TURNS_MAX`] times is not wanted.
 //!
-//! What the kernel knows of a packet besides its bytes is not known here. That no tag was taken out of
-//! a packet is true of all our ports, so programs that ask for one get that answer: what `vlan`
-//! is compiled to for an interface then finds the tag in the packet. How a packet was addressed is known
-//! where the port says so, and what `inbound` and `outbound` are compiled to asks for it. All else is refused.
+//! What the kernel knows of a packet besides its bytes is asked for by [ancillary loads](super::metadata):
+//! those that it has are taken, and all others refused, as by it.
 
 use linerate_filter::{Instruction, code};
 
-use super::operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width};
+use super::{
+    metadata::Ancillary,
+    operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width},
+};
 
 /// The most instructions of a program.
 pub const INSTRUCTIONS_MAX: usize = 1 << 20;
-/// `SKF_AD_PKTTYPE` of `linux/filter.h`.
-const PACKET_TYPE: u32 = 4;
+/// `SKF_AD_ALU_XOR_X` of `linux/filter.h`, which is no load but an operation with both registers.
+const XOR_X: u32 = 40;
 /// How often a packet may lead backwards in a program, more often than headers fit in a packet.
 pub(super) const TURNS_MAX: u32 = 1 << 16;
 
@@ -81,14 +82,12 @@ pub enum Invalid {
         /// Which word of scratch memory.
         word: u32,
     },
-    /// Something that is not in the bytes of a packet.
-    #[error(
-        "BPF program is not valid here: ({at:03}) asks the kernel for more than the bytes of the packet (ancillary load {which})"
-    )]
+    /// An ancillary load that the kernel does not have.
+    #[error("BPF program is not valid: ({at:03}) there is no ancillary load {which}")]
     Ancillary {
         /// Which instruction it is.
         at: usize,
-        /// What it asks for: one of `SKF_AD_…` of `linux/filter.h`.
+        /// Which load: none of `SKF_AD_…` of `linux/filter.h`.
         which: u32,
     },
 }
@@ -149,9 +148,10 @@ fn read(place: Place, instruction: &Instruction, length: Place) -> Result<Operat
     Ok(match code {
         ABSOLUTE_WORD | ABSOLUTE_HALF | ABSOLUTE_BYTE if k >= code::ANCILLARY => {
             match k - code::ANCILLARY {
-                code::VLAN_TAG | code::VLAN_TAG_PRESENT => Operation::Constant(Register::A, 0),
-                PACKET_TYPE => Operation::Kind,
-                which => return Err(Invalid::Ancillary { at, which }),
+                XOR_X => Operation::Calculate(Operator::Xor, Operand::X),
+                which => Ancillary::numbered(which)
+                    .map(Operation::Ancillary)
+                    .ok_or(Invalid::Ancillary { at, which })?,
             }
         }
         ABSOLUTE_WORD => Operation::Load(Width::Word, k),

@@ -18,6 +18,7 @@ mod check;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "machine code is put in memory and called")]
 mod machine;
+mod metadata;
 mod operation;
 mod portable;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 pub use check::{INSTRUCTIONS_MAX, Invalid};
 pub use linerate_filter::Instruction;
+pub use metadata::{Metadata, VlanTag};
 use portable::Steps;
 
 /// A program that has been checked.
@@ -46,7 +48,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// When it must not be run, or asks for what only the kernel knows.
+    /// When it must not be run.
     pub fn new(instructions: &[Instruction]) -> Result<Program, Invalid> {
         let operations = check::check(instructions)?;
         Ok(Program(Arc::new(Forms {
@@ -71,23 +73,23 @@ impl Program {
     }
 
     /// How many bytes of a packet are wanted: 0 when it is not. Of the packet, which had `wire_len` bytes
-    /// on its link, there is `packet`; it was one to this host. Costs some nanoseconds and allocates nothing.
+    /// on its link, there is `packet`, and nothing else is known. Costs some nanoseconds and allocates nothing.
     #[inline]
     pub fn accepts(&self, packet: &[u8], wire_len: u32) -> u32 {
-        self.accepts_of(packet, wire_len, 0)
+        self.accepts_with(packet, wire_len, &Metadata::default())
     }
 
-    /// The same where it is known how the packet was addressed on its link, or that it was sent: as
-    /// Linux's `sll_pkttype`, what `inbound` and `outbound` ask for.
+    /// The same with what is known of the packet besides its bytes, which `inbound`, `vlan` and other
+    /// filters of an interface ask for.
     #[inline]
-    pub fn accepts_of(&self, packet: &[u8], wire_len: u32, kind: u8) -> u32 {
+    pub fn accepts_with(&self, packet: &[u8], wire_len: u32, metadata: &Metadata) -> u32 {
         #[cfg(target_arch = "x86_64")]
         if let Some(code) = &self.0.code
-            && let Some(bytes) = code.run(packet, wire_len, kind)
+            && let Some(bytes) = code.run(packet, wire_len, metadata)
         {
             return bytes;
         }
-        self.0.steps.run(packet, wire_len, kind).unwrap_or(0)
+        self.0.steps.run(packet, wire_len, metadata).unwrap_or(0)
     }
 
     /// The machine code it has become, if it has.

@@ -1,5 +1,7 @@
 //! What a checked program does, with nothing in it that is not allowed.
 
+use super::metadata::Ancillary;
+
 /// Where an instruction goes on: the number of another one.
 pub(super) type Place = u32;
 
@@ -14,8 +16,8 @@ pub(super) enum Operation {
     HeaderLength(u32),
     /// The length the packet had on its link.
     Length(Register),
-    /// A from how the packet was addressed on its link, or that it was sent.
-    Kind,
+    /// A from what is known of the packet besides its bytes.
+    Ancillary(Ancillary),
     Constant(Register, u32),
     /// A word of scratch memory.
     Memory(Register, u8),
@@ -106,11 +108,11 @@ impl Operation {
             | Operation::AToX
             | Operation::Branch { .. }
             | Operation::Return(Returned::A) => true,
+            Operation::Ancillary(which) => which.reads_registers(),
             Operation::Load(..)
             | Operation::LoadBehind(..)
             | Operation::HeaderLength(_)
             | Operation::Length(_)
-            | Operation::Kind
             | Operation::Constant(..)
             | Operation::Memory(..)
             | Operation::Store(Register::X, _)
@@ -127,7 +129,7 @@ impl Operation {
             Operation::Load(..)
                 | Operation::LoadBehind(..)
                 | Operation::Length(Register::A)
-                | Operation::Kind
+                | Operation::Ancillary(_)
                 | Operation::Constant(Register::A, _)
                 | Operation::Memory(Register::A, _)
                 | Operation::Calculate(..)
@@ -138,14 +140,15 @@ impl Operation {
 
     /// Whether what X was before matters to it.
     pub(super) fn reads_x(self) -> bool {
-        matches!(
-            self,
+        match self {
+            Operation::Ancillary(which) => which.reads_registers(),
             Operation::LoadBehind(..)
-                | Operation::Store(Register::X, _)
-                | Operation::Calculate(_, Operand::X)
-                | Operation::XToA
-                | Operation::Branch { operand: Operand::X, .. }
-        )
+            | Operation::Store(Register::X, _)
+            | Operation::Calculate(_, Operand::X)
+            | Operation::XToA
+            | Operation::Branch { operand: Operand::X, .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether X is another one afterwards.

@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use super::{
     check::TURNS_MAX,
+    metadata::{Ancillary, Metadata},
     operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width},
 };
 
@@ -20,7 +21,7 @@ enum Step {
     ByteBehind(u32),
     HeaderLength(u32),
     Length(Register),
-    Kind,
+    Ancillary(Ancillary),
     Constant(Register, u32),
     Memory(Register, u8),
     Store(Register, u8),
@@ -101,9 +102,9 @@ impl Steps {
         Steps(steps.into())
     }
 
-    /// What the program returns for a packet of this kind that had this length on its link; `None` where it loads
+    /// What the program returns for a packet that had this length on its link; `None` where it loads
     /// what is not there, divides by zero, or does not end.
-    pub(super) fn run(&self, packet: &[u8], length: u32, kind: u8) -> Option<u32> {
+    pub(super) fn run(&self, packet: &[u8], length: u32, about: &Metadata) -> Option<u32> {
         let (mut a, mut x, mut memory) = (0u32, 0u32, [0u32; 16]);
         let mut turns = 0;
         let mut at = 0;
@@ -120,7 +121,7 @@ impl Steps {
                 Step::HeaderLength(place) => x = (byte(packet, place)? & 0x0f) << 2,
                 Step::Length(Register::A) => a = length,
                 Step::Length(Register::X) => x = length,
-                Step::Kind => a = kind.into(),
+                Step::Ancillary(which) => a = which.load(packet, about, a, x),
                 Step::Constant(Register::A, constant) => a = constant,
                 Step::Constant(Register::X, constant) => x = constant,
                 Step::Memory(Register::A, word) => a = memory[usize::from(word & 15)],
@@ -200,7 +201,7 @@ fn step(operation: Operation, number: u32, numbers: &[u32]) -> Step {
         Operation::LoadBehind(Width::Byte, place) => Step::ByteBehind(place),
         Operation::HeaderLength(place) => Step::HeaderLength(place),
         Operation::Length(register) => Step::Length(register),
-        Operation::Kind => Step::Kind,
+        Operation::Ancillary(which) => Step::Ancillary(which),
         Operation::Constant(register, constant) => Step::Constant(register, constant),
         Operation::Memory(register, word) => Step::Memory(register, word),
         Operation::Store(register, word) => Step::Store(register, word),

@@ -1,12 +1,20 @@
 //! A handle of the system library beside ours, without a device, for what that library does with
 //! handles and we do not: compiling filters, and writing files.
 //!
-//! It is for Ethernet, or what else the link is, with our snapshot length and precision. On a live handle
-//! libpcap would compile loads of what Linux's sockets know besides a packet.
+//! It is for Ethernet, or what else the link is, with our snapshot length and precision. Filters that ask for
+//! VLANs are compiled for a live handle by libpcap, with loads of the tag that Linux takes out of a packet: for
+//! those there is a companion on an interface, too.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, c_int};
 
 use crate::{abi::Pcap, exports::system, handle::Handle, system::MISSING};
+
+/// The interface of those that are on none. It is nearly everywhere, and carries frames of Ethernet.
+const LOOPBACK: &str = "lo";
+/// A type of Ethernet that no packet has (it is reserved), so that none is given to a companion.
+const NO_PROTOCOL: c_int = 0xffff;
+/// Bytes of its buffer: the least that libpcap makes.
+const BUFFER: c_int = 1 << 18;
 
 /// Calls `run` with it. `None`, with an error, when there is none.
 ///
@@ -35,6 +43,36 @@ pub(super) unsafe fn with<T>(handle: &Handle, run: impl FnOnce(*mut Pcap) -> T) 
             handle.error.set(MISSING);
             None
         }
+    }
+}
+
+/// Calls `run` with one on an interface, which gets no packets. `None` where there is none to be had: the
+/// program may have no right to it any more.
+///
+/// # Safety
+///
+/// As [`with`].
+pub(super) unsafe fn with_live<T>(handle: &Handle, run: impl FnOnce(*mut Pcap) -> T) -> Option<T> {
+    let capture = handle.capture()?;
+    // SAFETY: the references end here.
+    let (link, snapshot) = unsafe { ((*capture).datalink, (*capture).settings().snapshot()) };
+    let interface = handle.target.interface().unwrap_or(LOOPBACK);
+    let name = CString::new(interface).ok()?;
+    // SAFETY: a string that ends, and a buffer of libpcap's size; what is made is closed here, and nothing
+    // keeps it.
+    unsafe {
+        let mut words = [0; crate::abi::ERRBUF_SIZE];
+        let made = system::pcap_create(name.as_ptr(), words.as_mut_ptr());
+        let made = made.filter(|made| !made.is_null())?;
+        system::pcap_set_snaplen(made, snapshot as c_int);
+        system::pcap_set_protocol_linux(made, NO_PROTOCOL);
+        system::pcap_set_buffer_size(made, BUFFER);
+        let is_alike = system::pcap_activate(made).is_some_and(|status| status >= 0)
+            && (system::pcap_datalink(made) == Some(link)
+                || system::pcap_set_datalink(made, link) == Some(0));
+        let result = is_alike.then(|| run(made));
+        system::pcap_close(made);
+        result
     }
 }
 

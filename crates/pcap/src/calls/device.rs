@@ -76,7 +76,7 @@ pub(crate) unsafe fn open_live(
         let said = match status {
             ERROR => format!("{device}: {text}"),
             ERROR_NO_SUCH_DEVICE | ERROR_PERM_DENIED if !text.is_empty() => {
-                format!("{device}: {words}\n({text})")
+                format!("{device}: {words} ({text})")
             }
             _ => format!("{device}: {words}"),
         };

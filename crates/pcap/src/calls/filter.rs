@@ -1,6 +1,6 @@
 //! Filters and the direction.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use linerate_filter::{Instruction, code};
 
@@ -9,13 +9,14 @@ use crate::{
     abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
     alone,
     bpf::{Invalid, Program},
+    compile::Frames,
     exports::system,
     handle::Handle,
     system::load,
 };
 
 /// Compiled by the system library, so that a program gets what it would get of it, or here where
-/// there is none.
+/// there is none. What asks for VLANs is compiled for an interface, as libpcap does for a live handle.
 ///
 /// # Safety
 ///
@@ -31,6 +32,9 @@ pub(crate) unsafe fn compile(
         handle.error.set("not-yet-activated pcap_t passed to pcap_compile");
         return ERROR;
     }
+    let Some(capture) = handle.capture() else { return ERROR };
+    // SAFETY: the reference ends here; the text is as the caller says.
+    let asks_for_tags = unsafe { !(*capture).is_file && speaks_of_vlans(text) };
     if !load() {
         // SAFETY: as the caller says.
         return unsafe { compile_here(handle, program, text, mask) };
@@ -44,8 +48,28 @@ pub(crate) unsafe fn compile(
         }
         status.unwrap_or(ERROR)
     };
-    // SAFETY: it is activated, and one thread calls.
-    unsafe { companion::with(handle, compile) }.unwrap_or(ERROR)
+    // SAFETY: it is activated, and one thread calls; the rest is as the caller says.
+    unsafe {
+        if asks_for_tags {
+            return companion::with_live(handle, compile)
+                .unwrap_or_else(|| compile_here(handle, program, text, mask));
+        }
+        companion::with(handle, compile).unwrap_or(ERROR)
+    }
+}
+
+/// Whether an expression may ask for a VLAN.
+///
+/// # Safety
+///
+/// `text` is null or a string that ends.
+unsafe fn speaks_of_vlans(text: *const c_char) -> bool {
+    if text.is_null() {
+        return false;
+    }
+    // SAFETY: as the caller says.
+    let text = unsafe { CStr::from_ptr(text) }.to_bytes();
+    text.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word == b"vlan")
 }
 
 /// # Safety
@@ -60,9 +84,11 @@ unsafe fn compile_here(
 ) -> c_int {
     let Some(capture) = handle.capture() else { return ERROR };
     // SAFETY: the references end here.
-    let (link, snapshot) = unsafe { ((*capture).datalink, (*capture).settings().snapshot()) };
+    let (link, snapshot, is_file) =
+        unsafe { ((*capture).datalink, (*capture).settings().snapshot(), (*capture).is_file) };
+    let frames = if is_file { Frames::Whole } else { Frames::Untagged };
     // SAFETY: as the caller says.
-    match unsafe { alone::compile(link, snapshot, program, text, mask) } {
+    match unsafe { alone::compile((link, frames), snapshot, program, text, mask) } {
         Ok(()) => 0,
         Err(words) => {
             handle.error.set(&words);
@@ -103,11 +129,6 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
             // SAFETY: no reference into it is used meanwhile.
             unsafe { (*capture).set_filter(checked, instructions) };
             0
-        }
-        // For the kernel it is one, so libpcap has no words for it.
-        Err(error @ Invalid::Ancillary { .. }) => {
-            handle.error.set(&error.to_string());
-            ERROR
         }
         Err(_) => {
             handle.error.set("BPF program is not valid");

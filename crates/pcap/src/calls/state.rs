@@ -2,14 +2,16 @@
 
 use std::{
     ffi::{CStr, c_char, c_int},
-    io::{IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     sync::atomic::Ordering,
 };
+
+use linerate_port::peer::event;
 
 use crate::{
     abi::{DLT_EN10MB, DLT_RAW, ERROR, ERROR_NOT_ACTIVATED, ERROR_RFMON_NOTSUP, Pcap, Statistics},
     alone,
-    handle::{Capture, Handle},
+    handle::{Capture, Handle, write_to},
     inject::Sender,
     names, source, system,
 };
@@ -46,12 +48,12 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
 /// Says on standard error what is opened, for who wants to know. Only to people: programs read what
 /// others write there, as tshark reads what dumpcap does.
 fn say(handle: &Handle, mode: &str) {
-    if names::variable(names::SAY).is_none() || !std::io::stderr().is_terminal() {
+    if names::variable(names::SAY).is_none() || !io::stderr().is_terminal() {
         return;
     }
     let Handle { device, target, .. } = handle;
     let text = format!("linerate: {device} is {target} ({mode}); {}\n", target.effect());
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// # Safety
@@ -95,16 +97,35 @@ pub(crate) unsafe fn stats(handle: &Handle, statistics: *mut Statistics) -> c_in
 pub(crate) unsafe fn get_nonblock(handle: &Handle, errbuf: *mut c_char) -> c_int {
     if handle.capture().is_none() {
         // SAFETY: the caller gives a buffer of libpcap's size.
-        unsafe { crate::handle::write_to(errbuf, "This handle hasn't been activated yet") };
+        unsafe { write_to(errbuf, "This handle hasn't been activated yet") };
         return ERROR_NOT_ACTIVATED;
     }
     handle.is_nonblocking().into()
 }
 
-/// Before it is activated, too.
-pub(crate) unsafe fn set_nonblock(handle: &Handle, nonblock: c_int, _: *mut c_char) -> c_int {
+/// Before it is activated, too. libpcap opens a descriptor when a handle is to wait again, which ends the wait,
+/// and leaves the handle as it is where the process may have no more: what we have would do, but a program is
+/// told the same.
+///
+/// # Safety
+///
+/// `errbuf` has libpcap's size.
+pub(crate) unsafe fn set_nonblock(handle: &Handle, nonblock: c_int, errbuf: *mut c_char) -> c_int {
+    let waits_again = nonblock == 0 && handle.is_nonblocking() && handle.capture().is_some();
+    if waits_again && let Err(error) = event::new() {
+        handle.error.set(&format!("Could not open eventfd: {}", words_of(&error)));
+        // SAFETY: as the caller says.
+        unsafe { write_to(errbuf, &handle.error.text()) };
+        return ERROR;
+    }
     handle.nonblocking.store(nonblock != 0, Ordering::Relaxed);
     0
+}
+
+/// The C library's words for an error, without its number.
+fn words_of(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words).into()
 }
 
 pub(crate) unsafe fn selectable_fd(handle: &Handle) -> c_int {
@@ -135,5 +156,5 @@ pub(crate) unsafe fn print_error(handle: &Handle, prefix: *const c_char) {
         // SAFETY: as the caller says.
         unsafe { CStr::from_ptr(prefix) }.to_string_lossy()
     };
-    let _ = std::io::stderr().write_all(format!("{prefix}: {}\n", handle.error.text()).as_bytes());
+    let _ = io::stderr().write_all(format!("{prefix}: {}\n", handle.error.text()).as_bytes());
 }

@@ -8,14 +8,15 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use linerate_filter::{Instruction, code};
+use linerate_filter::Instruction;
+use linerate_host::interface;
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 
 use super::{Handle, Intake, Interrupt, Settings, selectable::Selectable};
 use crate::{
     abi::{DIRECTION_BOTH, DIRECTION_OUT, DLT_EN10MB, PacketHeader, TSTAMP_NANO},
-    bpf::Program,
+    bpf::{Metadata, Program, VlanTag},
     inject::{Anchor, Boundary, flush_held},
     names::Target,
     source::{Opened, Sleep},
@@ -25,6 +26,10 @@ use crate::{
 const BURST: usize = 256;
 /// What a call is that wants all there is: packets come while they are read, so there is an end to it.
 const ALL: usize = 1 << 16;
+/// `ARPHRD_ETHER` and `ARPHRD_NONE` of `linux/if_arp.h`: an interface of Ethernet, and one without a link's
+/// header.
+const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_NONE: u16 = 0xfffe;
 /// How often it is looked whether the interface is still there, and what the kernel has counted.
 pub(super) const REFRESH: Duration = Duration::from_secs(1);
 
@@ -39,10 +44,11 @@ pub(crate) struct Capture {
     burst_time: u64,
     /// `None` lets all pass.
     filter: Option<Program>,
-    /// Whether it runs on frames without their outer tag, see [`knows_tags`].
-    skips_tags: bool,
-    /// Whether no filter does, because libpcap would not have the kernel run it.
-    is_file: bool,
+    /// What is the same of all packets besides their bytes.
+    metadata: Metadata,
+    /// Whether a filter is given frames as they are: those of a file, which libpcap would not have the
+    /// kernel look at.
+    pub(crate) is_file: bool,
     /// A frame without its tag.
     untagged: Vec<u8>,
     pub(crate) direction: c_int,
@@ -80,8 +86,8 @@ impl Capture {
     ) -> Capture {
         // libpcap counts what it drops for those who want all of its packets.
         let interface = target.interface().filter(|_| settings.promiscuous);
-        // A file has frames as they were.
-        let is_file = target.is_a_file() || datalink != DLT_EN10MB;
+        let index = target.interface().and_then(|name| interface::find(name).ok());
+        let hardware = if datalink == DLT_EN10MB { ARPHRD_ETHER } else { ARPHRD_NONE };
         Capture {
             intake: Arc::new(Intake::new(opened.source, interface)),
             arena: opened.arena,
@@ -89,8 +95,13 @@ impl Capture {
             next: 0,
             burst_time: 0,
             filter: None,
-            skips_tags: false,
-            is_file,
+            metadata: Metadata {
+                interface: index.map_or(0, |link| link.index),
+                hardware,
+                ..Metadata::default()
+            },
+            // A file has frames as they were.
+            is_file: target.is_a_file() || datalink != DLT_EN10MB,
             untagged: Vec::new(),
             direction: DIRECTION_BOTH,
             settings,
@@ -118,7 +129,6 @@ impl Capture {
     /// Sets a filter, in both of its forms.
     pub(crate) fn set_filter(&mut self, program: Program, instructions: &[Instruction]) {
         self.filter = Some(program);
-        self.skips_tags = !self.is_file && !knows_tags(instructions);
         self.intake.source.take().leave_out(instructions);
     }
 
@@ -267,21 +277,26 @@ impl Capture {
                     continue;
                 }
             }
-            if self.settings.protocol != 0 && !is_of(bytes, self.settings.protocol) {
+            let tag = if self.is_file { None } else { outer_tag(bytes) };
+            let protocol = self.settings.protocol;
+            if protocol != 0 && !is_of(bytes, tag.is_some(), protocol) {
                 continue;
             }
+            let mut shown = (bytes.len() as u32, length);
             if let Some(filter) = &self.filter {
-                let accepted = if self.skips_tags && is_tagged(bytes) {
+                let metadata = Metadata { packet_type: kind, tag, ..self.metadata };
+                let wanted = if tag.is_some() {
                     self.untagged.clear();
                     self.untagged.extend_from_slice(&bytes[..TYPE]);
                     self.untagged.extend_from_slice(&bytes[TYPE + TAG..]);
-                    filter.accepts_of(&self.untagged, length - TAG as u32, kind)
+                    filter.accepts_with(&self.untagged, length - TAG as u32, &metadata)
                 } else {
-                    filter.accepts_of(bytes, length, kind)
+                    filter.accepts_with(bytes, length, &metadata)
                 };
-                if accepted == 0 {
+                if wanted == 0 {
                     continue;
                 }
+                shown = cut(bytes.len(), length, wanted, tag.is_some());
             }
             let noted = if self.stamps { meta.timestamp } else { 0 };
             let time = if noted != 0 { noted } else { self.burst_time };
@@ -289,8 +304,8 @@ impl Capture {
             received.store(received.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let header = PacketHeader {
                 time: self.time_of(time),
-                captured: (bytes.len() as u32).min(self.settings.snapshot()),
-                length,
+                captured: shown.0.min(self.settings.snapshot()),
+                length: shown.1,
             };
             return Some(Found { header, bytes: bytes.as_ptr() });
         }
@@ -380,53 +395,34 @@ struct Found {
 /// Where a frame's type is, and how long a tag is that stands there.
 const TYPE: usize = 12;
 const TAG: usize = 4;
-/// The types of tags.
-const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// The types of tags that Linux takes out.
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
-/// Whether a filter asks for a frame's tag.
-///
-/// Linux takes the outer tag out of a frame that it receives. A filter that libpcap gives it, which does not ask for
-/// tags, runs on what is left, so `ip` wants tagged packets, too; one that does asks for what was taken out.
-/// Compiled for frames as they are on the wire, as ours are, it compares a type with those of tags.
-fn knows_tags(instructions: &[Instruction]) -> bool {
-    // Where A may be the type. Nothing leads backwards.
-    let mut may_be = vec![false; instructions.len()];
-    for (at, instruction) in instructions.iter().enumerate() {
-        let Instruction { code, jt, jf, k } = *instruction;
-        let here = may_be[at];
-        let is_equal = code == code::JUMP | code::EQUAL;
-        if here && is_equal && TAGS.iter().any(|tag| k == u32::from(*tag)) {
-            return true;
-        }
-        let (ways, then) = match code & code::KIND {
-            code::LOAD => {
-                let loads = code::LOAD | code::HALF | code::ABSOLUTE;
-                ([0, 0], code == loads && k == TYPE as u32)
-            }
-            code::JUMP if code == code::JUMP | code::ALWAYS => ([k, k], here),
-            code::JUMP => ([jt.into(), jf.into()], here),
-            code::CALCULATE => ([0, 0], false),
-            _ => ([0, 0], here && code != code::X_TO_A),
-        };
-        for skipped in ways {
-            if let Some(there) = may_be.get_mut((at + 1).saturating_add(skipped as usize)) {
-                *there |= then;
-            }
-        }
-    }
-    false
-}
-
+/// The tag that Linux takes out of a frame that it receives, before a filter looks at it. Something is
+/// behind it.
 #[inline]
-fn is_tagged(frame: &[u8]) -> bool {
-    // Something is behind the tag.
-    let Some(kind) = frame.get(TYPE..).and_then(|rest| rest.first_chunk::<{ TAG + 2 }>()) else {
-        return false;
-    };
-    TAGS.contains(&u16::from_be_bytes([kind[0], kind[1]]))
+fn outer_tag(frame: &[u8]) -> Option<VlanTag> {
+    let [a, b, c, d, ..] = *frame.get(TYPE..)?.first_chunk::<{ TAG + 2 }>()?;
+    let protocol = u16::from_be_bytes([a, b]);
+    let control = u16::from_be_bytes([c, d]);
+    TAGS.contains(&protocol).then_some(VlanTag { protocol, control })
 }
 
-/// Whether a frame is of that type of Ethernet.
-fn is_of(packet: &[u8], protocol: u16) -> bool {
-    packet.get(12..14) == Some(&protocol.to_be_bytes())
+/// What a program is given of a packet of which a filter wants so many bytes, and how long it is said to be.
+/// libpcap puts a tag that was taken out back where there is room, and cuts at the handle's snapshot length
+/// then.
+#[inline]
+fn cut(packet: usize, length: u32, wanted: u32, has_tag: bool) -> (u32, u32) {
+    let (packet, tag) = (packet as u32, TAG as u32);
+    match has_tag {
+        false => (packet.min(wanted), length),
+        true if wanted < TYPE as u32 => (wanted, length - tag),
+        true => ((packet - tag).min(wanted) + tag, length),
+    }
+}
+
+/// Whether a frame is of that type of Ethernet, behind a tag that was taken out.
+fn is_of(packet: &[u8], has_tag: bool, protocol: u16) -> bool {
+    let at = if has_tag { TYPE + TAG } else { TYPE };
+    packet.get(at..at + 2) == Some(&protocol.to_be_bytes())
 }

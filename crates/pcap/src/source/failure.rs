@@ -28,6 +28,13 @@ impl From<OpenError> for OpenFailure {
             _ => ERROR,
         };
         let text = match &error {
+            // What libpcap opens, too, fails in its words.
+            OpenError::NoInterface { port, .. } if port.starts_with("packet:") => {
+                "No such device exists".into()
+            }
+            OpenError::Permission { port, .. } if port.starts_with("packet:") => {
+                "socket: Operation not permitted".into()
+            }
             // What a program is told has room for 255 bytes, and there is no option of a command.
             OpenError::Disconnects { interface, uses, .. } => format!(
                 "this takes what {interface} receives away from the host, which has {uses}: \
@@ -37,7 +44,8 @@ impl From<OpenError> for OpenFailure {
                 "{port}: not permitted to {action}; programs that give up their rights before they \
                  open a device capture by packet: or from a cluster",
             ),
-            other => other.to_string(),
+            // Programs print it on a line of theirs.
+            other => other.to_string().replace('\n', " "),
         };
         OpenFailure { status, text }
     }

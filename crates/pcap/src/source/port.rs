@@ -18,15 +18,12 @@ const ANSWER: &str = "2";
 
 /// Opens a port for both directions.
 pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure> {
-    let named = uri;
-    let uri = as_asked(uri, wishes);
+    // Under the name that the program knows.
+    let uri = as_asked(uri, wishes).shown_as(uri.to_string());
     let mut context = arena::context(&uri, wishes.buffer_size)?;
     context.types = true;
-    let port = without_signals(|| linerate_port::open(&uri, &context)).map_err(|error| {
-        let OpenFailure { status, text } = error.into();
-        // Under the name that the program knows.
-        OpenFailure { status, text: text.replace(&uri.to_string(), &named.to_string()) }
-    })?;
+    let port =
+        without_signals(|| linerate_port::open(&uri, &context)).map_err(OpenFailure::from)?;
     let mut receives = Vec::new();
     let mut transmit = None;
     for queue in port.queues {

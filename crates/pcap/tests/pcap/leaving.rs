@@ -143,11 +143,11 @@ fn a_thread_that_waits_can_be_cancelled() {
 }
 
 /// A program in C with the library, in a folder.
-fn compiled(folder: &Path) -> Command {
-    let program = folder.join("leave");
+fn compiled(name: &str, folder: &Path) -> Command {
+    let program = folder.join(name);
     let links = folder.join("libpcap.so.0.8");
     std::os::unix::fs::symlink(library(), &links).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pcap/leave.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pcap/{name}.c"));
     let mut compile = Command::new(require("gcc"));
     compile.arg("-O1").arg("-o").arg(&program).arg(source).arg(&links);
     assert!(compile.status().unwrap().success());
@@ -161,7 +161,7 @@ fn compiled(folder: &Path) -> Command {
 #[test]
 fn a_callback_may_be_left_by_a_jump_and_a_process_by_fork() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = compiled(folder.path());
+    let mut command = compiled("leave", folder.path());
     let program = command.get_program().to_owned();
     command.arg("fork").arg(format!("memif:{}/nobody?wait=0", folder.path().display()));
     let output = command.output().unwrap();
@@ -171,6 +171,17 @@ fn a_callback_may_be_left_by_a_jump_and_a_process_by_fork() {
         let output = command.arg(way).env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
         assert!(output.status.success(), "{way}: {output:?}");
     }
+}
+
+/// Whether a handle waits is changed at any time, and fails where libpcap's fails.
+#[test]
+fn a_handle_is_told_whether_to_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = compiled("waiting", folder.path()).arg("ring:x").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = "Could not open eventfd: Too many open files";
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(said, format!("-1 {words}\n{words} 1\n"));
 }
 
 /// Whoever asks for statistics, and when: by another thread, in a callback and by a handler of a signal.

@@ -10,4 +10,5 @@ mod programs;
 mod semantics;
 mod support;
 mod table;
+mod vlans;
 mod words;

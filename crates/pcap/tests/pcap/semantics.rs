@@ -389,21 +389,87 @@ fn a_filter_of_another_handle_can_be_set_and_a_wrong_one_cannot() {
     // SAFETY: there are no instructions.
     assert_eq!(unsafe { pcap_setfilter(b.0, &raw mut wrong) }, ERROR);
     assert_eq!(b.error(), "BPF program is not valid");
-    // What only the kernel knows of a packet: `ld [SKF_AD_OFF + SKF_AD_IFINDEX]`, as `ifindex` is compiled.
-    let mut direction = [
-        Instruction { code: 0x20, jt: 0, jf: 0, k: 0xffff_f008 },
-        Instruction { code: 0x16, jt: 0, jf: 0, k: 0 },
-    ];
-    let mut wrong = BpfProgram { length: 2, instructions: direction.as_mut_ptr() };
-    // SAFETY: the instructions are there.
-    assert_eq!(unsafe { pcap_setfilter(b.0, &raw mut wrong) }, ERROR);
-    assert!(b.error().contains("asks the kernel"), "{}", b.error());
+    // An ancillary load that the kernel does not have either: the one behind `SKF_AD_VLAN_TPID`.
+    assert_eq!(set_program(&b, &[plain(0x20, 0xffff_f040), plain(0x16, 0)]), ERROR);
+    assert_eq!(b.error(), "BPF program is not valid");
     // The one before is still there.
     a.send(0, 8);
     assert_eq!(numbers(&b.dispatch(-1).1), [3]);
 }
 
-/// As Linux runs libpcap's filters: without the outer tag, if they do not ask for it.
+fn plain(code: u16, k: u32) -> Instruction {
+    Instruction { code, jt: 0, jf: 0, k }
+}
+
+fn set_program(handle: &Handle, instructions: &[Instruction]) -> c_int {
+    let mut instructions = instructions.to_vec();
+    let length = instructions.len() as u32;
+    let mut program = BpfProgram { length, instructions: instructions.as_mut_ptr() };
+    // SAFETY: so many instructions are there.
+    unsafe { pcap_setfilter(handle.0, &raw mut program) }
+}
+
+/// A frame with a tag of VLAN 5.
+fn tagged(number: u8) -> Vec<u8> {
+    let mut frame = frame(number);
+    frame.splice(12..12, [0x81, 0, 0, 5]);
+    frame
+}
+
+/// As the kernel does: what a program returns is how much of a packet is given. A tag is put back behind that.
+#[test]
+fn a_program_says_how_much_of_a_packet_is_given() {
+    let (a, b) = pair(0);
+    for (returned, expected) in [
+        (40, [(40, 60), (44, 64)]),
+        (12, [(12, 60), (16, 64)]),
+        (9, [(9, 60), (9, 60)]),
+        (60, [(60, 60), (64, 64)]),
+        (u32::MAX, [(60, 60), (64, 64)]),
+    ] {
+        assert_eq!(set_program(&b, &[plain(0x06, returned)]), 0);
+        a.send(1, 1);
+        assert_eq!(a.inject(&tagged(1)), 64);
+        let packets = b.dispatch(2).1;
+        let given: Vec<_> =
+            packets.iter().map(|packet| (packet.bytes.len(), packet.length)).collect();
+        assert_eq!(given, expected, "{returned}");
+        assert!(tagged(1).starts_with(&packets[1].bytes), "{returned}");
+    }
+}
+
+/// What the kernel knows of a packet besides its bytes.
+#[test]
+fn programs_ask_for_more_than_the_bytes_of_a_packet() {
+    let (a, b) = pair(0);
+    // `ld #proto`, with what is behind a tag; `ld vlan_tci`; `ld #type`, of Ethernet; `ld #ifidx`, of none.
+    for (load, value, expected) in [
+        (0, 0x800, vec![1, 1]),
+        (44, 5, vec![1]),
+        (44, 0, vec![1]),
+        (28, 1, vec![1, 1]),
+        (8, 0, vec![1, 1]),
+        (60, 0x8100, vec![1]),
+        (20, 7, vec![]),
+    ] {
+        let equal = Instruction { code: 0x15, jt: 0, jf: 1, k: value };
+        let program = [plain(0x20, 0xffff_f000 + load), equal, plain(0x06, 2000), plain(0x06, 0)];
+        assert_eq!(set_program(&b, &program), 0, "{load}: {}", b.error());
+        a.send(1, 1);
+        assert_eq!(a.inject(&tagged(1)), 64);
+        b.set_nonblocking(true);
+        assert_eq!(numbers(&b.dispatch(-1).1), expected, "{load}");
+    }
+    // A sample of the packets: `ld #rand`.
+    let any_bit = Instruction { code: 0x45, jt: 0, jf: 1, k: 1 };
+    let sample = [plain(0x20, 0xffff_f038), any_bit, plain(0x06, 2000), plain(0x06, 0)];
+    assert_eq!(set_program(&b, &sample), 0, "{}", b.error());
+    a.send(0, 250);
+    let taken = b.dispatch(-1).1.len();
+    assert!((1..250).contains(&taken), "{taken}");
+}
+
+/// As Linux runs libpcap's filters: without the outer tag, which is known besides.
 #[test]
 fn a_filter_sees_what_is_behind_a_tag() {
     let mut tagged = frame(8);
@@ -417,6 +483,11 @@ fn a_filter_sees_what_is_behind_a_tag() {
         ("vlan", vec![200]),
         ("not vlan", vec![1, 2]),
         ("vlan 5 and udp port 9", vec![200]),
+        ("udp and vlan", vec![200]),
+        ("udp port 9 and vlan 5", vec![200]),
+        ("udp and not vlan", vec![1, 2]),
+        ("ether proto 0x8100", vec![]),
+        ("ether[12:2] = 0x800", vec![1, 2, 200]),
         ("vlan 6", vec![]),
         // A port whose number is that of a type of tags.
         ("udp port 9 or udp port 33024", vec![2, 200]),
@@ -615,17 +686,20 @@ fn an_error_of_opening_says_what_and_where() {
         text(errbuf.as_ptr())
     };
     let error = open(c"packet:nonesuch0");
-    assert!(
-        error.starts_with("packet:nonesuch0: No such device exists\n(packet:nonesuch0: there"),
-        "{error}"
-    );
+    // On one line, and as libpcap says it.
+    assert_eq!(error, "packet:nonesuch0: No such device exists (No such device exists)");
+    let theirs = open(c"nonesuch0");
+    assert_eq!(theirs, "nonesuch0: No such device exists (No such device exists)");
     let error = open(c"ring:x?slots=many");
     assert!(
         error.starts_with("ring:x?slots=many: port ring:x?slots=many: option slots"),
         "{error}"
     );
     let error = open(c"cluster:@nobody-listens-here?name=a");
-    assert!(error.contains("No such device exists") && error.contains("cannot connect"), "{error}");
+    assert!(
+        error.contains("No such device exists (") && error.contains("cannot connect"),
+        "{error}"
+    );
     let error = open(c"cluster:@x");
     assert!(error.contains("write cluster:SOCKET?name=CONSUMER"), "{error}");
 }

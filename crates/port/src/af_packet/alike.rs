@@ -177,7 +177,10 @@ fn after(instruction: &Instruction, here: Known) -> Option<Known> {
         _ => 4,
     };
     let mode = code & !(code::KIND | code::HALF | code::BYTE);
+    // What is known of a tag besides the packet: packets that have one are received, whatever is decided here.
+    let tag = [code::VLAN_TAG, code::VLAN_TAG_PRESENT].map(|which| code::ANCILLARY + which);
     Some(match (code & code::KIND, mode) {
+        (code::LOAD, code::ABSOLUTE) if tag.contains(&k) => here.other(),
         (code::LOAD, code::ABSOLUTE) => {
             let a_is_type = k == TYPE && width == 2;
             let a_is_protocol = k == PROTOCOL && width == 1 && here.kind == Type::Ipv4;
@@ -271,7 +274,8 @@ mod tests {
     #[test]
     fn what_only_the_kernel_knows_is_not() {
         let give = Instruction::give(u32::MAX);
-        assert!(!decides_alike(&[Instruction::load_ancillary(code::VLAN_TAG_PRESENT), give]));
+        assert!(!decides_alike(&[Instruction::load_ancillary(0), give]));
+        assert!(decides_alike(&[Instruction::load_ancillary(code::VLAN_TAG_PRESENT), give]));
         assert!(!decides_alike(&[Instruction::load_length(), give]));
         // Counted from a header, instead of from the beginning, when it is negative.
         for at in [-0x10_0000, -0x20_0000_i32] {

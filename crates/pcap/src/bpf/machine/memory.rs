@@ -5,7 +5,7 @@ use std::{ffi::c_void, fmt, ptr::NonNull, slice};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 /// What code made from a filter is called as: a packet's first byte, how many bytes there are, how many
-/// there were on its link, and the packet's kind.
+/// there were on its link, and [what is known besides](crate::bpf::Metadata), packed.
 type Entry = unsafe extern "sysv64" fn(*const u8, usize, u32, u32) -> u32;
 
 /// Code in pages of its own, which can be read and executed.
@@ -52,13 +52,13 @@ impl Executable {
     /// The code was made by `translate` from a checked program, and the packet has at most
     /// `PACKET_MAX` bytes.
     #[inline]
-    pub(super) unsafe fn run(&self, packet: &[u8], length: u32, kind: u8) -> u32 {
+    pub(super) unsafe fn run(&self, packet: &[u8], length: u32, about: u32) -> u32 {
         // SAFETY: the pages begin with a function of this type: `translate` writes one.
         let entry: Entry = unsafe { std::mem::transmute(self.pages) };
         // SAFETY: it reads packets only below the length given (see `translate`), writes no memory but
         // the 128 bytes below its stack pointer that are its own, and keeps the registers that
         // belong to the caller.
-        unsafe { entry(packet.as_ptr(), packet.len(), length, kind.into()) }
+        unsafe { entry(packet.as_ptr(), packet.len(), length, about) }
     }
 }
 

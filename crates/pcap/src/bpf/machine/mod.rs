@@ -5,7 +5,7 @@ mod memory;
 mod order;
 mod translate;
 
-use super::{bounds::PACKET_MAX, check, operation::Operation};
+use super::{bounds::PACKET_MAX, check, metadata::Metadata, operation::Operation};
 use memory::Executable;
 
 /// A program as machine code.
@@ -13,25 +13,28 @@ use memory::Executable;
 pub(super) struct Code(Executable);
 
 impl Code {
-    /// `None` where code cannot be made executable, and for programs with loops.
+    /// `None` where code cannot be made executable, for programs with loops, and for those that ask for
+    /// what few do.
     pub(super) fn new(operations: &[Operation]) -> Option<Code> {
-        if check::turns(operations) {
+        let is_rare =
+            |it: &Operation| matches!(it, Operation::Ancillary(which) if !which.is_packed());
+        if check::turns(operations) || operations.iter().any(is_rare) {
             return None;
         }
         Executable::new(&translate::translate(operations)).map(Code)
     }
 
-    /// What the program returns for a packet of this kind that had this length on its link; `None` for
-    /// packets that are too long.
+    /// What the program returns for a packet that had this length on its link; `None` for packets that
+    /// are too long.
     #[inline]
     #[allow(unsafe_code, reason = "machine code is called")]
-    pub(super) fn run(&self, packet: &[u8], length: u32, kind: u8) -> Option<u32> {
+    pub(super) fn run(&self, packet: &[u8], length: u32, about: &Metadata) -> Option<u32> {
         if packet.len() > PACKET_MAX as usize {
             return None;
         }
         // SAFETY: the code is made by `translate`, of operations that come from the checker alone, and
         // the packet is short enough.
-        Some(unsafe { self.0.run(packet, length, kind) })
+        Some(unsafe { self.0.run(packet, length, about.packed()) })
     }
 
     /// The instructions of the processor.

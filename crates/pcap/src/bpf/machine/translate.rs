@@ -1,11 +1,11 @@
 //! Code for x86-64 from a checked program whose jumps lead forward.
 //!
 //! It is called as a C function: rdi is where the packet begins, rsi how many bytes there are (at
-//! most [`PACKET_MAX`]), edx its length on the link, ecx its kind. In it
+//! most [`PACKET_MAX`]), edx its length on the link, ecx what is known besides. In it
 //!
 //! - A is eax and X is ecx, whose upper half is always 0; X has to be there for shifts;
-//! - the length stays in edx, or is in r8 where a division needs edx; the kind is in r10 where it is asked
-//!   for;
+//! - the length stays in edx, or is in r8 where a division needs edx; what is known besides is in r10 where
+//!   it is asked for;
 //! - the first words of scratch memory are in r8 (if it is free), r9 and r10 (if that is), the others below
 //!   the stack pointer; r11 is for what is needed in between.
 //!
@@ -14,6 +14,7 @@
 
 use crate::bpf::{
     bounds::{Look, looks},
+    metadata::{Ancillary, PRESENT_SHIFT, TAG_MASK, TYPE_SHIFT},
     operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width},
 };
 
@@ -36,8 +37,8 @@ pub(super) fn translate(operations: &[Operation]) -> Vec<u8> {
     translation.end()
 }
 
-/// Where the packet's kind is, in programs that ask for it.
-const KIND: Gpr = Gpr::R10;
+/// Where what is known besides the bytes is, in programs that ask for it.
+const ABOUT: Gpr = Gpr::R10;
 
 /// Where words of scratch memory and the length are.
 #[derive(Debug)]
@@ -57,8 +58,7 @@ impl Homes {
         let divides = operations.iter().any(|operation| {
             matches!(operation, Operation::Calculate(Operator::Divide | Operator::Remainder, _))
         });
-        let asks_kind = operations.contains(&Operation::Kind);
-        let free = [(Gpr::R8, !divides), (Gpr::R9, true), (KIND, !asks_kind)];
+        let free = [(Gpr::R8, !divides), (Gpr::R9, true), (ABOUT, !asks(operations))];
         let mut free = free.iter().filter(|(_, is_free)| *is_free).map(|(register, _)| register);
         let mut words =
             std::array::from_fn(|word| Home::Memory(Address::BelowStack(4 * (word as u8 + 1))));
@@ -150,8 +150,8 @@ impl<'a> Translation<'a> {
         if self.homes.length != Gpr::Edx && asks_length {
             self.code.copy(self.homes.length, Gpr::Edx);
         }
-        if self.operations.contains(&Operation::Kind) {
-            self.code.copy(KIND, Gpr::Ecx);
+        if asks(self.operations) {
+            self.code.copy(ABOUT, Gpr::Ecx);
         }
         if self.lives[0].a {
             self.code.constant(Gpr::Eax, 0);
@@ -317,7 +317,7 @@ impl<'a> Translation<'a> {
                 self.code.shift_left(Gpr::Ecx, 2);
             }
             Operation::Length(register) => self.code.copy(gpr(register), self.homes.length),
-            Operation::Kind => self.code.copy(Gpr::Eax, KIND),
+            Operation::Ancillary(which) => self.ancillary(which),
             Operation::Constant(register, constant) => {
                 self.code.constant(gpr(register), constant);
             }
@@ -358,6 +358,20 @@ impl<'a> Translation<'a> {
                 self.code.return_();
                 self.falls = false;
             }
+        }
+    }
+
+    /// Loads A with what is known besides the bytes.
+    fn ancillary(&mut self, which: Ancillary) {
+        self.code.copy(Gpr::Eax, ABOUT);
+        match which {
+            Ancillary::Tag => self.code.alu_constant(Alu::And, Gpr::Eax, TAG_MASK),
+            Ancillary::TagPresent => {
+                self.code.shift_right(PRESENT_SHIFT);
+                self.code.alu_constant(Alu::And, Gpr::Eax, 1);
+            }
+            // The others are not packed, and programs that ask for them do not come here.
+            _ => self.code.shift_right(TYPE_SHIFT),
         }
     }
 
@@ -473,6 +487,11 @@ impl<'a> Translation<'a> {
             self.falls = false;
         }
     }
+}
+
+/// Whether a program asks for what is known besides the bytes.
+fn asks(operations: &[Operation]) -> bool {
+    operations.iter().any(|operation| matches!(operation, Operation::Ancillary(_)))
 }
 
 fn gpr(register: Register) -> Gpr {

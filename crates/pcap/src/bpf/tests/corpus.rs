@@ -9,7 +9,10 @@ use fastrand::Rng;
 use linerate_port::pcap;
 
 use super::{Edge, both, expressions::changed, system::System};
-use crate::{abi::DLT_EN10MB, compile::compile};
+use crate::{
+    abi::DLT_EN10MB,
+    compile::{Frames, compile},
+};
 
 /// What libpcap takes for the longest packet.
 pub(super) const SNAP_LENGTH: u32 = 262_144;
@@ -98,7 +101,7 @@ fn filters_of_the_world_are_compiled_as_by_the_system() {
     let (mut compared, mut wanted) = (0, 0);
     for filter in filters() {
         let theirs = both(&system.compile(filter, false).expect("a filter"));
-        let ours = match compile(DLT_EN10MB, SNAP_LENGTH, filter, None) {
+        let ours = match compile((DLT_EN10MB, Frames::Whole), SNAP_LENGTH, filter, None) {
             Ok(ours) => both(&ours),
             Err(error) => {
                 assert!(refused.contains(&filter), "{filter}: {error}");

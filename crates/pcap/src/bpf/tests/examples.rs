@@ -3,7 +3,7 @@
 use linerate_filter::{Filter, Instruction, Names, code};
 
 use super::both;
-use crate::bpf::{Invalid, Program};
+use crate::bpf::{Invalid, Metadata, Program, VlanTag};
 
 fn plain(code: u16, k: u32) -> Instruction {
     Instruction { code, jt: 0, jf: 0, k }
@@ -138,8 +138,64 @@ fn tags_are_in_the_packet() {
     ]);
     let mut packet = [0; 18];
     assert_eq!(forms.accepts(&packet, 18), 0);
+    let beside = about(0, Some(VlanTag { protocol: 0x8100, control: 0 }));
+    assert_eq!(forms.accepts_with(&packet, 18, &beside), 5);
     packet[12] = 0x81;
     assert_eq!(forms.accepts(&packet, 18), 5);
+}
+
+fn about(packet_type: u8, tag: Option<VlanTag>) -> Metadata {
+    Metadata { packet_type, tag, ..Metadata::default() }
+}
+
+/// Each load alone, and what is known of a packet in it.
+#[test]
+fn what_is_known_besides_the_bytes_is_loaded() {
+    let tag = VlanTag { protocol: 0x88a8, control: 0x6064 };
+    let known = Metadata { interface: 7, ..about(4, Some(tag)) };
+    let mut packet = [0; 42];
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    packet[23] = 17;
+    for (which, expected, bare) in [
+        (0, 0x800, 0x800),
+        (4, 4, 0),
+        (8, 7, 0),
+        (20, 0, 0),
+        (24, 0, 0),
+        (28, 1, 1),
+        (32, 0, 0),
+        (44, 0x6064, 0),
+        (48, 1, 0),
+        (52, 42, 42),
+        (60, 0x88a8, 0),
+    ] {
+        for width in [BYTE, HALF, code::LOAD | code::ABSOLUTE] {
+            let forms = both(&[plain(width, code::ANCILLARY + which), RETURN_A]);
+            assert_eq!(forms.accepts_with(&packet, 60, &known), expected, "{which}");
+            assert_eq!(forms.accepts(&packet, 60), bare, "{which}");
+        }
+    }
+    // `SKF_AD_ALU_XOR_X`.
+    let xor = both(&[
+        plain(code::LOAD, 0b1100),
+        plain(code::LOAD_X, 0b1010),
+        plain(BYTE, code::ANCILLARY + 40),
+        RETURN_A,
+    ]);
+    assert_eq!(xor.accepts(&packet, 60), 0b0110);
+}
+
+/// Half of all packets, as a program that takes a sample asks for them.
+#[test]
+fn random_numbers_differ_from_packet_to_packet() {
+    let sample = Program::new(&[
+        plain(code::LOAD | code::ABSOLUTE, code::ANCILLARY + 56),
+        plain(code::CALCULATE | code::AND, 1),
+        RETURN_A,
+    ])
+    .unwrap();
+    let taken = (0..10_000).filter(|_| sample.accepts(&[], 60) == 1).count();
+    assert!((4000..6000).contains(&taken), "{taken}");
 }
 
 /// What libpcap makes of `outbound`, also where scratch memory and divisions need all registers.
@@ -161,8 +217,11 @@ fn packets_are_asked_whether_they_were_sent() {
     let crowded = both(&crowded);
     for sent in 0..=5 {
         let wanted = if sent == 4 { 5 } else { 0 };
-        assert_eq!(outbound.accepts_of(&[], 60, sent), wanted);
-        assert_eq!(crowded.accepts_of(&[1, 2, 3], 60, sent), wanted);
+        let tag = VlanTag { protocol: 0x8100, control: 0xffff };
+        for known in [about(sent, None), about(sent, Some(tag))] {
+            assert_eq!(outbound.accepts_with(&[], 60, &known), wanted);
+            assert_eq!(crowded.accepts_with(&[1, 2, 3], 60, &known), wanted);
+        }
     }
     assert_eq!(outbound.accepts(&[], 60), 0);
 }
@@ -256,9 +315,9 @@ fn what_must_not_be_run_is_refused_with_the_reason() {
     let read = plain(code::LOAD_X | code::MEMORY, 3);
     assert_eq!(refused(&[read, end]), Invalid::Unwritten { at: 0, word: 3 });
     assert_eq!(refused(&[plain(0x0e, 0), end]), Invalid::Unknown { at: 0, code: 0x0e });
-    let interface = refused(&[plain(HALF, code::ANCILLARY + 8), end]);
-    assert_eq!(interface, Invalid::Ancillary { at: 0, which: 8 });
-    assert!(interface.to_string().starts_with("BPF program is not valid"), "{interface}");
+    let unknown = refused(&[plain(HALF, code::ANCILLARY + 64), end]);
+    assert_eq!(unknown, Invalid::Ancillary { at: 0, which: 64 });
+    assert!(unknown.to_string().starts_with("BPF program is not valid"), "{unknown}");
     let long = vec![end; crate::bpf::INSTRUCTIONS_MAX + 1];
     assert_eq!(refused(&long), Invalid::TooLong);
     assert!(Program::new(&long[1..]).is_ok());

@@ -5,14 +5,19 @@ use std::{ptr, slice};
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-use super::{Instruction, Invalid, Program};
+use super::{Instruction, Invalid, Metadata, Program};
 
 /// A program in both forms.
 #[derive(Debug)]
 pub(super) struct Both {
     pub(super) program: Program,
     pub(super) portable: Program,
+    /// Whether it gives the same whenever it is run: it asks for no random number, nor for its processor.
+    is_steady: bool,
 }
+
+/// Loads of a processor's number and of random numbers.
+const UNSTEADY: [u32; 2] = [0xffff_f024, 0xffff_f038];
 
 impl Both {
     /// # Errors
@@ -21,23 +26,24 @@ impl Both {
     pub(super) fn new(instructions: &[Instruction]) -> Result<Both, Invalid> {
         let (program, portable) = (Program::new(instructions), Program::portable(instructions));
         assert_eq!(program.as_ref().err(), portable.as_ref().err());
-        Ok(Both { program: program?, portable: portable? })
+        let is_steady = !instructions.iter().any(|it| it.code & 7 == 0 && UNSTEADY.contains(&it.k));
+        Ok(Both { program: program?, portable: portable?, is_steady })
     }
 
     /// What both give.
     #[track_caller]
     pub(super) fn accepts(&self, packet: &[u8], length: u32) -> u32 {
-        self.accepts_of(packet, length, 0)
+        self.accepts_with(packet, length, &Metadata::default())
     }
 
-    /// The same of a packet of a kind.
+    /// The same of a packet of which more is known than its bytes.
     #[track_caller]
-    pub(super) fn accepts_of(&self, packet: &[u8], length: u32, kind: u8) -> u32 {
-        let given = self.program.accepts_of(packet, length, kind);
-        let portable = self.portable.accepts_of(packet, length, kind);
-        assert_eq!(
-            given, portable,
-            "machine code, and portable: {self:02x?} on {packet:02x?} of {length}"
+    pub(super) fn accepts_with(&self, packet: &[u8], length: u32, about: &Metadata) -> u32 {
+        let given = self.program.accepts_with(packet, length, about);
+        let portable = self.portable.accepts_with(packet, length, about);
+        assert!(
+            given == portable || !self.is_steady,
+            "{given} by machine code, {portable} else: {self:02x?} on {packet:02x?} of {length}"
         );
         given
     }
@@ -87,7 +93,8 @@ impl Drop for Edge {
 }
 
 /// What a valid program gives, by an interpreter that shares nothing with what is tested: it reads
-/// instructions as they come, as `bpf_filter` does. `None` when it goes on for too long.
+/// instructions as they come, as `bpf_filter` does. `None` when it goes on for too long, or asks for what
+/// is not known here.
 pub(super) fn reference(program: &[Instruction], packet: &[u8], length: u32) -> Option<u32> {
     let load = |size: u16, at: u64| {
         let bytes = [4, 2, 1][usize::from(size >> 3 & 3)];
@@ -102,8 +109,10 @@ pub(super) fn reference(program: &[Instruction], packet: &[u8], length: u32) -> 
         let operand = if code & 0x08 == 0 { k } else { x };
         at += 1;
         match code {
-            // What the kernel knows of tags is that there are none; the packet is one to this host.
-            0x20 | 0x28 | 0x30 if k >= 0xffff_f000 => a = 0,
+            // `SKF_AD_ALU_XOR_X`; the packet is one to this host, and no tag was taken out of it.
+            0x20 | 0x28 | 0x30 if k == 0xffff_f028 => a ^= x,
+            0x20 | 0x28 | 0x30 if matches!(k, 0xffff_f004 | 0xffff_f02c | 0xffff_f030) => a = 0,
+            0x20 | 0x28 | 0x30 if k >= 0xffff_f000 => return None,
             0x20 | 0x28 | 0x30 => match load(code, k.into()) {
                 Some(number) => a = number,
                 None => return Some(0),

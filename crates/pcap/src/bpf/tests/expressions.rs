@@ -11,7 +11,7 @@ use super::{
 use crate::{
     abi::{DLT_EN10MB, DLT_RAW},
     bpf::{Invalid, Program},
-    compile::compile,
+    compile::{Frames, compile},
 };
 
 /// Bytes of an Ethernet header.
@@ -246,7 +246,7 @@ fn compare(link: i32, packets: &[Vec<u8>]) -> [u64; 4] {
         let random = &mut Rng::with_seed(seed);
         let text = expression(random, 3);
         let theirs = system.compile(&text, false);
-        let ours = compile(link, SNAP_LENGTH, &text, None);
+        let ours = compile((link, Frames::Whole), SNAP_LENGTH, &text, None);
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) => {
                 taken += 1;

@@ -10,7 +10,7 @@ mod generate;
 mod random;
 mod system;
 
-use super::{Instruction, Invalid, Program};
+use super::{Instruction, Invalid, Metadata, Program};
 use exercise::{Both, Edge};
 
 /// A valid program in both forms.

@@ -92,7 +92,10 @@ fn the_kernel_refuses_what_is_refused() {
             instruction.code == code::JUMP && instruction.k > u32::MAX - (at + 1)
         });
         match checked {
-            Err(Invalid::Ancillary { .. }) => ancillary += 1,
+            Err(Invalid::Ancillary { .. }) => {
+                assert!(!theirs);
+                ancillary += 1;
+            }
             // For `set_filter` that is none at all.
             Err(Invalid::Empty) => {}
             Ok(()) if is_loop => {
