@@ -112,7 +112,7 @@ fn an_interrupted_run_ends_with_the_same_points() {
     torn.extend_from_slice(br#"{"key": "00"#);
     fs::write(&path, torn).unwrap();
 
-    let output = succeed(&["run", &file, "--dir", broken.to_str().unwrap(), "--format", "json"]);
+    let output = succeed(&["run", &file, "--dir", broken.to_str().unwrap(), "--json"]);
     assert_eq!(keys(&broken), expected);
     let printed = text(&output.stdout);
     let summary: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
@@ -310,7 +310,7 @@ fn experiments_are_listed_with_points_that_are_points() {
     {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
     }
-    let points = text(&succeed(&["list", "burst", "--quick", "--format", "json"]).stdout);
+    let points = text(&succeed(&["list", "burst", "--quick", "--json"]).stdout);
     assert!(points.lines().count() > 10);
     for line in points.lines() {
         let point: Value = serde_json::from_str(line).unwrap();
@@ -318,7 +318,7 @@ fn experiments_are_listed_with_points_that_are_points() {
     }
     // Experiments share points: each is listed once.
     let count = |names: &[&str]| {
-        let words = [&["list", "--quick", "--format", "json"], names].concat();
+        let words = [&["list", "--quick", "--json"], names].concat();
         let points = text(&succeed(&words).stdout);
         let different: BTreeSet<&str> = points.lines().collect();
         assert_eq!(different.len(), points.lines().count(), "{names:?}");

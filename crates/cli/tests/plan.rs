@@ -89,8 +89,7 @@ fn results_become_a_calibration_and_a_report() {
 }
 
 fn plan(dir: &Path, arguments: &[&str]) -> Value {
-    let all: Vec<&str> =
-        ["plan", ".", "--format", "json"].iter().chain(arguments).copied().collect();
+    let all: Vec<&str> = ["plan", ".", "--json"].iter().chain(arguments).copied().collect();
     serde_json::from_str(&printed(dir, &all)).unwrap()
 }
 

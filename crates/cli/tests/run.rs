@@ -403,10 +403,13 @@ fn words_of_filters_are_marked_once_and_floods_of_errors_end() {
 
 #[test]
 fn a_graph_is_shown_in_every_format() {
-    for (format, start) in
-        [("text", "2 elements"), ("dot", "digraph"), ("svg", "<svg"), ("json", "{")]
-    {
-        let arguments = ["check", "-e", "Idle -> d :: Discard", "--format", format];
+    for (format, start) in [
+        ("--format=text", "2 elements"),
+        ("--format=dot", "digraph"),
+        ("--format=svg", "<svg"),
+        ("--json", "{"),
+    ] {
+        let arguments = ["check", "-e", "Idle -> d :: Discard", format];
         let output = linerate(&arguments).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert!(text(&output.stdout).starts_with(start), "{}", text(&output.stdout));

@@ -65,6 +65,10 @@ pub(crate) struct Check {
     #[arg(long, short = 'f', value_name = "FORMAT", default_value = "text")]
     pub(crate) format: GraphFormat,
 
+    /// Print the graph as JSON
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
     /// Workers to distribute it over
     #[arg(long, short = 'j', value_name = "WORKERS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -84,8 +88,6 @@ pub(crate) enum GraphFormat {
     Dot,
     /// A picture
     Svg,
-    /// For programs
-    Json,
 }
 
 /// Explain the elements there are
@@ -105,8 +107,12 @@ pub(crate) struct Elements {
     #[arg(long, short = 'f', value_name = "FORMAT", default_value = "text")]
     pub(crate) format: ReferenceFormat,
 
+    /// Print them as JSON, one object per line
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
     /// Write the reference, a page for each element and an index, to this folder
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["names", "format"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["names", "format", "json"])]
     pub(crate) write: Option<PathBuf>,
 }
 
@@ -117,8 +123,6 @@ pub(crate) enum ReferenceFormat {
     Text,
     /// For documentation
     Markdown,
-    /// For programs
-    Json,
 }
 
 /// Read or write handlers of what runs

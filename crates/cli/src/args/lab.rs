@@ -8,7 +8,7 @@ mod run;
 use clap::{Args, Subcommand};
 
 pub(crate) use bench::{
-    BackToBack, Bench, Format, Known, LatencyArgs, Loss, Ndr, Output, Preset, Recovery,
+    BackToBack, Bench, Known, LatencyArgs, Loss, Ndr, Output, Preset, Recovery,
 };
 pub(crate) use compare::Compare;
 pub(crate) use results::{Calibrate, Form, ReportArgs};

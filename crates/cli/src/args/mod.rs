@@ -43,8 +43,8 @@ pub(crate) use flow::{
 };
 pub(crate) use graph::{Call, Check, Elements, GraphFormat, ReferenceFormat, Run};
 pub(crate) use lab::{
-    BackToBack, Bench, Calibrate, Compare, Form, Format, Known, Lab, LabCommand, LabList, LabPoint,
-    LabRun, LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs, WORK,
+    BackToBack, Bench, Calibrate, Compare, Form, Known, Lab, LabCommand, LabList, LabPoint, LabRun,
+    LatencyArgs, Loss, MEASURE, Ndr, Output, Preset, Recovery, ReportArgs, WORK,
 };
 pub(crate) use pcap::Pcap;
 pub(crate) use plan::Plan;

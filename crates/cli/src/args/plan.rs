@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linerate_model::units::{BitsPerSecond, Hertz, PacketsPerSecond};
 
-use super::{Configuration, Format};
+use super::Configuration;
 use crate::configuration::variable;
 
 /// Say what a configuration will reach, or what hardware a rate needs
@@ -97,9 +97,9 @@ pub(crate) struct Plan {
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) confidence: u8,
 
-    /// How the answer is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn written(text: &str) -> Result<(String, String), String> {

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
         graph
     };
     let mut out = io::stdout().lock();
-    out.write_all(graph.show(args.format).as_bytes())?;
+    let text = if args.json { graph.as_json() } else { graph.show(args.format) };
+    out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }

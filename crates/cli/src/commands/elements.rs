@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use anyhow::Result;
 use linerate_graph::Library;
 use linerate_host::similar;
-use serde_json::json;
 
 use crate::{
     args::{Elements, ReferenceFormat},
@@ -21,17 +20,16 @@ pub(crate) fn run(args: &Elements, library: &Library) -> Result<()> {
     for name in &args.names {
         classes.push(library.find(name).ok_or_else(|| unknown(name, library))?);
     }
+    let object = |class| format!("{}\n", reference::json(class));
     let text = match (args.format, classes.as_slice()) {
+        (_, []) if args.json => library.iter().map(object).collect(),
+        (_, classes) if args.json => classes.iter().copied().map(object).collect(),
         (ReferenceFormat::Text, []) => list(library),
         (ReferenceFormat::Markdown, []) => reference::index(library),
-        (ReferenceFormat::Json, []) => {
-            library.iter().map(|class| reference::json(class).to_string() + "\n").collect()
-        }
         (format, classes) => {
             let pages = classes.iter().map(|class| match format {
                 ReferenceFormat::Text => reference::text(class),
                 ReferenceFormat::Markdown => reference::markdown(class),
-                ReferenceFormat::Json => json!(reference::json(class)).to_string() + "\n",
             });
             pages.collect::<Vec<_>>().join("\n")
         }

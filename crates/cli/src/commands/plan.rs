@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    args::{Format, Plan},
+    args::Plan,
     configuration::{Parsed, check_variables, click_path},
     exit::{ConfigurationError, UsageError, cannot_read, cannot_write},
 };
@@ -362,9 +362,10 @@ impl Found {
 
     fn show(&self, args: &Plan) -> Result<()> {
         let mut out = std::io::stdout().lock();
-        match args.format {
-            Format::Json => writeln!(out, "{}", self.json())?,
-            Format::Text => out.write_all(self.text(args.confidence).as_bytes())?,
+        if args.json {
+            writeln!(out, "{}", self.json())?;
+        } else {
+            out.write_all(self.text(args.confidence).as_bytes())?;
         }
         Ok(())
     }

@@ -67,8 +67,12 @@ impl Graph {
             GraphFormat::Text => text::text(self),
             GraphFormat::Dot => dot::dot(self),
             GraphFormat::Svg => svg::svg(self),
-            GraphFormat::Json => format!("{:#}\n", self.json()),
         }
+    }
+
+    /// The graph as an object of JSON, in lines.
+    pub(crate) fn as_json(&self) -> String {
+        format!("{:#}\n", self.json())
     }
 
     fn json(&self) -> Value {
@@ -157,7 +161,7 @@ mod tests {
         let dot = graph.show(GraphFormat::Dot);
         assert!(dot.starts_with("digraph "), "{dot}");
         assert!(dot.contains("n1:o1 -> n5:i0"), "{dot}");
-        let value: Value = serde_json::from_str(&graph.show(GraphFormat::Json)).unwrap();
+        let value: Value = serde_json::from_str(&graph.as_json()).unwrap();
         assert_eq!(value["connections"][3]["processing"], "pull");
         assert_eq!(value["elements"][2]["config"], "5");
     }

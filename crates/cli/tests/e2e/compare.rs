@@ -45,7 +45,7 @@ fn compare(mark: &str, line: &str, mut watch: impl FnMut(&Value, Pid)) -> Value 
     let mut child = Command::new("timeout")
         .args(["--foreground", "--kill-after=5", "150", LINERATE, "lab", "compare"])
         .args(line.split_whitespace())
-        .args(["--format", "json"])
+        .args(["--json"])
         .env(MARK, mark)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

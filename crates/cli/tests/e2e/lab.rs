@@ -7,8 +7,7 @@ use crate::support::{Ended, LINERATE, linerate, words};
 
 /// Trials long enough for what buffers add to be small, and generous to a
 /// machine that does other things meanwhile.
-const TRIALS: &str =
-    "--trial 500ms --residual 100ms --late 100ms --retries 5 --force --format json";
+const TRIALS: &str = "--trial 500ms --residual 100ms --late 100ms --retries 5 --force --json";
 
 /// The only object of this event.
 #[track_caller]
@@ -116,7 +115,7 @@ fn a_linux_bridge_is_found_at_its_rate() {
 #[test]
 fn a_device_beyond_the_highest_load_is_said_to_be() {
     let line = "lab ndr -e FromPort($IN)->ToPort($OUT) --goal pdr --max-rate 5kpps --trial 50ms \
-                --sum 100ms --late 1s --idle adaptive --queue 16384 --force --format json";
+                --sum 100ms --late 1s --idle adaptive --queue 16384 --force --json";
     let ended = linerate(line);
     let result = event(&ended, "result");
     let found = &result["goals"][0]["result"];
@@ -129,7 +128,7 @@ fn a_device_beyond_the_highest_load_is_said_to_be() {
 
 #[test]
 fn latency_and_bursts_of_a_known_queue() {
-    let base = "--max-rate 20kpps --late 1s --idle adaptive --queue 16384 --format json";
+    let base = "--max-rate 20kpps --late 1s --idle adaptive --queue 16384 --json";
     let line = format!(
         "lab latency -e FromPort($IN)->SetTimestamp->Queue->DelayShaper(5ms)->Unqueue->ToPort($OUT) \
          --throughput 2kpps --shares 0.5,0.9 --trial 200ms {base}"

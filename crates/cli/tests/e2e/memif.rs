@@ -204,7 +204,7 @@ fn a_search_finds_what_testpmd_forwards_from_memory_to_memory() {
         let port = format!("memif:{}?wait=20", socket.path());
         let line = format!(
             "lab ndr --tx {port} --rx {port} --isolated --goal pdr --max-rate 2kpps --trial 50ms \
-             --sum 100ms --late 1s --force --format json"
+             --sum 100ms --late 1s --force --json"
         );
         let words = std::iter::once(crate::support::LINERATE).chain(line.split(' '));
         let output = namespace.run(words);

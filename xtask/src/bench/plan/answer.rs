@@ -70,7 +70,7 @@ impl Answer {
 /// Runs `linerate plan` with what is measured and checked, and reads its answer.
 pub(super) fn of(command: &mut Command) -> Result<Answer> {
     let output = command
-        .args(["--measure", "--check", "--confidence", "90", "--format", "json"])
+        .args(["--measure", "--check", "--confidence", "90", "--json"])
         .output()
         .context("cannot run linerate")?;
     if !output.status.success() {

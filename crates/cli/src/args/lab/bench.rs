@@ -10,15 +10,6 @@ use linerate_worker::Idle;
 use super::super::{Configuration, Flows, Memory};
 use crate::units::{parse_count, parse_duration};
 
-/// How something is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For reading
-    Text,
-    /// For programs: one object per line
-    Json,
-}
-
 /// The device under test and the traffic through it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Device and traffic")]
@@ -110,15 +101,9 @@ pub(crate) struct Bench {
 /// How a benchmark prints.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Output {
-    /// How to print
-    #[arg(
-        long,
-        short = 'f',
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Showing"
-    )]
-    pub(crate) format: Format,
+    /// Print JSON on standard output, one object per line
+    #[arg(long, help_heading = "Showing")]
+    pub(crate) json: bool,
 
     /// Show only results, not what leads to them
     #[arg(long, short = 'q', help_heading = "Showing")]
@@ -178,7 +163,7 @@ Examples:
       any device between two interfaces; trials of 60 s
   linerate lab ndr -e 'FromPort($IN) -> ToPort($OUT)' --trial 200ms --sum 2s --width 0.05
       a quick look
-  linerate lab ndr router.click --format json | jq 'select(.event == \"result\")'
+  linerate lab ndr router.click --json | jq 'select(.event == \"result\")'
 
 First generator and sink are measured without the device. A trial that the generator did not
 send in full is void and never a result.")]

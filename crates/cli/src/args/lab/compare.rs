@@ -15,7 +15,7 @@ Examples:
   sudo linerate lab compare
       all that this machine has, in turns, with ratios and their quartiles
   sudo linerate lab compare --only testpmd,bridge --rounds 11
-  sudo linerate lab compare --format json | jq 'select(.event == \"result\").rows'
+  sudo linerate lab compare --json | jq 'select(.event == \"result\").rows'
 
 Every turn has two new veth pairs in a network namespace of its own; nothing outside is
 touched, and all is removed at the end, also after Ctrl-C. What is missing is named, with the

@@ -4,24 +4,22 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Format;
-
 /// Fit the cost model to the results in a directory
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   linerate lab calibrate results
       writes results/calibration.json, which `linerate plan` reads
-  linerate lab calibrate results --format json | jq .gates
+  linerate lab calibrate results --json | jq .gates
       how well the model predicts points it was not fitted to")]
 pub(crate) struct Calibrate {
     /// The directory of `linerate lab run`
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// How the parameters are printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    /// Print the parameters as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Make a report of the results in a directory
@@ -32,7 +30,7 @@ Examples:
       writes results/report.html, one file that needs no network
   linerate lab report results --also markdown,csv,json,svg
       the same as report.md, and figures and tables as files of their own
-  linerate lab compare --format json > results/compare.json
+  linerate lab compare --json > results/compare.json
       forwarders of others, which the report then has a table of
   linerate lab report results --output /tmp/machine.html")]
 pub(crate) struct ReportArgs {

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Format;
-
 /// Measure the points of experiments, and keep what comes of them
 #[derive(Debug, Args)]
 #[command(
@@ -17,7 +15,7 @@ Examples:
   linerate lab run all --quick
       fewer points, each measured once: under 4 minutes
   linerate lab run io-cost burst --dir results
-  linerate lab run my-experiment.toml --format json
+  linerate lab run my-experiment.toml --json
 
 Every point is kept as a line of DIR/points.jsonl as soon as it is measured. Points that have
 figures there are not measured again, so a run that was interrupted goes on when the same
@@ -38,9 +36,9 @@ pub(crate) struct LabRun {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Print points as they are measured: json, one per line on standard output
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: Format,
+    /// Print the points as they are measured as JSON on standard output, one per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Measure one point and print its record, a JSON object in one line
@@ -75,7 +73,7 @@ Examples:
   linerate lab list
   linerate lab list burst
       what it is about and what is expected
-  linerate lab list burst --format json
+  linerate lab list burst --json
       every point of it, a spec per line for `linerate lab point`"
 )]
 pub(crate) struct LabList {
@@ -87,7 +85,7 @@ pub(crate) struct LabList {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// How to print it
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: Format,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -5,10 +5,7 @@ use std::{fs, io::Write as _};
 use anyhow::{Context as _, Result};
 use linerate_lab::{calibration, report};
 
-use crate::{
-    args::{Calibrate, Format},
-    exit::cannot_write,
-};
+use crate::{args::Calibrate, exit::cannot_write};
 
 pub(crate) fn run(args: &Calibrate) -> Result<()> {
     let calibrated = report::calibrated(&args.dir)
@@ -17,14 +14,13 @@ pub(crate) fn run(args: &Calibrate) -> Result<()> {
     let text = serde_json::to_string(&calibrated)?;
     fs::write(&path, text.clone() + "\n").map_err(|error| cannot_write(&path, error))?;
     let mut out = std::io::stdout().lock();
-    match args.format {
-        Format::Json => writeln!(out, "{text}")?,
-        Format::Text => {
-            for table in report::model_tables(&calibrated) {
-                writeln!(out, "{}\n{}", table.title, table.text())?;
-            }
-            writeln!(out, "Written to {}", path.display())?;
+    if args.json {
+        writeln!(out, "{text}")?;
+    } else {
+        for table in report::model_tables(&calibrated) {
+            writeln!(out, "{}\n{}", table.title, table.text())?;
         }
+        writeln!(out, "Written to {}", path.display())?;
     }
     Ok(())
 }

@@ -6,14 +6,14 @@ use anyhow::Result;
 use linerate_lab::{experiment::Experiment, runner::plan};
 use serde_json::json;
 
-use crate::args::{Format, LabList};
+use crate::args::LabList;
 
 pub(crate) fn run(args: &LabList) -> Result<()> {
     let everything = args.experiments.is_empty();
     let names = if everything { &["all".to_owned()][..] } else { &args.experiments };
     let experiments = super::experiments(names)?;
     let mut out = io::stdout().lock();
-    if args.format == Format::Text && everything {
+    if !args.json && everything {
         let width = experiments.iter().map(|(one, _)| one.name.len()).max().unwrap_or(0);
         writeln!(out, "{:width$}  points  quick  title", "name")?;
         for (experiment, _) in &experiments {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &LabList) -> Result<()> {
         }
         return Ok(());
     }
-    if args.format == Format::Json && !everything {
+    if args.json && !everything {
         let experiments: Vec<Experiment> = experiments.into_iter().map(|(one, _)| one).collect();
         // As a run has them: in its order, and each once.
         for planned in plan(&experiments, args.quick)? {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &LabList) -> Result<()> {
         return Ok(());
     }
     for (index, (experiment, _)) in experiments.iter().enumerate() {
-        if args.format == Format::Text {
+        if !args.json {
             if index > 0 {
                 writeln!(out)?;
             }

@@ -18,7 +18,7 @@ use linerate_lab::{
 use serde_json::json;
 
 use crate::{
-    args::{Format, LabRun},
+    args::LabRun,
     session::stop_on_signals,
     terminal,
     units::{grouped, with_unit},
@@ -85,7 +85,7 @@ impl Shown {
         Shown {
             bar,
             terminal: moves,
-            json: args.format == Format::Json,
+            json: args.json,
             started: now,
             said: now,
             reasons: BTreeMap::new(),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Format, Output},
+    args::Output,
     terminal,
     units::{grouped, with_unit},
 };
@@ -28,8 +28,7 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn new(output: Output) -> Show {
-        let json = output.format == Format::Json;
-        Show { json, quiet: output.quiet, terminal: terminal::moves() }
+        Show { json: output.json, quiet: output.quiet, terminal: terminal::moves() }
     }
 
     /// Something that happened: lines for people, an object for machines.

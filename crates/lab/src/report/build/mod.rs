@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Name of the file of a results directory that has what
-/// `lab compare --format json` printed.
+/// `lab compare --json` printed.
 pub const PEERS: &str = "compare.json";
 
 /// Why a directory cannot be reported.
