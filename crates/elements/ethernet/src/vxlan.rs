@@ -53,11 +53,11 @@ pub(super) const DECAP: Class = Class {
         What is VXLAN over UDP for port `DPORT`, of the network `VNI` where that is given, loses \
         its outer headers, and padding behind them. All else leaves by output 1, or is dropped \
         where it is not used: other protocols and networks, fragments, lengths that do not fit, and \
-        UDP checksums that are wrong; zero means none.",
+        UDP checksums that are wrong, which have a drop reason of their own; zero means none.",
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["not of this tunnel", "no buffer"],
+    drops: &["not of this tunnel", "no buffer", "wrong UDP checksum"],
     cost: "Outer headers are read. A checksum, where there is one, \
         costs a pass over the packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) \
@@ -65,8 +65,9 @@ pub(super) const DECAP: Class = Class {
     ..Decap::CLASS
 };
 
-/// Drop reason of what is not taken out.
+/// Drop reasons of what is not taken out.
 const OTHER: usize = 0;
+const WRONG_CHECKSUM: usize = 2;
 
 #[derive(Arguments)]
 #[arguments(handlers = [Handler::value("vni", "the network")])]
@@ -180,21 +181,32 @@ struct Decap {
 }
 
 impl Decap {
-    /// Where the packet inside begins and ends.
+    /// Where the packet inside begins and ends, or the reason for which it is not taken out.
     #[inline]
-    fn inside(&self, bytes: &[u8]) -> Option<(usize, usize)> {
-        let head = bytes.first_chunk::<IP>()?;
+    fn inside(&self, bytes: &[u8]) -> Result<(usize, usize), usize> {
+        let outer = self.outer(bytes).ok_or(OTHER)?;
+        if outer.is_right() {
+            Ok((outer.udp + UDP + vxlan::HEADER_LEN, outer.udp + outer.datagram.len()))
+        } else {
+            Err(WRONG_CHECKSUM)
+        }
+    }
+
+    /// The outer headers of a packet of the tunnel.
+    #[inline]
+    fn outer<'a>(&self, bytes: &'a [u8]) -> Option<Outer<'a>> {
+        let ip = bytes.first_chunk::<IP>()?;
         let number = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        let length = usize::from(head[0] & 15) * 4;
-        let total = usize::from(number(head, 2));
-        let fragment = number(head, 6) & 0x3fff != 0;
-        if head[0] >> 4 != 4 || length < IP || head[9] != IpProtocol::UDP.0 || fragment {
+        let length = usize::from(ip[0] & 15) * 4;
+        let total = usize::from(number(ip, 2));
+        let fragment = number(ip, 6) & 0x3fff != 0;
+        if ip[0] >> 4 != 4 || length < IP || ip[9] != IpProtocol::UDP.0 || fragment {
             return None;
         }
         let udp = bytes.get(length..total)?;
         let headers = udp.first_chunk::<{ UDP + vxlan::HEADER_LEN }>()?;
         let udp_length = usize::from(number(headers, 4));
-        let whole = udp.get(..udp_length)?;
+        let datagram = udp.get(..udp_length)?;
         if number(headers, 2) != self.dport
             || udp_length < headers.len() + HEADER
             || headers[8] & VALID == 0
@@ -205,10 +217,24 @@ impl Decap {
         if self.vni.is_some_and(|Bounded(wanted)| wanted as u32 != vni) {
             return None;
         }
-        if number(headers, 6) != 0 && !is_right(head, whole) {
-            return None;
-        }
-        Some((length + headers.len(), length + udp_length))
+        Some(Outer { ip, udp: length, datagram, checksum: number(headers, 6) })
+    }
+}
+
+/// The outer headers.
+struct Outer<'a> {
+    ip: &'a [u8; IP],
+    /// Where the UDP header begins.
+    udp: usize,
+    datagram: &'a [u8],
+    checksum: u16,
+}
+
+impl Outer<'_> {
+    /// Returns true if the UDP checksum is that of the datagram, or none.
+    #[inline]
+    fn is_right(&self) -> bool {
+        self.checksum == 0 || is_right(self.ip, self.datagram)
     }
 }
 
@@ -226,7 +252,7 @@ impl Step for Decap {
 
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let (start, end) = self.inside(packet.bytes()).ok_or(Exit::Refuse(OTHER))?;
+        let (start, end) = self.inside(packet.bytes()).map_err(Exit::Refuse)?;
         packet.truncate(end);
         packet.pull(start);
         packet.mark_network(HEADER);
@@ -302,9 +328,9 @@ mod tests {
         let template = encap.template();
         { encap }.fill(&template, &mut good);
         let decap = Decap { vni: Some(Bounded(5)), dport: 4789 };
-        assert_eq!(decap.inside(&good), Some((36, 56)));
+        assert_eq!(decap.inside(&good), Ok((36, 56)));
         let padded = [&good[..], &[0; 9]].concat();
-        assert_eq!(decap.inside(&padded), Some((36, 56)));
+        assert_eq!(decap.inside(&padded), Ok((36, 56)));
         for (at, value) in [
             (0, 0x65), // version
             (0, 0x4f), // header length
@@ -315,14 +341,16 @@ mod tests {
             (23, 0),   // port
             (25, 37),  // UDP length, too long
             (25, 20),  // too short for an Ethernet header
-            (27, 1),   // a wrong checksum
             (28, 0),   // no network
             (34, 6),   // another one
         ] {
             let mut bytes = good.clone();
             bytes[at] = value;
-            assert_eq!(decap.inside(&bytes), None, "byte {at}");
+            assert_eq!(decap.inside(&bytes), Err(OTHER), "byte {at}");
         }
-        (0..good.len()).for_each(|length| assert_eq!(decap.inside(&good[..length]), None));
+        (0..good.len()).for_each(|length| assert_eq!(decap.inside(&good[..length]), Err(OTHER)));
+        let mut bytes = good.clone();
+        bytes[27] = 1;
+        assert_eq!(decap.inside(&bytes), Err(WRONG_CHECKSUM));
     }
 }
