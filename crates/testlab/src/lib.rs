@@ -42,9 +42,11 @@ pub mod programs;
 mod stale;
 pub mod stalling;
 pub mod testpmd;
+pub mod tunnels;
 pub mod unit;
 pub mod vhost;
 pub mod vhost_device;
+pub mod vhost_driver;
 
 pub use counters::Counters;
 pub use lab::Lab;

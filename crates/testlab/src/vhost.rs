@@ -29,6 +29,8 @@ use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
 };
 
+use crate::tunnels::{self, Transport};
+
 /// What no packet may contain, since it lies behind the regions.
 pub const SENTINEL: [u8; 16] = *b"\xf0BEHIND A REGION";
 /// What the packets of an orderly exchange are full of.
@@ -149,7 +151,8 @@ impl Foul<'_> {
             0..=3 => self.negotiate(false),
             4 => self.negotiate(true),
             5..=8 => self.exchange(),
-            9..=12 => self.exchange_wrong(),
+            9..=11 => self.exchange_wrong(),
+            12 => self.exchange_merged(),
             13 => self.scribble(),
             14 => self.run(),
             15 => self.babble(),
@@ -410,6 +413,32 @@ impl Foul<'_> {
         }
         let head = if self.byte().is_multiple_of(8) { self.number() } else { head };
         self.publish(queue, head);
+    }
+
+    /// A packet in tunnels to be segmented, with some bytes changed.
+    fn exchange_merged(&mut self) {
+        let stacks = tunnels::stacks();
+        let heads = &stacks[usize::from(self.byte()) % stacks.len()];
+        let (transport, segmentation, offset) = if self.byte().is_multiple_of(2) {
+            (Transport::Tcp, 1, 16)
+        } else {
+            (Transport::Udp, 5, 6)
+        };
+        let frame = tunnels::merged(heads, transport, &[ORDERLY; 200]);
+        let start = tunnels::transport_of(heads) as u16;
+        let numbers = [0, u16::from(self.byte()), start, offset, 0].map(u16::to_le_bytes);
+        let mut packet = [&[1, segmentation][..], &numbers.concat(), &frame].concat();
+        for _ in 0..self.byte() % 4 {
+            let at = usize::from(u16::from_le_bytes([self.byte(), self.byte()])) % packet.len();
+            packet[at] = self.byte();
+        }
+        let count = self.next[1];
+        let place = u64::from(count) % u64::from(self.size);
+        let buffer = BUFFERS + BUFFER * (16 + place);
+        self.put(buffer, &packet);
+        let (len, flags) = (packet.len() as u32, self.available(count));
+        self.descriptor(1, place, GUEST + buffer, len, flags, place as u16);
+        self.publish(1, place);
     }
 
     /// Anything anywhere.

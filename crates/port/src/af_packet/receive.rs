@@ -26,14 +26,11 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     error::{PortError, PortFault},
-    offload::{Offload, Segments, VNET_HEADER},
+    offload::{MERGED_MAX, Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
 };
 
-/// Longest merged frame the kernel makes unless told to make longer ones
-/// (`gso_max_size`), with the Ethernet header; a tag goes in front.
-const BOUNCED_MAX: usize = (1 << 16) + 64;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
 
@@ -141,7 +138,7 @@ impl PacketReceive {
             socket,
             ring,
             bounced: Bounced {
-                bytes: vec![0; TAG + BOUNCED_MAX].into(),
+                bytes: vec![0; TAG + MERGED_MAX].into(),
                 start: TAG,
                 length: 0,
                 rest: Rest::Nothing,
@@ -246,7 +243,7 @@ impl Bounced {
                 // Longer than any frame we know of.
                 _ => return Taken::Dropped(DropReason::TooLong),
             }
-        } else if received.bytes.len() == received.length && received.length <= BOUNCED_MAX {
+        } else if received.bytes.len() == received.length && received.length <= MERGED_MAX {
             self.bytes[TAG..][..received.length].copy_from_slice(received.bytes);
         } else {
             return Taken::Dropped(DropReason::TooLong);

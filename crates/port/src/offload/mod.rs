@@ -10,7 +10,12 @@
 //! Virtual I/O Device (VIRTIO) 1.3, section 5.1.6, and
 //! `linux/virtio_net.h`; fields are in the machine's byte order, as the kernel
 //! hands them to a socket of the same machine, or little-endian, as drivers of virtio 1 write them.
+//!
+//! What the kernel leaves undone of which packets, and what becomes of it at each
+//! kind of port, is a table of `docs/offloads.md`.
 
+mod crc32c;
+mod headers;
 mod partial;
 mod segment;
 
@@ -20,15 +25,26 @@ pub(crate) use self::{partial::complete_partial, segment::Segments};
 
 /// Bytes of the header.
 pub(crate) const VNET_HEADER: usize = 10;
+/// Longest merged frame the kernel makes unless told to make longer ones (`gso_max_size`): 64 KiB
+/// of IP packet, and what tunnels and links put in front of it.
+pub(crate) const MERGED_MAX: usize = (1 << 16) + 256;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Set beside a TCP type: the congestion window reduced flag belongs to the
-/// first segment only, which is what we do in any case.
+/// Set beside a TCP type: the congestion window reduced flag is that of RFC 3168
+/// and belongs to the first segment only. Without it the flag, if it is there,
+/// is a bit of a counter (RFC 9768) and belongs to all of them.
 const GSO_ECN: u8 = 0x80;
+/// Set beside a type: the segments are in a UDP tunnel over IPv4 or IPv6, which
+/// the headers say as well.
+const GSO_UDP_TUNNEL: u8 = 0x20 | 0x40;
+
+/// Where SCTP has its checksum, which is none of the Internet's: no other
+/// protocol of which checksums are left undone has one there.
+const SCTP_OFFSET: usize = 8;
 
 /// A virtio header that no frame, or not this one, can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +76,8 @@ pub(crate) struct Gso {
     pub(crate) kind: Kind,
     /// Payload bytes of each but the last.
     pub(crate) size: usize,
+    /// Whether only the first keeps TCP's congestion window reduced flag.
+    pub(crate) first_reduces: bool,
 }
 
 /// What the segments are.
@@ -95,15 +113,18 @@ impl Offload {
         let (flags, gso) = (header[0], header[1]);
         let checksum =
             (flags & NEEDS_CHECKSUM != 0).then(|| Checksum { start: field(6), offset: field(8) });
-        let kind = match gso & !GSO_ECN {
-            GSO_NONE => return Ok(Offload { checksum, gso: None }),
+        let kind = match gso & !(GSO_ECN | GSO_UDP_TUNNEL) {
+            GSO_NONE if gso == GSO_NONE => return Ok(Offload { checksum, gso: None }),
             GSO_TCPV4 | GSO_TCPV6 => Kind::Tcp,
             GSO_UDP => Kind::Udp,
             _ => return Err(Malformed),
         };
         match field(4) {
             0 => Err(Malformed),
-            size => Ok(Offload { checksum, gso: Some(Gso { kind, size }) }),
+            size => {
+                let first_reduces = gso & GSO_ECN != 0;
+                Ok(Offload { checksum, gso: Some(Gso { kind, size, first_reduces }) })
+            }
         }
     }
 
@@ -126,6 +147,9 @@ impl Checksum {
     #[inline]
     pub(crate) fn complete(self, frame: &mut [u8]) -> Result<(), Malformed> {
         let covered = frame.get_mut(self.start..).ok_or(Malformed)?;
+        if self.offset == SCTP_OFFSET {
+            return crc32c::complete(covered).ok_or(Malformed);
+        }
         let sum = checksum(covered);
         let field = covered.get_mut(self.offset..self.offset + 2).ok_or(Malformed)?;
         // TCP takes either form of zero, UDP only this one.
@@ -156,7 +180,12 @@ mod tests {
         assert_eq!(Offload::parse(&header(2, 0, 0, 0, 0)), Ok(Offload::default()));
         let offload = Offload::parse(&header(1, 0x81, 1448, 34, 16)).unwrap();
         assert_eq!(offload.checksum, Some(Checksum { start: 34, offset: 16 }));
-        assert_eq!(offload.gso, Some(Gso { kind: Kind::Tcp, size: 1448 }));
+        let gso = Gso { kind: Kind::Tcp, size: 1448, first_reduces: true };
+        assert_eq!(offload.gso, Some(gso));
+        let tunnel = Offload::parse(&header(9, 0x25, 1400, 90, 6)).unwrap();
+        assert_eq!(tunnel.checksum, Some(Checksum { start: 90, offset: 6 }));
+        let gso = Gso { kind: Kind::Udp, size: 1400, first_reduces: false };
+        assert_eq!(tunnel.gso, Some(gso), "in a UDP tunnel over IPv4");
         assert_eq!(offload.shifted(4).checksum, Some(Checksum { start: 38, offset: 16 }));
     }
 
@@ -164,6 +193,18 @@ mod tests {
     fn refuses_segmentations_nobody_knows() {
         assert_eq!(Offload::parse(&header(1, 3, 1448, 34, 6)), Err(Malformed));
         assert_eq!(Offload::parse(&header(1, 1, 0, 34, 16)), Err(Malformed));
+        assert_eq!(Offload::parse(&header(1, 0x20, 1448, 34, 16)), Err(Malformed));
+    }
+
+    /// The kernel marks a packet of SCTP the way it marks one of TCP.
+    #[test]
+    fn the_checksum_of_sctp_is_a_crc() {
+        let mut frame = [&[0xaa; 34][..], &[0, 7, 0, 9, 1, 2, 3, 4, 0, 0, 0, 0], b"chunk"].concat();
+        Checksum { start: 34, offset: 8 }.complete(&mut frame).unwrap();
+        let sum = u32::from_le_bytes(*frame[42..].first_chunk().unwrap());
+        frame[42..46].fill(0);
+        assert_eq!(crc32c::crc32c(&frame[34..]), sum);
+        assert_eq!(Checksum { start: 34, offset: 8 }.complete(&mut frame[..45]), Err(Malformed));
     }
 
     #[test]
@@ -190,7 +231,8 @@ mod tests {
             mut frame in proptest::collection::vec(any::<u8>(), 0..100),
         ) {
             if let Ok(Offload { checksum: Some(checksum), .. }) = Offload::parse(&header) {
-                let inside = checksum.start + checksum.offset + 2 <= frame.len();
+                let field = if checksum.offset == SCTP_OFFSET { 4 } else { 2 };
+                let inside = checksum.start + checksum.offset + field <= frame.len();
                 prop_assert_eq!(checksum.complete(&mut frame).is_ok(), inside);
             }
         }

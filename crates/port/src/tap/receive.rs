@@ -10,14 +10,10 @@ use super::device::Device;
 use crate::{
     counters::{Counters, DropReason},
     error::{PortError, PortFault},
-    offload::{Offload, Segments, VNET_HEADER},
+    offload::{MERGED_MAX, Offload, Segments, VNET_HEADER},
     port::{Interest, Receive, Wake},
     uri::PortUri,
 };
-
-/// Longest merged frame the kernel makes: 64 KiB of IP packet behind link-layer
-/// headers.
-const MERGED_MAX: usize = (1 << 16) + 64;
 
 /// The receiving side of a queue.
 pub(super) struct TapReceive {

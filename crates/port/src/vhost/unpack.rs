@@ -9,13 +9,11 @@ use super::{
 use crate::{
     counters::{Counters, DropReason},
     fill::Fill,
-    offload::{Offload, Segments, VNET_HEADER},
+    offload::{MERGED_MAX, Offload, Segments, VNET_HEADER},
 };
 
 /// Bytes of an Ethernet header: what is shorter is no frame.
 pub(super) const ETHERNET: usize = 14;
-/// Longest merged frame: 64 KiB of IP packet behind link-layer headers.
-const MERGED: usize = (1 << 16) + 64;
 
 /// What packets of a queue are made into, and a merged frame that is being segmented.
 pub(super) struct Unpack {
@@ -31,7 +29,7 @@ pub(super) struct Unpack {
 
 impl Unpack {
     pub(super) fn new(header: usize, offloads: bool) -> Unpack {
-        let whole = vec![0; if offloads { MERGED } else { 0 }];
+        let whole = vec![0; if offloads { MERGED_MAX } else { 0 }];
         Unpack { header, offloads, merged: None, whole, whole_len: 0 }
     }
 

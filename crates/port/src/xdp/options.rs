@@ -121,7 +121,10 @@ buffer.",
                 ]),
                 default: "auto",
                 help: "What becomes of packets that a program on this host sent to the \
-                       interface with an unfinished checksum, as happens on virtual links.",
+                       interface with an unfinished checksum, as happens on virtual links: TCP, UDP \
+                       and SCTP, plain and in VXLAN, Geneve, GRE and IP tunnels. In other tunnels \
+                       they stay unfinished; `ethtool -K PEER tx off` at the other end of the link \
+                       has its kernel finish them.",
             },
             PortOption {
                 name: "promisc",
