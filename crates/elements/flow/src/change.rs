@@ -70,7 +70,7 @@ pub(crate) fn replace(switch: &Switch, text: &str, now: u64) -> Result<(), Strin
             None => messages.push(Message::FlowMod(FlowMod {
                 command: FlowModCommand::DeleteStrict,
                 cookie: None,
-                ..FlowMod::add(flow.table, flow.priority, flow.matching.clone(), Vec::new())
+                ..FlowMod::add(flow.table, flow.priority, flow.matching.unpack(), Vec::new())
             })),
         }
     }
@@ -81,7 +81,7 @@ pub(crate) fn replace(switch: &Switch, text: &str, now: u64) -> Result<(), Strin
 fn has_place_of(wanted: &FlowMod, flow: &Flow) -> bool {
     wanted.table == flow.table
         && wanted.priority == flow.priority
-        && wanted.matching == flow.matching
+        && wanted.matching == flow.matching.unpack()
 }
 
 fn is_same(wanted: &FlowMod, flow: &Flow) -> bool {

@@ -176,11 +176,9 @@ impl Agent {
             state::restore(&shared.switch, &path, shared.now())
                 .map_err(|error| AgentError::State { path: path.clone(), error })?;
             // Where it cannot be kept, that is said before anybody relies on it.
-            let kept = shared.switch.version();
-            let saved = shared.switch.save_to(&path);
-            saved.map_err(|error| AgentError::Keep { path: path.clone(), error })?;
-            let (inside, waker) = (Arc::clone(&shared), shared.stop.waker()?);
-            let keep = move || state::keep(&inside, &path, kept, &waker);
+            let keeper = state::Keeper::start(&shared, &path)
+                .map_err(|error| AgentError::Keep { path, error })?;
+            let keep = move || keeper.run();
             agent.keeper = Some(thread::Builder::new().name("of-state".to_owned()).spawn(keep)?);
         }
         let subscription = shared.switch.subscribe();

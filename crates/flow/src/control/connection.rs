@@ -62,6 +62,11 @@ pub enum Ended {
     /// It did not read.
     #[error("the controller has not read for too long")]
     Stuck,
+    /// More has changed than could be told.
+    #[error(
+        "too much has changed at once for the controller's flow monitors: it connects again and asks anew"
+    )]
+    Overwhelmed,
 }
 
 /// Carries a connection to its end.
@@ -169,9 +174,11 @@ impl<'a> Conversation<'a> {
         if (self.readable && listens) || (waiting && !stuck) {
             return Ok(());
         }
-        if listens && !stuck && self.linger.is_on(Instant::now()) {
+        let now = Instant::now();
+        if listens && !stuck && self.linger.is_on(now) {
             // Others may want this core: the controller itself, where there is one.
             std::thread::yield_now();
+            self.linger.offered(now, Instant::now());
             self.readable = true;
             return Ok(());
         }
@@ -241,6 +248,9 @@ impl<'a> Conversation<'a> {
     fn check_times(&mut self) -> Result<(), Ended> {
         if self.session.is_ending() && !self.has_said_hello()? {
             return Err(Ended::Displaced);
+        }
+        if self.session.outbox().is_given_up() {
+            return Err(Ended::Overwhelmed);
         }
         let now = Instant::now();
         if !self.session.is_established() {

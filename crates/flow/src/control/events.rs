@@ -30,6 +30,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK / 2),
         }
+        shared.monitors.tell();
         if last.elapsed() >= TICK {
             last = Instant::now();
             let now = shared.now();

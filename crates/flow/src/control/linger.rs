@@ -3,11 +3,20 @@
 //! One that waits for each answer, as `ovs-ofctl` does with a barrier behind each flow, costs two threads
 //! that fall asleep and are woken per message, and that takes longer than all it asks for (BENCHMARKS.md).
 //! So who spoke right after the last answer is listened to for a moment after the next.
+//!
+//! Between two looks the core is offered to others. Where some program takes it for a time slice, the controller
+//! waits for that program and this thread, which would be woken at once if it slept: then it sleeps for a while.
 
 use std::time::{Duration, Instant};
 
 /// What is right after an answer, and how long is listened.
 const MOMENT: Duration = Duration::from_micros(200);
+
+/// A core that does not come back for so long was wanted by others.
+const WANTED: Duration = Duration::from_micros(500);
+
+/// How long the thread sleeps at once after that.
+const BUSY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 pub(super) struct Linger {
@@ -15,6 +24,8 @@ pub(super) struct Linger {
     answered: Option<Instant>,
     /// Whether what was heard last came right after an answer.
     is_prompt: bool,
+    /// Until when others want the core.
+    busy_until: Option<Instant>,
 }
 
 impl Linger {
@@ -31,7 +42,15 @@ impl Linger {
 
     /// Whether more is expected any moment.
     pub(super) fn is_on(&self, now: Instant) -> bool {
-        self.is_prompt && self.is_right_after(now)
+        let is_busy = self.busy_until.is_some_and(|until| now < until);
+        self.is_prompt && !is_busy && self.is_right_after(now)
+    }
+
+    /// The core was offered to others, and came back.
+    pub(super) fn offered(&mut self, from: Instant, to: Instant) {
+        if to.duration_since(from) >= WANTED {
+            self.busy_until = Some(to + BUSY);
+        }
     }
 
     fn is_right_after(&self, now: Instant) -> bool {
@@ -63,5 +82,24 @@ mod tests {
         linger.heard(at(23));
         linger.wrote(at(23));
         assert!(!linger.is_on(at(23)), "it does not wait for answers");
+    }
+
+    #[test]
+    fn nobody_is_listened_to_where_others_want_the_core() {
+        let (mut linger, start) = (Linger::default(), Instant::now());
+        let asked_at = |linger: &mut Linger, now: Instant| {
+            linger.heard(now);
+            linger.wrote(now);
+            linger.heard(now);
+            linger.wrote(now);
+            linger.is_on(now)
+        };
+        linger.offered(start, start + WANTED / 2);
+        assert!(asked_at(&mut linger, start + WANTED));
+        let back = start + 2 * WANTED;
+        linger.offered(start, back);
+        assert!(!asked_at(&mut linger, back));
+        assert!(!asked_at(&mut linger, back + BUSY / 2));
+        assert!(asked_at(&mut linger, back + BUSY));
     }
 }

@@ -26,7 +26,7 @@
 //!
 //! # What is not there
 //!
-//! Buffers for packets (`buffer_id`), auxiliary connections, UDP, flow monitors, scheduled bundles,
+//! Buffers for packets (`buffer_id`), auxiliary connections, UDP, scheduled bundles,
 //! putting fragments together (`OFPC_FRAG_REASM`), requests of statistics by a trigger, and
 //! reading keys and certificates again while it runs.
 
@@ -38,6 +38,7 @@ mod connection;
 mod events;
 mod linger;
 mod link;
+mod monitors;
 mod options;
 mod outbox;
 mod paused;

@@ -17,8 +17,18 @@ pub(super) struct Outbox {
     limit: usize,
 }
 
-/// A message, and whether it was asked for.
-type Waiting = (Vec<u8>, bool);
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Asked for.
+    Answer,
+    /// Not asked for.
+    Unasked,
+    /// An update of a flow monitor.
+    Update,
+}
+
+type Waiting = (Vec<u8>, Class);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -27,7 +37,10 @@ struct Queue {
     answers: usize,
     /// Bytes of others.
     unasked: usize,
+    /// Bytes of updates of flow monitors.
+    updates: usize,
     dropped: u64,
+    is_given_up: bool,
 }
 
 /// What a message takes beside its bytes.
@@ -50,7 +63,7 @@ impl Outbox {
     pub(super) fn answer(&self, message: Vec<u8>) {
         let mut queue = self.lock();
         queue.answers += message.len() + OVERHEAD;
-        queue.messages.push_back((message, true));
+        queue.messages.push_back((message, Class::Answer));
     }
 
     /// Adds a message nobody asked for, by any thread, if there is room. Packets leave room to others.
@@ -65,12 +78,41 @@ impl Outbox {
         queue.unasked += size;
         // Who sends is awake, or was woken, while something waits.
         let first = queue.messages.is_empty();
-        queue.messages.push_back((message, false));
+        queue.messages.push_back((message, Class::Unasked));
         drop(queue);
         if first {
             self.waker.wake();
         }
         true
+    }
+
+    /// Adds an update of a flow monitor, by any thread. Monitors pause where many bytes of them
+    /// [wait](Outbox::updates).
+    pub(super) fn update(&self, message: Vec<u8>) {
+        let mut queue = self.lock();
+        queue.updates += message.len() + OVERHEAD;
+        let first = queue.messages.is_empty();
+        queue.messages.push_back((message, Class::Update));
+        drop(queue);
+        if first {
+            self.waker.wake();
+        }
+    }
+
+    /// Bytes of updates that wait.
+    pub(super) fn updates(&self) -> usize {
+        self.lock().updates
+    }
+
+    /// The connection ends, as what it was to be told is lost.
+    pub(super) fn give_up(&self) {
+        self.lock().is_given_up = true;
+        self.waker.wake();
+    }
+
+    /// Whether it ends.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.lock().is_given_up
     }
 
     /// Whether as many answers wait as may.
@@ -82,13 +124,13 @@ impl Outbox {
     pub(super) fn take(&self, bytes: &mut Vec<u8>, enough: usize) {
         let mut queue = self.lock();
         while bytes.len() < enough
-            && let Some((message, answer)) = queue.messages.pop_front()
+            && let Some((message, class)) = queue.messages.pop_front()
         {
             let size = message.len() + OVERHEAD;
-            if answer {
-                queue.answers -= size;
-            } else {
-                queue.unasked -= size;
+            match class {
+                Class::Answer => queue.answers -= size,
+                Class::Unasked => queue.unasked -= size,
+                Class::Update => queue.updates -= size,
             }
             bytes.extend_from_slice(&message);
         }

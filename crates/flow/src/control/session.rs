@@ -17,8 +17,8 @@ use super::admission::Ticket;
 use super::connection::Ended;
 use super::outbox::Outbox;
 use super::shared::Shared;
-use crate::switch::Answer;
-use crate::wire::multipart::{Parts, Reply, Request, TableFeatures};
+use crate::switch::{Answer, Origin};
+use crate::wire::multipart::{FlowMonitor, Parts, Reply, Request, TableFeatures};
 use crate::wire::queue::ALL_QUEUES;
 use crate::wire::{
     ALL_TABLES, AsyncKind, Capabilities, ErrorMessage, Fault, Features, FlowMod, Header, Hello,
@@ -79,6 +79,8 @@ struct Answering {
     pieces: Answer,
     parts: Parts,
     xid: u32,
+    /// Whether it is of flow monitors, whose updates wait for its end.
+    is_of_monitors: bool,
 }
 
 #[derive(Debug)]
@@ -195,6 +197,7 @@ impl Session {
                 self.answer(&message, xid);
             }
         }
+        self.shared.monitors.go_on(self.number);
     }
 
     fn answer(&self, message: &Message, xid: u32) {
@@ -342,15 +345,15 @@ impl Session {
             | Message::MeterMod(_) => {
                 self.may_write()?;
                 let message = self.place(message, version)?;
-                self.change(&message, version)?;
+                self.change(&message, version, xid)?;
                 self.forward(&message, bytes);
             }
             Message::BundleControl(control) => {
-                if let Some(reply) = self.bundle_control(&control, version, xid)? {
+                if let Some(reply) = self.bundle_control(&control, version, xid, bytes)? {
                     self.answer(&reply, xid);
                 }
             }
-            Message::BundleAdd(add) => self.bundle_add(add, version, xid)?,
+            Message::BundleAdd(add) => self.bundle_add(add, version, xid, bytes)?,
             Message::Nicira(message) => self.nicira(message, xid)?,
             // What only a switch says.
             Message::FeaturesReply(_)
@@ -394,17 +397,17 @@ impl Session {
         }
     }
 
-    fn change(&self, message: &Message, version: Version) -> Result<(), Fault> {
-        let _turn = self.shared.turns.wait();
+    fn change(&self, message: &Message, version: Version, xid: u32) -> Result<(), Fault> {
+        let turn = self.shared.turns.wait();
         let (switch, now) = (&self.shared.switch, self.shared.now());
-        match message {
-            Message::FlowMod(flow) => switch.flow_mod(flow, version, now),
-            Message::GroupMod(group) => switch.group_mod(group, version, now),
-            Message::PortMod(port) => switch.port_mod(port, now),
-            Message::TableMod(table) => switch.table_mod(table, version, now),
-            Message::MeterMod(meter) => switch.meter_mod(meter, now),
-            _ => Err(Fault::BadType),
-        }
+        let changed = switch.change_for(self.origin(xid), message, version, now);
+        drop(turn);
+        self.shared.monitors.tell();
+        changed
+    }
+
+    fn origin(&self, xid: u32) -> Origin {
+        Origin { controller: self.number, xid }
     }
 
     /// Tells others of a change of groups or meters, where they want to hear of it.
@@ -451,7 +454,9 @@ impl Session {
             }
             Version::V13 => capabilities |= Capabilities::GROUP_STATS.0,
             Version::V14 | Version::V15 => {
-                capabilities |= Capabilities::GROUP_STATS.0 | Capabilities::BUNDLES.0;
+                capabilities |= Capabilities::GROUP_STATS.0
+                    | Capabilities::BUNDLES.0
+                    | Capabilities::FLOW_MONITORING.0;
             }
         }
         Ok(Features {
@@ -481,6 +486,9 @@ impl Session {
         bytes: &[u8],
     ) -> Result<(), Fault> {
         let Some(request) = self.whole(request, xid, bytes.len())? else { return Ok(()) };
+        if let Request::FlowMonitor(monitors) = &request {
+            return self.monitor(monitors, version, xid);
+        }
         let changes = matches!(&request, Request::TableFeatures(tables) if !tables.is_empty());
         if changes {
             self.may_write()?;
@@ -491,10 +499,26 @@ impl Session {
         drop(_turn);
         let first = pieces.next().ok_or(Fault::BadMultipart)?;
         let parts = Parts::new(&first, version, xid).map_err(|_| Fault::UnencodableError)?;
-        let mut answering = Answering { pieces, parts, xid };
+        let mut answering = Answering { pieces, parts, xid, is_of_monitors: false };
         if self.add(&mut answering, &first) {
             self.answering = Some(answering);
         }
+        Ok(())
+    }
+
+    /// Changes flow monitors, and begins to answer with the flows they tell at first.
+    fn monitor(
+        &mut self,
+        monitors: &[FlowMonitor],
+        version: Version,
+        xid: u32,
+    ) -> Result<(), Fault> {
+        let empty = Reply::FlowMonitor(Vec::new());
+        let parts = Parts::new(&empty, version, xid).map_err(|_| Fault::UnencodableError)?;
+        let controller = (self.number, version, &self.outbox);
+        let flows = self.shared.monitors.change(&self.shared.switch, controller, monitors)?;
+        let pieces = Answer::initial(flows);
+        self.answering = Some(Answering { pieces, parts, xid, is_of_monitors: true });
         Ok(())
     }
 
@@ -520,12 +544,16 @@ impl Session {
     fn answer_more(&mut self) {
         let Some(mut answering) = self.answering.take() else { return };
         match answering.pieces.next() {
-            Some(piece) => {
-                if self.add(&mut answering, &piece) {
-                    self.answering = Some(answering);
+            Some(piece) if self.add(&mut answering, &piece) => self.answering = Some(answering),
+            piece => {
+                let is_of_monitors = answering.is_of_monitors;
+                if piece.is_none() {
+                    self.outbox.answer(answering.parts.finish());
+                }
+                if is_of_monitors {
+                    self.shared.monitors.told_initial(self.number);
                 }
             }
-            None => self.outbox.answer(answering.parts.finish()),
         }
     }
 
@@ -582,7 +610,10 @@ impl Session {
                 self.may_write()?;
                 self.shared.switch.memory().tracker.flush(Some(zone));
             }
+            NiciraMessage::FlowMonitorCancel(id) => self.shared.monitors.cancel(self.number, id)?,
             NiciraMessage::RoleReply(_)
+            | NiciraMessage::FlowMonitorPaused
+            | NiciraMessage::FlowMonitorResumed
             | NiciraMessage::FlowRemoved(_)
             | NiciraMessage::PacketIn(_)
             | NiciraMessage::PacketIn2(_) => return Err(Fault::BadExperimenterType),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::admission::Admission;
+use super::monitors::Monitors;
 use super::outbox::Outbox;
 use super::paused::Paused;
 use super::peers::{All, Peer, Peers};
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     pub(super) peers: Peers,
     pub(super) stop: Stop,
     pub(super) paused: Paused,
+    pub(super) monitors: Monitors,
     /// Whether a controller said that fragments have Nicira's field: the switch has it anyway.
     matches_fragments: AtomicBool,
     /// Bytes of messages in all bundles.
@@ -90,6 +92,7 @@ impl Shared {
             peers: Peers::default(),
             stop: Stop::default(),
             paused: Paused::new(),
+            monitors: Monitors::default(),
             matches_fragments: AtomicBool::new(false),
             bundled: AtomicUsize::new(0),
             turns: Turns::default(),
@@ -146,6 +149,7 @@ impl Shared {
 
     /// It is gone.
     pub(super) fn left(&self, number: u64) {
+        self.monitors.forget(number);
         let mut all = self.peers.lock();
         let Some(nth) = all.peers.iter().position(|peer| peer.number == number) else { return };
         let peer = all.peers.remove(nth);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::key::{ENTRY_WORDS, Key, Mask};
-use crate::table::{Change, Counters, Flow};
-use crate::wire::{Action, Ct, Entry, Field, Instruction, PacketInReason};
+use crate::table::{Change, Counters, Flow, Minimatch};
+use crate::wire::{Action, Ct, Entry, Instruction, PacketInReason};
 
 /// What becomes of every packet that has the same bits where this was looked at.
 #[derive(Debug, Default)]
@@ -58,9 +58,7 @@ pub struct Learnt {
     /// The table it is in.
     pub table: u8,
     /// What it matches.
-    pub key: Box<Key>,
-    /// Which bits of it count.
-    pub mask: Box<Mask>,
+    pub pattern: Minimatch,
 }
 
 impl Decision {
@@ -73,23 +71,22 @@ impl Decision {
     pub fn concerns(&self, change: &Change, packet: &Key) -> bool {
         match change {
             Change::Flow(flow) => {
-                let (table, key, mask) = (flow.table, &flow.key, &flow.mask);
+                let (table, pattern) = (flow.table, &flow.pattern);
                 let has =
                     |tables: &[u64; 4]| tables[usize::from(table / 64)] >> (table % 64) & 1 != 0;
                 let learnt = &self.depends.learnt;
                 let is_first = || {
                     let mut matched = self.flows.iter().filter(|matched| matched.table == table);
                     let may_lose = |matched: &Arc<Flow>| {
-                        matched.priority <= flow.priority
-                            || matched.mask.get(Field::ConjunctionId) != 0
+                        matched.priority <= flow.priority || matched.pattern.matches_conjunction()
                     };
                     has(&self.depends.missed) || matched.any(may_lose)
                 };
-                has(&self.depends.tables) && is_first() && self.overlaps(key, mask, packet)
+                has(&self.depends.tables) && is_first() && self.overlaps(pattern, packet)
                     || has(&self.depends.unsettled)
-                    || learnt.iter().any(|learnt| {
-                        learnt.table == table && *learnt.mask == *mask && *learnt.key == *key
-                    })
+                    || learnt
+                        .iter()
+                        .any(|learnt| learnt.table == table && learnt.pattern == *pattern)
             }
             Change::Group(number) => self.depends.groups.contains(number),
             Change::Meter(number) => self.depends.meters.contains(number),
@@ -100,12 +97,11 @@ impl Decision {
         }
     }
 
-    fn overlaps(&self, key: &Key, mask: &Mask, packet: &Key) -> bool {
-        let (wanted, has) = (key.words().iter().zip(mask.words()), packet.words());
-        let looked_at = self.mask.words().iter().zip(self.depends.written.words());
-        let mut words = wanted.zip(has).zip(looked_at).take(ENTRY_WORDS);
-        words.all(|(((wanted, mask), has), (looked_at, written))| {
-            (wanted ^ has) & mask & looked_at & !written == 0
+    fn overlaps(&self, pattern: &Minimatch, packet: &Key) -> bool {
+        let (looked_at, written) = (self.mask.words(), self.depends.written.words());
+        let mut words = pattern.words().take_while(|(at, ..)| *at < ENTRY_WORDS);
+        words.all(|(at, wanted, mask)| {
+            (wanted ^ packet.words()[at]) & mask & looked_at[at] & !written[at] == 0
         })
     }
 }

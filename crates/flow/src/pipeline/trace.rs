@@ -17,7 +17,7 @@ pub(super) struct Trace {
 
 /// A flow that matched.
 pub(super) fn flow(flow: &Flow) -> String {
-    let matching = print(&flow.matching);
+    let matching = print(&flow.matching.unpack());
     let (table, priority, cookie) = (flow.table, flow.priority, flow.cookie);
     let mut line = format!("table {table}: priority {priority}");
     if !matching.is_empty() {

@@ -16,8 +16,9 @@ use crate::table::{Flow, Group, PortCount, Snapshot, SwitchPort};
 use crate::wire::group::ALL_GROUPS;
 use crate::wire::meter::ALL_METERS;
 use crate::wire::multipart::{
-    AggregateStats, FlowRequest, FlowStats, GroupDesc, GroupFeatures, GroupStats, MeterConfig,
-    MeterFeatures, MeterStats, PortStats, Reply, Request, TableFeatures, TableStats,
+    AggregateStats, FlowEvent, FlowRequest, FlowStats, FlowUpdate, FlowUpdated, GroupDesc,
+    GroupFeatures, GroupStats, MeterConfig, MeterFeatures, MeterStats, PortStats, Reply, Request,
+    TableFeatures, TableStats,
 };
 use crate::wire::queue::ALL_QUEUES;
 use crate::wire::{
@@ -50,11 +51,23 @@ enum Left {
     GroupDescs(IntoIter<Arc<Group>>),
     Meters(Arc<Snapshot>, IntoIter<Arc<Meter>>),
     MeterConfigs(IntoIter<Arc<Meter>>),
+    Initial(IntoIter<Initial>),
 }
+
+/// A flow that a monitor tells at first, and whether with what it does.
+pub type Initial = (Arc<Flow>, bool);
 
 /// The next entries.
 fn piece<T, E>(left: &mut IntoIter<Arc<T>>, entry: impl Fn(&T) -> E) -> Vec<E> {
     left.take(PIECE).map(|one| entry(&one)).collect()
+}
+
+impl Answer {
+    /// The flows that monitors tell at first.
+    #[must_use]
+    pub fn initial(flows: Vec<Initial>) -> Answer {
+        Answer { left: Left::Initial(flows.into_iter()), now: 0 }
+    }
 }
 
 impl Iterator for Answer {
@@ -82,6 +95,10 @@ impl Iterator for Answer {
                 let stats = piece(meters, |meter| meter_stats(tables, meter, now));
                 (Reply::Meter(stats), meters.len() > 0)
             }
+            Left::Initial(flows) => {
+                let updates = flows.take(PIECE).map(|(flow, tells)| initial(&flow, tells));
+                (Reply::FlowMonitor(updates.collect()), flows.len() > 0)
+            }
             Left::MeterConfigs(meters) => {
                 (Reply::MeterConfig(piece(meters, meter_config)), meters.len() > 0)
             }
@@ -103,6 +120,7 @@ fn extend(whole: &mut Reply, piece: Reply) {
         (Reply::GroupDesc(whole), Reply::GroupDesc(piece)) => whole.extend(piece),
         (Reply::Meter(whole), Reply::Meter(piece)) => whole.extend(piece),
         (Reply::MeterConfig(whole), Reply::MeterConfig(piece)) => whole.extend(piece),
+        (Reply::FlowMonitor(whole), Reply::FlowMonitor(piece)) => whole.extend(piece),
         (whole, piece) => *whole = piece,
     }
 }
@@ -217,7 +235,9 @@ impl Switch {
             | Request::Group(_)
             | Request::GroupDesc(_)
             | Request::Meter(_)
-            | Request::MeterConfig(_) => return Err(Fault::BadMultipart),
+            | Request::MeterConfig(_)
+            // Of a controller, not of the switch.
+            | Request::FlowMonitor(_) => return Err(Fault::BadMultipart),
         })
     }
 
@@ -310,8 +330,12 @@ fn sorted(mut flows: Vec<Arc<Flow>>) -> Vec<Arc<Flow>> {
 }
 
 fn flow_stats(flow: &Flow, now: u64) -> FlowStats {
-    let stats =
-        FlowStats::new(flow.table, flow.priority, flow.matching.clone(), flow.instructions.clone());
+    let stats = FlowStats::new(
+        flow.table,
+        flow.priority,
+        flow.matching.unpack(),
+        flow.instructions.clone(),
+    );
     FlowStats {
         duration: elapsed(flow.added, now),
         idle_timeout: flow.idle_timeout,
@@ -325,6 +349,19 @@ fn flow_stats(flow: &Flow, now: u64) -> FlowStats {
         unchanged: Some(elapsed(flow.modified, now)),
         ..stats
     }
+}
+
+fn initial(flow: &Flow, tells: bool) -> FlowUpdate {
+    FlowUpdate::Flow(FlowUpdated {
+        event: FlowEvent::Initial,
+        table: flow.table,
+        priority: flow.priority,
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+        cookie: flow.cookie,
+        matching: flow.matching.unpack(),
+        instructions: if tells { flow.instructions.clone() } else { Vec::new() },
+    })
 }
 
 fn aggregate(tables: &Snapshot, request: &FlowRequest) -> Result<AggregateStats, Fault> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::options::SwitchOptions;
 use super::state::{Eviction, EvictionPlace, State, eviction};
-use crate::table::{Change, Flow, Reference, Snapshot, of_actions, of_instructions};
+use crate::meter::Meter;
+use crate::table::{Change, Flow, Group, Reference, Snapshot, of_actions, of_instructions};
 use crate::wire::{
     Action, Fault, FlowRemovedReason, Instruction, PacketOut, PortStatus, TableConfig,
 };
@@ -22,6 +23,12 @@ pub(super) enum Effect {
     Port(PortStatus),
     /// A table is set otherwise.
     Table(u8),
+    /// A group came or became another, or went.
+    Group(u32, Option<Arc<Group>>),
+    /// A meter came or became another, or went.
+    Meter(u32, Option<Arc<Meter>>),
+    /// Fragments are treated otherwise.
+    Fragments,
 }
 
 /// Tables that nobody else has, and what is done to them.
@@ -77,11 +84,8 @@ impl Edit<'_> {
             Some(order) => order,
             None => self.evictions.entry(table).or_insert_with(|| eviction(full)),
         };
-        let is_there = |flow: &Flow| {
-            tables
-                .flow_strict(table, flow.priority, &flow.key, &flow.mask)
-                .is_some_and(|found| found.number == flow.number)
-        };
+        let is_there =
+            |flow: &Flow| tables.same_flow(flow).is_some_and(|found| found.number == flow.number);
         // Flows before the first that is there were evicted by this change, and do not come back.
         let from = self.evicted.get(&table).map_or(Bound::Unbounded, |&at| Bound::Excluded(at));
         let mut victim = None;
@@ -117,10 +121,21 @@ pub(super) fn check_packet_out(tables: &Snapshot, out: &PacketOut) -> Result<(),
 }
 
 /// Whether there is what actions refer to.
-pub(super) fn check_actions(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
+fn check_actions(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
     let mut found = Ok(());
     of_actions(actions, &mut |reference| {
         if found.is_ok() {
+            found = check_reference(tables, reference);
+        }
+    });
+    found
+}
+
+/// Whether the meters are there that actions refer to.
+pub(super) fn check_meters(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
+    let mut found = Ok(());
+    of_actions(actions, &mut |reference| {
+        if found.is_ok() && matches!(reference, Reference::Meter(_)) {
             found = check_reference(tables, reference);
         }
     });

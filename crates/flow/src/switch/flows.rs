@@ -158,7 +158,8 @@ impl Edit<'_> {
         }
         let limit = self.options.flows as usize;
         let table = self.tables.table(flow.table).ok_or(Fault::BadTableId)?;
-        let before = table.get(flow.priority, &flow.key, &flow.mask).map(Arc::clone);
+        let (key, mask) = (flow.pattern.key(), flow.pattern.mask());
+        let before = table.get(flow.priority, &key, &mask).map(Arc::clone);
         match &before {
             Some(before) => {
                 // It is another flow, but for what it has counted (1.3.5, section 6.4). In 1.0 that
@@ -171,7 +172,7 @@ impl Edit<'_> {
             }
             None => {
                 let checks = flow.flags.contains(FlowFlags::CHECK_OVERLAP);
-                if checks && table.overlaps(flow.priority, &flow.key, &flow.mask) {
+                if checks && table.overlaps(flow.priority, &key, &mask) {
                     return Err(Fault::Overlap);
                 }
                 if table.len() >= limit {
@@ -207,7 +208,7 @@ impl Edit<'_> {
 
     /// A flow whose time-outs become these, where they are longer or none; 0 leaves one.
     pub(super) fn shorten(&mut self, flow: &Flow, idle: u16, hard: u16) {
-        let found = self.tables.flow_strict(flow.table, flow.priority, &flow.key, &flow.mask);
+        let found = self.tables.same_flow(flow);
         let Some(before) = found.filter(|found| found.number == flow.number) else { return };
         let shorter = |now: u16, wanted: u16| match (now, wanted) {
             (now, 0) => now,
@@ -217,6 +218,7 @@ impl Edit<'_> {
         let mut flow = Flow::clone(before);
         flow.idle_timeout = shorter(flow.idle_timeout, idle);
         flow.hard_timeout = shorter(flow.hard_timeout, hard);
+        flow.refreshed.get_or_insert_default();
         let same =
             (before.idle_timeout, before.hard_timeout) == (flow.idle_timeout, flow.hard_timeout);
         if !same {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::edit::{Edit, check_actions};
+use super::edit::{Edit, Effect, check_meters};
 use crate::meter::Meter;
 use crate::table::{Change, Counters, Group, GroupBucket, Reference, of_actions};
 use crate::wire::group::{ALL_BUCKETS, ALL_GROUPS, FIRST, LAST, MAX_GROUP};
@@ -87,7 +87,8 @@ impl Edit<'_> {
                 let mut buckets = before.buckets.clone();
                 match (change.at, buckets.len()) {
                     (ALL_BUCKETS, _) => buckets.clear(),
-                    (FIRST | LAST, 0) => return Err(Fault::UnknownBucket),
+                    // As in Open vSwitch, there is none to take away.
+                    (FIRST | LAST, 0) => {}
                     (FIRST, _) => drop(buckets.remove(0)),
                     (LAST, count) => drop(buckets.remove(count - 1)),
                     (id, _) => {
@@ -139,8 +140,10 @@ impl Edit<'_> {
 
     fn put_group(&mut self, group: Group, version: Version) -> Result<(), Fault> {
         self.check_group(&group, version)?;
+        let group = Arc::new(group);
         self.changes.push(Change::Group(group.number));
-        self.tables.set_group(Arc::new(group));
+        self.effects.push(Effect::Group(group.number, Some(Arc::clone(&group))));
+        self.tables.set_group(group);
         Ok(())
     }
 
@@ -162,8 +165,9 @@ impl Edit<'_> {
         if self.leads_to(&next, group.number) {
             return Err(Fault::GroupLoop);
         }
+        // As in Open vSwitch, groups that buckets send to may come later; until then the packet ends there.
         for bucket in buckets_of(group) {
-            check_actions(self.tables, &bucket.actions)?;
+            check_meters(self.tables, &bucket.actions)?;
         }
         // Who watches itself, be it by others, would be alive because it is.
         let watched = buckets_of(group).filter_map(|bucket| bucket.watch_group).collect();
@@ -202,6 +206,7 @@ impl Edit<'_> {
         let users: Vec<_> = self.tables.flows_of_group(number).map(Arc::clone).collect();
         users.iter().for_each(|flow| self.remove(flow, Some(FlowRemovedReason::GroupDelete)));
         self.changes.push(Change::Group(number));
+        self.effects.push(Effect::Group(number, None));
         self.tables.remove_group(number);
     }
 
@@ -249,8 +254,10 @@ impl Edit<'_> {
             meter.added = before.added;
             meter.counters = Arc::clone(&before.counters);
         }
+        let meter = Arc::new(meter);
         self.changes.push(Change::Meter(change.meter));
-        self.tables.set_meter(Arc::new(meter));
+        self.effects.push(Effect::Meter(change.meter, Some(Arc::clone(&meter))));
+        self.tables.set_meter(meter);
         Ok(())
     }
 
@@ -258,6 +265,7 @@ impl Edit<'_> {
         let users: Vec<_> = self.tables.flows_of_meter(number).map(Arc::clone).collect();
         users.iter().for_each(|flow| self.remove(flow, Some(FlowRemovedReason::MeterDelete)));
         self.changes.push(Change::Meter(number));
+        self.effects.push(Effect::Meter(number, None));
         self.tables.remove_meter(number);
     }
 }

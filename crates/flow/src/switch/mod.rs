@@ -22,6 +22,7 @@ mod features;
 mod flows;
 mod groups;
 mod injection;
+mod journal;
 mod learn;
 mod options;
 mod ports;
@@ -35,14 +36,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
-pub use answer::Answer;
+pub use answer::{Answer, Initial};
 pub use event::{Event, Punted, Subscription};
 pub use injection::{Injection, Ring};
+pub use journal::{FlowChange, Journal, Origin, Records};
 pub use options::SwitchOptions;
-pub use saved::{RestoreError, SaveError};
+pub use saved::{RestoreError, SaveError, Saved};
 pub use worker::WorkerState;
 
-use edit::{Edit, check_packet_out};
+use edit::{Edit, Effect, check_packet_out};
 use event::Subscribers;
 use learn::Wish;
 use state::State;
@@ -81,6 +83,7 @@ pub struct Switch {
     subscribers: Subscribers,
     workers: worker::Workers,
     deferred: learn::Deferred,
+    journals: journal::Journals,
     /// Packets that wait for controllers, by port.
     punted: RwLock<HashMap<u32, Waiting>>,
 }
@@ -112,6 +115,7 @@ impl Switch {
             subscribers: Subscribers::default(),
             workers: worker::Workers::default(),
             deferred: learn::Deferred::default(),
+            journals: journal::Journals::default(),
             punted: RwLock::default(),
             options,
         })
@@ -194,6 +198,7 @@ impl Switch {
             (result, effects)
         };
         let tables = self.snapshot();
+        self.journals.record(&effects, &tables, state.origin);
         state.settle(effects, &tables, self.options.flows, &self.subscribers, now);
         drop(tables);
         while let Some((table, cookie)) = state.orphans.pop() {
@@ -220,7 +225,7 @@ impl Switch {
         state: &State,
         now: u64,
         make: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
-    ) -> Result<(R, Vec<Change>, Vec<edit::Effect>, u64), E> {
+    ) -> Result<(R, Vec<Change>, Vec<Effect>, u64), E> {
         let mut edit = Edit {
             tables,
             options: &self.options,
@@ -300,6 +305,36 @@ impl Switch {
         self.change_small(now, |edit| edit.port_mod(change))
     }
 
+    /// Makes the change that a message of a controller asks for.
+    pub fn change_for(
+        &self,
+        origin: Origin,
+        message: &Message,
+        version: Version,
+        now: u64,
+    ) -> Result<(), Fault> {
+        self.for_origin(origin, |state| match message {
+            Message::FlowMod(flow) => self.flow_mod_with(state, flow, version, now),
+            Message::GroupMod(group) => {
+                self.change(state, true, now, |edit| edit.group_mod(group, version))
+            }
+            Message::MeterMod(meter) => self.change(state, true, now, |edit| edit.meter_mod(meter)),
+            Message::TableMod(table) => {
+                self.change(state, false, now, |edit| edit.table_mod(table, version))
+            }
+            Message::PortMod(port) => self.change(state, false, now, |edit| edit.port_mod(port)),
+            _ => Err(Fault::BadType),
+        })
+    }
+
+    fn for_origin<R>(&self, origin: Origin, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.control();
+        state.origin = Some(origin);
+        let changed = change(&mut state);
+        state.origin = None;
+        changed
+    }
+
     /// Does all of these changes, as one version, or none. A fault says which message was wrong, from 0
     /// on, or could not be read. Messages are changes of flows, groups, meters, ports and tables, and packet-outs,
     /// which are only checked; others are [`Fault::BundleUnsupported`].
@@ -309,7 +344,28 @@ impl Switch {
         version: Version,
         now: u64,
     ) -> Result<(), (usize, Fault)> {
-        self.change(&mut self.control(), true, now, |edit| {
+        self.bundle_with(&mut self.control(), messages, version, now)
+    }
+
+    /// The same for a message of a controller.
+    pub fn bundle_for(
+        &self,
+        origin: Origin,
+        messages: impl IntoIterator<Item = Result<Message, Fault>>,
+        version: Version,
+        now: u64,
+    ) -> Result<(), (usize, Fault)> {
+        self.for_origin(origin, |state| self.bundle_with(state, messages, version, now))
+    }
+
+    fn bundle_with(
+        &self,
+        state: &mut State,
+        messages: impl IntoIterator<Item = Result<Message, Fault>>,
+        version: Version,
+        now: u64,
+    ) -> Result<(), (usize, Fault)> {
+        self.change(state, true, now, |edit| {
             for (nth, message) in messages.into_iter().enumerate() {
                 let done = message.and_then(|message| match &message {
                     Message::FlowMod(change) => {
@@ -366,6 +422,7 @@ impl Switch {
             if edit.tables.drops_fragments() != drops {
                 edit.tables.set_drops_fragments(drops);
                 edit.changes.push(Change::All);
+                edit.effects.push(Effect::Fragments);
             }
             Ok(())
         })

@@ -20,33 +20,47 @@
 //!
 //! Counters, ages, and what is learnt of hosts and connections are not kept: what is restored begins anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
+use std::sync::Arc;
 
-use super::edit::Effect;
-use super::{Edit, Switch, flows, lock};
+use super::edit::{Effect, check_instructions};
+use super::flows::Plan;
+use super::state::State;
+use super::{Edit, Switch, flows, journal, lock};
+use crate::meter::Meter;
 use crate::table::{Change, Flow, Group, Reference, Snapshot, Table, of_actions};
 use crate::text::Syntax;
 use crate::wire::group::{ALL_BUCKETS, ALL_GROUPS};
 use crate::wire::meter::ALL_METERS;
 use crate::wire::multipart::MeterConfig;
 use crate::wire::{
-    Fault, FlowMod, FlowModCommand, GroupCommand, GroupMod, Message, MeterCommand, MeterMod,
-    PortConfig, TableConfig, TableMod, TableProperties, Vacancy, Version,
+    Fault, FlowMod, FlowModCommand, GroupCommand, GroupMod, GroupType, Message, MeterCommand,
+    MeterFlags, MeterMod, PortConfig, TableConfig, TableMod, TableProperties, Vacancy, Version,
 };
 
 const HEAD: &str = "# Linerate flow switch, format 1";
 
-/// What is wrong with a text that was to be restored.
+/// What is wrong with a state that was to be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {what}")]
-pub struct RestoreError {
-    /// The line, from 1 on.
-    pub line: usize,
-    /// What is wrong with it.
-    pub what: String,
+pub enum RestoreError {
+    /// In the text.
+    #[error("line {line}: {what}")]
+    Line {
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// In the journal.
+    #[error("change {change} of the journal: {what}")]
+    Change {
+        /// The change, from 1 on.
+        change: usize,
+        /// What is wrong with it.
+        what: String,
+    },
 }
 
 /// What no text and no message can say.
@@ -59,48 +73,81 @@ pub struct SaveError {
     pub message: String,
 }
 
-/// A line that was read.
-#[derive(Debug)]
-enum Line {
-    Change(Message, Version),
-    Name(u8, String),
-    Port(String, u32),
-    Fragments,
+impl From<SaveError> for io::Error {
+    fn from(error: SaveError) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
 }
 
-impl Switch {
-    /// Its state as a text: all of it, or the first thing that cannot be said.
-    pub fn save(&self) -> Result<String, SaveError> {
-        let tables = self.snapshot();
+/// A line that was read.
+#[derive(Debug)]
+pub(super) enum Line {
+    Change(Message, Version),
+    /// A flow that has become another.
+    Modified(FlowMod),
+    Table(TableMod, Option<String>),
+    Port(String, u32),
+    Fragments(bool),
+}
+
+/// A switch's state at one moment, to be written when there is time.
+#[derive(Debug)]
+pub struct Saved {
+    tables: Arc<Snapshot>,
+    /// How ports are to be set that have not come yet.
+    ports: HashMap<String, u32>,
+}
+
+impl Saved {
+    /// The tables.
+    pub(crate) fn tables(&self) -> &Snapshot {
+        &self.tables
+    }
+
+    /// Writes all of it, a line after the other, up to the first thing that cannot be said.
+    pub fn write<E: From<SaveError>>(
+        &self,
+        mut write: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let tables = &*self.tables;
         let mut text = format!("{HEAD}\n");
+        let mut flush = |text: &mut String| {
+            let written = write(text);
+            text.clear();
+            written
+        };
         if tables.drops_fragments() {
-            text += "fragments drop\n";
+            text += &fragments_line(true);
+            text.push('\n');
         }
         for number in 0..tables.tables() {
-            let said = tables.table(number).map(|table| print_table(table));
-            if let Some(said) = said.filter(|said| !said.is_empty()) {
-                let _ = writeln!(text, "table {number} {said}");
+            let Some(table) = tables.table(number) else { continue };
+            if !print_table(table).is_empty() {
+                text += &table_line(number, table);
+                text.push('\n');
             }
         }
         let mut meters: Vec<_> = tables.meters().collect();
         meters.sort_by_key(|meter| meter.number);
         for meter in meters {
-            let (number, flags, bands) = (meter.number, meter.flags, meter.bands.clone());
-            let config = MeterConfig { meter: number, flags, bands: bands.clone() };
-            let change = MeterMod { command: MeterCommand::Add, flags, meter: number, bands };
+            let change = meter_mod(meter);
+            let (meter, flags, bands) = (change.meter, change.flags, change.bands.clone());
+            let config = MeterConfig { meter, flags, bands };
             let said = |syntax: &Syntax<'_>| {
                 let said = syntax.print_meter(&config);
                 (syntax.meter(&said, MeterCommand::Add).ok()? == change).then_some(said)
             };
             put(&mut text, "meter", said, &Message::MeterMod(change.clone()))?;
+            flush(&mut text)?;
         }
-        for group in in_order(&tables) {
+        for group in in_order(tables) {
             let change = group_mod(group);
             let said = |syntax: &Syntax<'_>| {
                 let said = syntax.print_group_mod(&change);
                 (syntax.group(&said, GroupCommand::Add).ok()? == change).then_some(said)
             };
             put(&mut text, "group", said, &Message::GroupMod(change.clone()))?;
+            flush(&mut text)?;
         }
         for number in 0..tables.tables() {
             let mut flows: Vec<_> = tables.flows(number).collect();
@@ -112,60 +159,77 @@ impl Switch {
                     (syntax.flow(&said, FlowModCommand::Add).ok()? == change).then_some(said)
                 };
                 put(&mut text, "flow", said, &Message::FlowMod(change.clone()))?;
+                flush(&mut text)?;
             }
         }
         let there = tables.ports().map(|port| (port.port.name.clone(), port.port.config.0));
         let there = there.filter(|(_, config)| *config != PortConfig::default().0);
         // Those that have not come yet are to be set so when they do.
-        let others = lock(&self.state).port_configs.clone();
-        for (name, config) in there.chain(BTreeMap::from_iter(others)) {
-            let _ = writeln!(text, "port {config:#x} {name}");
+        for (name, config) in there.chain(BTreeMap::from_iter(self.ports.clone())) {
+            text += &port_line(&name, PortConfig(config));
+            text.push('\n');
         }
-        Ok(text)
+        flush(&mut text)
+    }
+}
+
+impl Switch {
+    pub(super) fn saved_with(&self, state: &State) -> Saved {
+        Saved { tables: self.snapshot(), ports: state.port_configs.clone() }
     }
 
-    /// Writes its state to a file, which has the old content or the new, whatever happens in between.
-    pub fn save_to(&self, path: &Path) -> io::Result<()> {
-        let text =
-            self.save().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
-        let mut new = std::fs::File::create(&beside)?;
-        io::Write::write_all(&mut new, text.as_bytes())?;
-        new.sync_all()?;
-        std::fs::rename(&beside, path)
+    /// Its state as a text: all of it, or the first thing that cannot be said.
+    pub fn save(&self) -> Result<String, SaveError> {
+        let saved = self.saved_with(&lock(&self.state));
+        let mut all = String::new();
+        saved.write(|text| {
+            all += text;
+            Ok::<_, SaveError>(())
+        })?;
+        Ok(all)
     }
 
-    /// Becomes what a text says, at a time of the steady clock in nanoseconds: all it has is replaced, as one
-    /// version. If anything is wrong all stays as it is. How a port is set is restored when the port is
-    /// there, or else when it comes.
-    pub fn restore(&self, text: &str, now: u64) -> Result<(), RestoreError> {
+    /// Becomes what a text says, and what changes of a [journal](super::Journal) have made of it, at a time of the
+    /// steady clock in nanoseconds: all it has is replaced, as one version. If anything is wrong all stays as it
+    /// is. How a port is set is restored when the port is there, or else when it comes.
+    pub fn restore(&self, text: &str, journal: &[Vec<u8>], now: u64) -> Result<(), RestoreError> {
         let mut lines = Vec::new();
         for (nth, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                let wrong = |what| RestoreError { line: nth + 1, what };
+                let wrong = |what| RestoreError::Line { line: nth + 1, what };
                 lines.push((nth + 1, read(line).map_err(wrong)?));
             }
         }
         let mut state = lock(&self.state);
+        let mut ports = HashMap::new();
+        let mut remember = |line: &Line| {
+            if let Line::Port(name, config) = line {
+                ports.insert(name.clone(), *config);
+            }
+        };
         self.change(&mut state, true, now, |edit| {
-            edit.clear().map_err(|fault| RestoreError { line: 0, what: fault.to_string() })?;
-            for (nth, line) in &lines {
-                let wrong = |fault: Fault| RestoreError { line: *nth, what: fault.to_string() };
-                edit.restore(line).map_err(wrong)?;
+            let wrong = |line: usize| {
+                move |fault: Fault| RestoreError::Line { line, what: fault.to_string() }
+            };
+            edit.clear().map_err(wrong(0))?;
+            for (nth, line) in lines {
+                edit.restore(&line).map_err(wrong(nth))?;
+                remember(&line);
+            }
+            for (nth, change) in journal.iter().enumerate() {
+                let wrong = |what: String| RestoreError::Change { change: nth + 1, what };
+                for line in journal::read(change).map_err(wrong)? {
+                    edit.replay(line, &mut remember).map_err(|fault| wrong(fault.to_string()))?;
+                }
             }
             Ok(())
         })?;
+        self.journals.break_off();
         let tables = self.snapshot();
         let is_there = |name: &str| tables.ports().any(|port| port.port.name == name);
-        state.port_configs = lines
-            .into_iter()
-            .filter_map(|(_, line)| match line {
-                Line::Port(name, config) if !is_there(&name) => Some((name, config)),
-                _ => None,
-            })
-            .collect();
+        ports.retain(|name, config| *config != PortConfig::default().0 && !is_there(name));
+        state.port_configs = ports;
         Ok(())
     }
 }
@@ -183,22 +247,8 @@ impl Edit<'_> {
             }
             self.effects.push(Effect::Table(number));
         }
-        let change = GroupMod {
-            command: GroupCommand::Delete,
-            kind: crate::wire::GroupType::All,
-            group: ALL_GROUPS,
-            at: ALL_BUCKETS,
-            buckets: Vec::new(),
-            selection: None,
-        };
-        self.group_mod(&change, Version::V15)?;
-        let change = MeterMod {
-            command: MeterCommand::Delete,
-            flags: crate::wire::MeterFlags::default(),
-            meter: ALL_METERS,
-            bands: Vec::new(),
-        };
-        self.meter_mod(&change)?;
+        self.group_mod(&group_deletion(ALL_GROUPS), Version::V15)?;
+        self.meter_mod(&meter_deletion(ALL_METERS))?;
         self.tables.set_drops_fragments(false);
         self.changes.push(Change::All);
         Ok(())
@@ -206,6 +256,13 @@ impl Edit<'_> {
 
     fn restore(&mut self, line: &Line) -> Result<(), Fault> {
         match line {
+            Line::Change(Message::FlowMod(change), version)
+                if change.command == FlowModCommand::Add =>
+            {
+                // Actions need not fit the match: those of OpenFlow 1.0 may be said in another version.
+                check_instructions(self.tables, change.table, &change.instructions)?;
+                self.carry_out(Plan::Add, change, *version)
+            }
             Line::Change(Message::FlowMod(change), version) => {
                 let plan = flows::plan(self.tables, None, change, *version)?;
                 self.carry_out(plan, change, *version)
@@ -214,9 +271,18 @@ impl Edit<'_> {
             Line::Change(Message::MeterMod(change), _) => self.meter_mod(change),
             Line::Change(Message::TableMod(change), version) => self.table_mod(change, *version),
             Line::Change(..) => Err(Fault::BadType),
-            Line::Name(number, name) => {
-                let table = self.tables.table_mut(*number).ok_or(Fault::BadTableId)?;
-                table.name = Some(name.as_str().into());
+            Line::Modified(change) => {
+                check_instructions(self.tables, change.table, &change.instructions)?;
+                let flow = Flow::new(0, change, self.now);
+                let before = self.tables.same_flow(&flow).map(|before| before.number);
+                let number = before.unwrap_or_else(|| self.next_number());
+                self.put(Arc::new(Flow { number, ..flow }), true);
+                Ok(())
+            }
+            Line::Table(change, name) => {
+                self.table_mod(change, Version::V15)?;
+                let table = self.tables.table_mut(change.table).ok_or(Fault::BadTableId)?;
+                table.name = name.as_deref().map(Into::into);
                 Ok(())
             }
             Line::Port(name, config) => {
@@ -227,27 +293,70 @@ impl Edit<'_> {
                 }
                 Ok(())
             }
-            Line::Fragments => {
-                self.tables.set_drops_fragments(true);
+            Line::Fragments(drops) => {
+                self.tables.set_drops_fragments(*drops);
                 Ok(())
             }
         }
     }
+
+    /// What a change of a journal has come to takes the place of what is there.
+    fn replay(&mut self, mut line: Line, remember: &mut impl FnMut(&Line)) -> Result<(), Fault> {
+        match &mut line {
+            Line::Change(Message::GroupMod(change), _)
+                if change.command == GroupCommand::Add
+                    && self.tables.group(change.group).is_some() =>
+            {
+                change.command = GroupCommand::Modify;
+            }
+            Line::Change(Message::MeterMod(change), _)
+                if change.command == MeterCommand::Add
+                    && self.tables.meter(change.meter).is_some() =>
+            {
+                change.command = MeterCommand::Modify;
+            }
+            _ => {}
+        }
+        self.restore(&line)?;
+        remember(&line);
+        Ok(())
+    }
 }
 
 /// The flow as a change that adds it.
-fn flow_mod(flow: &Flow) -> FlowMod {
+pub(super) fn flow_mod(flow: &Flow) -> FlowMod {
     FlowMod {
         cookie: Some(flow.cookie),
         idle_timeout: flow.idle_timeout,
         hard_timeout: flow.hard_timeout,
         flags: flow.flags,
         importance: flow.importance,
-        ..FlowMod::add(flow.table, flow.priority, flow.matching.clone(), flow.instructions.clone())
+        ..FlowMod::add(flow.table, flow.priority, flow.matching.unpack(), flow.instructions.clone())
     }
 }
 
-fn group_mod(group: &Group) -> GroupMod {
+pub(super) fn group_deletion(group: u32) -> GroupMod {
+    GroupMod {
+        command: GroupCommand::Delete,
+        kind: GroupType::All,
+        group,
+        at: ALL_BUCKETS,
+        buckets: Vec::new(),
+        selection: None,
+    }
+}
+
+pub(super) fn meter_mod(meter: &Meter) -> MeterMod {
+    let (number, flags, bands) = (meter.number, meter.flags, meter.bands.clone());
+    MeterMod { command: MeterCommand::Add, flags, meter: number, bands }
+}
+
+pub(super) fn meter_deletion(meter: u32) -> MeterMod {
+    let flags = MeterFlags::default();
+    MeterMod { command: MeterCommand::Delete, flags, meter, bands: Vec::new() }
+}
+
+pub(super) fn group_mod(group: &Group) -> GroupMod {
     GroupMod {
         command: GroupCommand::Add,
         kind: group.kind,
@@ -301,20 +410,40 @@ fn put(
             return Ok(());
         }
     }
-    let same = |version: &Version| {
-        let bytes = message.encode(*version, 0).ok()?;
-        let (_, _, read) = Message::decode(&bytes).ok()?;
-        (read == *message).then_some((*version, bytes))
-    };
-    let found = Version::ALL.iter().rev().find_map(same);
-    let (version, bytes) =
-        found.ok_or_else(|| SaveError { kind, message: format!("{message:?}") })?;
+    let (version, bytes) = bytes_of(kind, message)?;
     let _ = write!(text, "message {version} ");
     bytes.iter().for_each(|byte| {
         let _ = write!(text, "{byte:02x}");
     });
     text.push('\n');
     Ok(())
+}
+
+/// A message in the newest version that says it and nothing else.
+pub(super) fn bytes_of(
+    kind: &'static str,
+    message: &Message,
+) -> Result<(Version, Vec<u8>), SaveError> {
+    let same = |version: &Version| {
+        let bytes = message.encode(*version, 0).ok()?;
+        let (_, _, read) = Message::decode(&bytes).ok()?;
+        (read == *message).then_some((*version, bytes))
+    };
+    let found = Version::ALL.iter().rev().find_map(same);
+    found.ok_or_else(|| SaveError { kind, message: format!("{message:?}") })
+}
+
+pub(super) fn fragments_line(drop: bool) -> String {
+    format!("fragments {}", if drop { "drop" } else { "normal" })
+}
+
+pub(super) fn port_line(name: &str, config: PortConfig) -> String {
+    format!("port {:#x} {name}", config.0)
+}
+
+pub(super) fn table_line(number: u8, table: &Table) -> String {
+    let said = print_table(table);
+    format!("table {number} {}", if said.is_empty() { "default" } else { &said })
 }
 
 /// How a table is set, where that is not as it is at first.
@@ -339,7 +468,7 @@ fn print_table(table: &Table) -> String {
     said
 }
 
-fn read(line: &str) -> Result<Line, String> {
+pub(super) fn read(line: &str) -> Result<Line, String> {
     let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
     let known = |text: &str| Version::ALL.into_iter().find(|of| of.to_string() == text);
     let version = || {
@@ -384,22 +513,25 @@ fn read(line: &str) -> Result<Line, String> {
             let number = number.filter(|number| PortConfig(*number).is_known());
             Ok(Line::Port(name.to_owned(), number.ok_or("ports cannot be set so")?))
         }
-        "fragments" if rest == "drop" => Ok(Line::Fragments),
+        "fragments" if matches!(rest, "drop" | "normal") => Ok(Line::Fragments(rest == "drop")),
         _ => Err(format!("there is no `{kind}` here")),
     }
 }
 
-/// A table: a change of how it is set, or a name.
+/// A table: how it is set, and its name.
 fn read_table(text: &str) -> Result<Line, String> {
     let (number, rest) = text.split_once(' ').ok_or("nothing is said of the table")?;
     let table = number.parse().map_err(|_| "there is no such table")?;
-    if let Some(name) = rest.strip_prefix("name=") {
-        return Ok(Line::Name(table, name.to_owned()));
-    }
+    let (words, name) = match (rest.strip_prefix("name="), rest.split_once(" name=")) {
+        (Some(name), _) => ("default", Some(name)),
+        (None, Some((words, name))) => (words, Some(name)),
+        (None, None) => (rest, None),
+    };
     let mut config = TableConfig::default();
     let mut properties = TableProperties::default();
-    for word in rest.split(',') {
+    for word in words.split(',') {
         match (word, word.strip_prefix("vacancy=")) {
+            ("default", _) => {}
             ("miss=continue", _) => config = config.with(TableConfig::MISS_CONTINUE),
             ("miss=drop", _) => config = config.with(TableConfig::MISS_DROP),
             ("eviction", _) => config = config.with(TableConfig::EVICTION),
@@ -415,7 +547,7 @@ fn read_table(text: &str) -> Result<Line, String> {
         }
     }
     let change = TableMod { table, config, properties };
-    Ok(Line::Change(Message::TableMod(change), Version::V15))
+    Ok(Line::Table(change, name.map(str::to_owned)))
 }
 
 #[cfg(test)]
@@ -502,7 +634,7 @@ mod tests {
         let junk = FlowMod::add(3, 9, Match::new(), Vec::new());
         other.flow_mod(&junk, Version::V13, 0).expect("added");
         let before = other.version();
-        assert_eq!(other.restore(&text, 5), Ok(()), "{text}");
+        assert_eq!(other.restore(&text, &[], 5), Ok(()), "{text}");
         assert_eq!(other.version(), before + 1);
         assert_eq!(other.save().as_ref(), Ok(&text));
         for (table, flows) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
@@ -511,8 +643,7 @@ mod tests {
         let ours = switch.snapshot();
         for flow in (0..4).flat_map(|table| ours.flows(table)) {
             let tables = other.snapshot();
-            let found = tables.flow_strict(flow.table, flow.priority, &flow.key, &flow.mask);
-            let found = found.expect("it is there");
+            let found = tables.same_flow(flow).expect("it is there");
             assert_eq!((&found.instructions, found.cookie), (&flow.instructions, flow.cookie));
             assert_eq!(
                 (found.idle_timeout, found.importance),
@@ -540,8 +671,9 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let error = switch.restore(&format!("{HEAD}\n\n{wrong}\n"), 0).expect_err(wrong);
-            assert_eq!(error.line, 3, "{line}: {error}");
+            let other = format!("{HEAD}\n\n{wrong}\n");
+            let error = switch.restore(&other, &[], 0).expect_err(wrong);
+            assert!(matches!(error, RestoreError::Line { line: 3, .. }), "{line}: {error}");
             assert_eq!(switch.save().as_ref(), Ok(&text));
         }
     }
@@ -550,7 +682,7 @@ mod tests {
     fn ports_are_set_as_they_were_when_they_come() {
         let switch = filled();
         let ports = "port 0x20 eth1\nport 0x1 eth2\n";
-        switch.restore(ports, 0).expect("restored");
+        switch.restore(ports, &[], 0).expect("restored");
         assert_eq!(switch.save(), Ok(format!("{HEAD}\n{ports}")));
         let config = |number| {
             let tables = switch.snapshot();
@@ -559,11 +691,15 @@ mod tests {
         assert_eq!(config(1), 0x20);
         switch.add_port(port(2, "eth2"), 0);
         assert_eq!(config(2), 1);
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("state");
-        switch.save_to(&path).expect("saved");
-        let text = std::fs::read_to_string(&path).expect("read");
-        assert_eq!(text, format!("{HEAD}\n{ports}"));
+        assert_eq!(switch.save(), Ok(format!("{HEAD}\n{ports}")));
+    }
+
+    #[test]
+    fn tables_have_their_names_and_how_they_are_set() {
+        let switch = filled();
+        let tables = "table 0 name=first name\ntable 1 miss=drop,eviction,vacancy=1/2 name=acl\n";
+        switch.restore(tables, &[], 0).expect("restored");
+        assert_eq!(switch.save(), Ok(format!("{HEAD}\n{tables}")));
     }
 
     /// A file of which something is missing would be taken for all there was.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::edit::Effect;
 use super::event::{Event, Subscribers};
+use super::journal::Origin;
 use crate::table::{Flow, Snapshot, Table, learnt_with};
 use crate::wire::{
     ALL_TABLES, Elapsed, FlowFlags, FlowRemoved, FlowRemovedReason, TableConfig, TableDesc,
@@ -29,6 +30,8 @@ pub(super) struct State {
     pub(super) retired: Vec<Arc<Snapshot>>,
     /// The number of the last flow.
     pub(super) number: u64,
+    /// What the change is made for that is being made.
+    pub(super) origin: Option<Origin>,
     /// How ports are to be set when they come, by name.
     pub(super) port_configs: HashMap<String, u32>,
     /// Flows with a time-out, by the time they are to be looked at.
@@ -55,11 +58,11 @@ pub(super) struct State {
 fn end(flow: &Flow) -> Option<(u64, FlowRemovedReason)> {
     let after = |from: u64, seconds: u16| from.saturating_add(u64::from(seconds) * SECOND);
     let hard = (flow.hard_timeout != 0).then(|| {
-        let from = flow.modified.max(flow.refreshed.used());
+        let from = flow.modified.max(flow.refreshed());
         (after(from, flow.hard_timeout), FlowRemovedReason::HardTimeout)
     });
     let idle = (flow.idle_timeout != 0).then(|| {
-        let from = flow.counters.used().max(flow.refreshed.used()).max(flow.added);
+        let from = flow.counters.used().max(flow.refreshed()).max(flow.added);
         (after(from, flow.idle_timeout), FlowRemovedReason::IdleTimeout)
     });
     match (hard, idle) {
@@ -229,6 +232,7 @@ impl State {
                 }
                 Effect::Port(status) => subscribers.tell(&Event::PortStatus(Arc::new(status))),
                 Effect::Table(table) => self.set_table(table, tables, limit),
+                Effect::Group(..) | Effect::Meter(..) | Effect::Fragments => {}
             }
         }
         self.orphans.retain(|learnt| !self.learners.contains_key(learnt));
@@ -322,6 +326,6 @@ fn flow_removed(flow: &Flow, reason: FlowRemovedReason, now: u64) -> FlowRemoved
         hard_timeout: flow.hard_timeout,
         packets: flow.counters.packets(),
         bytes: flow.counters.bytes(),
-        matching: flow.matching.clone(),
+        matching: flow.matching.unpack(),
     }
 }

@@ -208,7 +208,7 @@ fn known(tables: &Snapshot) -> Vec<Known> {
     let known = flows.iter().map(|flow| Known {
         table: flow.table,
         priority: flow.priority,
-        matching: flow.matching.clone(),
+        matching: flow.matching.unpack(),
         instructions: flow.instructions.clone(),
         cookie: flow.cookie,
         added: flow.added,
@@ -358,7 +358,8 @@ fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
     let watching =
         |port: u32| Bucket { watch_port: PortNumber(port), ..Bucket::new(vec![output(port)]) };
     assert_eq!(change(GroupCommand::Add, 1, vec![to(1)]), Err(Fault::GroupLoop));
-    assert_eq!(change(GroupCommand::Add, 1, vec![to(2)]), Err(Fault::BadOutGroup));
+    assert_eq!(change(GroupCommand::Add, 8, vec![to(9)]), Ok(()), "it may come later");
+    assert_eq!(change(GroupCommand::Add, 9, vec![to(8)]), Err(Fault::GroupLoop));
     assert_eq!(change(GroupCommand::Add, 1, vec![watching(1)]), Ok(()));
     assert_eq!(change(GroupCommand::Add, 1, Vec::new()), Err(Fault::GroupExists));
     assert_eq!(change(GroupCommand::Add, 2, vec![to(1)]), Ok(()));
@@ -421,6 +422,9 @@ fn buckets_come_and_go_one_by_one() {
     assert_eq!(change(remove, 4, &[]), Ok(vec![1, 5]));
     assert_eq!(change(remove, 4, &[]), Err(Fault::UnknownBucket));
     assert_eq!(change(remove, ALL_BUCKETS, &[]), Ok(vec![]));
+    assert_eq!(change(remove, FIRST, &[]), Ok(vec![]));
+    assert_eq!(change(remove, LAST, &[]), Ok(vec![]));
+    assert_eq!(change(remove, 4, &[]), Err(Fault::UnknownBucket));
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Counters;
-use crate::key::{Key, Mask};
-use crate::wire::{Action, FlowFlags, FlowMod, Instruction, Match};
+use super::{Counters, Minimatch, PackedMatch};
+use crate::wire::{Action, FlowFlags, FlowMod, Instruction};
 
 /// A flow of a table. It never changes: one that is modified is another, with the same number and
 /// counters, unless those are to begin anew.
@@ -17,11 +16,9 @@ pub struct Flow {
     /// The greater is asked first.
     pub priority: u16,
     /// What it matches, as the controller said it.
-    pub matching: Match,
+    pub matching: PackedMatch,
     /// The same in words.
-    pub key: Key,
-    /// Which bits count.
-    pub mask: Mask,
+    pub pattern: Minimatch,
     /// What it does.
     pub instructions: Vec<Instruction>,
     /// Whether it is a part of a match in several dimensions, and decides nothing alone.
@@ -42,22 +39,27 @@ pub struct Flow {
     pub modified: u64,
     /// What it has had.
     pub counters: Arc<Counters>,
-    /// When it was learnt again, as its last use: its hard time-out is counted from there.
-    pub refreshed: Arc<Counters>,
+    /// When it was learnt again, as its last use: its hard time-out is counted from there. Only a flow that has
+    /// time-outs, or may get some by its actions, has it.
+    pub refreshed: Option<Arc<Counters>>,
 }
+
+// A switch has hundreds of thousands of them.
+const _: () = assert!(size_of::<Flow>() <= 160);
 
 impl Flow {
     /// The flow that a change adds, at a time of the steady clock in nanoseconds.
     #[must_use]
     pub fn new(number: u64, change: &FlowMod, now: u64) -> Flow {
         let (key, mask) = crate::key::of_match(&change.matching);
+        let ends =
+            change.idle_timeout != 0 || change.hard_timeout != 0 || shortens(&change.instructions);
         Flow {
             number,
             table: change.table,
             priority: change.priority,
-            matching: change.matching.clone(),
-            key,
-            mask,
+            matching: PackedMatch::new(&change.matching),
+            pattern: Minimatch::new(&key, &mask),
             conjunctive: is_conjunctive(&change.instructions),
             instructions: change.instructions.clone(),
             cookie: change.cookie.unwrap_or(0),
@@ -68,13 +70,21 @@ impl Flow {
             added: now,
             modified: now,
             counters: Arc::new(Counters::new(now)),
-            refreshed: Arc::new(Counters::new(now)),
+            refreshed: ends.then(|| Arc::new(Counters::new(now))),
         }
+    }
+
+    /// When it was learnt again, or else 0.
+    pub(crate) fn refreshed(&self) -> u64 {
+        self.refreshed.as_ref().map_or(0, |refreshed| refreshed.used())
     }
 
     /// It does something else.
     pub(crate) fn set_instructions(&mut self, instructions: Vec<Instruction>) {
         self.conjunctive = is_conjunctive(&instructions);
+        if self.refreshed.is_none() && shortens(&instructions) {
+            self.refreshed = Some(Arc::default());
+        }
         self.instructions = instructions;
     }
 
@@ -93,6 +103,11 @@ pub(crate) fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Act
         })
     };
     of(false).chain(of(true)).flatten()
+}
+
+/// Whether there is an action that gives the flow time-outs.
+fn shortens(instructions: &[Instruction]) -> bool {
+    actions(instructions).any(|action| matches!(action, Action::FinTimeout { .. }))
 }
 
 pub(crate) fn is_conjunctive(instructions: &[Instruction]) -> bool {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::prefixes::Prefixes;
 use super::tuple::{Asked, Tuple, hash_of};
-use super::{Counters, Flow};
+use super::{Counters, Flow, Minimatch};
 use crate::key::{Key, Mask};
 use crate::wire::{Action, Field, TableConfig, TableProperties};
 
@@ -148,12 +148,13 @@ impl Table {
     /// Whether there is another flow of a priority that packets of this match may match, too.
     pub(crate) fn overlaps(&self, priority: u16, key: &Key, mask: &Mask) -> bool {
         let mut found = false;
+        let pattern = Minimatch::new(key, mask);
         for tuple in &self.tuples {
             if found || tuple.rank < priority {
                 break;
             }
             tuple.each_agreeing(key, mask, &mut |flow| {
-                let same = flow.mask == *mask && flow.key == *key;
+                let same = flow.pattern == pattern;
                 found |= flow.priority == priority && !same;
             });
         }
@@ -162,8 +163,9 @@ impl Table {
 
     /// Adds a flow, and returns the one it takes the place of.
     pub(crate) fn insert(&mut self, flow: Arc<Flow>) -> Option<Arc<Flow>> {
-        let at = self.position(&flow.mask).unwrap_or_else(|| {
-            self.tuples.push(Tuple::new(&flow.mask));
+        let mask = flow.pattern.mask();
+        let at = self.position(&mask).unwrap_or_else(|| {
+            self.tuples.push(Tuple::new(&mask));
             self.tuples.len() - 1
         });
         let replaced = self.tuples[at].insert(flow, &mut self.prefixes);

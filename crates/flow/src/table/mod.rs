@@ -9,6 +9,7 @@ mod counters;
 mod flow;
 mod group;
 mod lookup;
+mod packed;
 mod port;
 mod prefixes;
 mod references;
@@ -23,6 +24,7 @@ pub use counters::Counters;
 pub use flow::Flow;
 pub use group::{Group, GroupBucket};
 pub use lookup::Table;
+pub use packed::{Minimatch, PackedMatch};
 pub use port::{PortCount, PortCounters, SwitchPort};
 pub(crate) use references::{
     Reference, learnt_with, of_actions, of_instructions, sends_to_group, sends_to_port,

@@ -136,6 +136,13 @@ impl Snapshot {
         self.table(table)?.get(priority, key, mask)
     }
 
+    /// The flow with the match and priority of another, in its table.
+    #[must_use]
+    pub fn same_flow(&self, flow: &Flow) -> Option<&Arc<Flow>> {
+        let (key, mask) = (flow.pattern.key(), flow.pattern.mask());
+        self.flow_strict(flow.table, flow.priority, &key, &mask)
+    }
+
     /// What becomes of packets that no flow of a table matches.
     #[must_use]
     pub fn miss(&self, table: u8) -> Miss {
@@ -303,7 +310,7 @@ impl Snapshot {
     /// Takes a flow away, as it is now.
     pub(crate) fn remove_flow(&mut self, flow: &Flow) -> Option<Arc<Flow>> {
         let table = self.table_mut(flow.table)?;
-        let removed = table.remove(flow.priority, &flow.key, &flow.mask)?;
+        let removed = table.remove(flow.priority, &flow.pattern.key(), &flow.pattern.mask())?;
         self.forget_user(&removed);
         Some(removed)
     }

@@ -88,7 +88,9 @@ fn blend(one: &Key, other: &Key, mask: &Mask) -> Key {
 fn best<'a>(flows: &'a [Arc<Flow>], key: &Key, parts: bool) -> impl Iterator<Item = &'a Arc<Flow>> {
     let mut matching: Vec<_> = flows
         .iter()
-        .filter(|flow| flow.conjunctive == parts && flow.key.agrees(key, &flow.mask))
+        .filter(|flow| {
+            flow.conjunctive == parts && flow.pattern.key().agrees(key, &flow.pattern.mask())
+        })
         .collect();
     matching.sort_by_key(|flow| std::cmp::Reverse(flow.priority));
     matching.into_iter()
@@ -127,9 +129,8 @@ struct Model {
 impl Model {
     fn add(&mut self, change: &FlowMod) {
         let flow = Arc::new(Flow::new(self.flows.len() as u64, change, 0));
-        let same = |other: &Arc<Flow>| {
-            other.priority == flow.priority && other.mask == flow.mask && other.key == flow.key
-        };
+        let same =
+            |other: &Arc<Flow>| other.priority == flow.priority && other.pattern == flow.pattern;
         let before = self.flows.iter().position(same).map(|at| self.flows.swap_remove(at));
         let replaced = self.table.insert(Arc::clone(&flow));
         assert_eq!(replaced.map(|flow| flow.number), before.map(|flow| flow.number));
@@ -138,9 +139,11 @@ impl Model {
 
     fn remove(&mut self, at: usize) {
         let flow = self.flows.swap_remove(at % self.flows.len());
-        let removed = self.table.remove(flow.priority, &flow.key, &flow.mask);
+        let removed = self.table.remove(flow.priority, &flow.pattern.key(), &flow.pattern.mask());
         assert!(removed.is_some_and(|removed| Arc::ptr_eq(&removed, &flow)));
-        assert!(self.table.remove(flow.priority, &flow.key, &flow.mask).is_none());
+        assert!(
+            self.table.remove(flow.priority, &flow.pattern.key(), &flow.pattern.mask()).is_none()
+        );
     }
 }
 
@@ -163,7 +166,7 @@ proptest! {
         prop_assert_eq!(table.len(), flows.len());
         prop_assert_eq!(table.iter().count(), flows.len());
         // Keys near to flows, too.
-        let near = keys.iter().zip(flows).map(|(key, flow)| blend(&flow.key, key, &flow.mask));
+        let near = keys.iter().zip(flows).map(|(key, flow)| blend(&flow.pattern.key(), key, &flow.pattern.mask()));
         let keys: Vec<Key> = keys.iter().copied().chain(near).collect();
         for key in &keys {
             let mut mask = Mask::default();
@@ -176,7 +179,7 @@ proptest! {
             }
         }
         for flow in flows {
-            let strict = table.get(flow.priority, &flow.key, &flow.mask);
+            let strict = table.get(flow.priority, &flow.pattern.key(), &flow.pattern.mask());
             prop_assert!(strict.is_some_and(|found| Arc::ptr_eq(found, flow)));
         }
     }
@@ -193,14 +196,15 @@ proptest! {
         let mut covered = Vec::new();
         model.table.covered(&key, &mask, &mut |flow| covered.push(flow.number));
         covered.sort_unstable();
-        let covers = |flow: &&Arc<Flow>| flow.mask.covers(&mask) && flow.key.agrees(&key, &mask);
+        let covers = |flow: &&Arc<Flow>| flow.pattern.mask().covers(&mask) && flow.pattern.key().agrees(&key, &mask);
         let mut expected: Vec<u64> = model.flows.iter().filter(covers).map(|flow| flow.number).collect();
         expected.sort_unstable();
         prop_assert_eq!(covered, expected);
 
         let overlaps = |flow: &Arc<Flow>| {
-            let mut words = flow.key.words().iter().zip(flow.mask.words()).zip(key.words()).zip(mask.words());
-            let same = flow.key == key && flow.mask == mask;
+            let (own, of_own) = (flow.pattern.key(), flow.pattern.mask());
+            let mut words = own.words().iter().zip(of_own.words()).zip(key.words()).zip(mask.words());
+            let same = own == key && of_own == mask;
             flow.priority == priority && !same
                 && words.all(|(((one, of_one), other), of_other)| (one ^ other) & of_one & of_other == 0)
         };

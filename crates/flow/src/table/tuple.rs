@@ -4,7 +4,8 @@
 //! its Ethernet, its network header, its transport header. Where no flow has the packet's words of a
 //! stage, those of the later ones are not looked at. (Open vSwitch's staged lookup, NSDI 2015, section
 //! 5.3; there a stage is an index of hashes beside the flows, here a trie that leads to the next one, so
-//! what is compared is the words and not their hash.)
+//! what is compared is the words and not their hash.) Words that one match alone has lead to its flows at
+//! once, and the words of later stages are compared with its own: most flows have no stage of theirs.
 
 use std::sync::Arc;
 
@@ -37,9 +38,12 @@ impl StageShape {
         self.words.iter().fold(0, |hash, &(word, mask)| mix(hash, key.words()[word] & mask))
     }
 
-    fn have(&self, one: &Key, other: &Key) -> bool {
-        let (one, other) = (one.words(), other.words());
-        self.words.iter().all(|&(word, mask)| (one[word] ^ other[word]) & mask == 0)
+    /// Whether a key has the words of a flow.
+    fn have(&self, flow: &Flow, key: &Key) -> bool {
+        let same = |&(word, mask): &(usize, u64)| {
+            (flow.pattern.word(word) ^ key.words()[word]) & mask == 0
+        };
+        self.words.iter().all(same)
     }
 
     /// Whether a mask has all bits this stage compares.
@@ -92,7 +96,8 @@ pub(super) fn hash_of(mask: &Mask) -> u64 {
     mask.words().iter().fold(0, |hash, word| mix(hash, *word))
 }
 
-/// What leads to flows: the words of a stage and what is behind, or at last flows of the same match.
+/// What leads to flows: flows of the same match, where no other has the words so far, or the words of a stage
+/// and what is behind.
 #[derive(Debug, Clone)]
 enum Item {
     One(Arc<Flow>),
@@ -132,7 +137,7 @@ impl Item {
                 let mut words = shape.words.iter().zip(&stage.words);
                 words.all(|(&(word, mask), has)| key.words()[word] & mask == *has)
             }
-            flows => shape.have(&flows.flows()[0].key, key),
+            flows => shape.have(&flows.flows()[0], key),
         }
     }
 
@@ -146,10 +151,21 @@ impl Item {
                 shape.words.iter().zip(&stage.words).all(|(of, has)| same(*of, *has))
             }
             flows => {
-                let has = flows.flows()[0].key.words();
-                shape.words.iter().all(|&(word, bits)| same((word, bits), has[word]))
+                let has = &flows.flows()[0].pattern;
+                shape.words.iter().all(|&(word, bits)| same((word, bits), has.word(word)))
             }
         }
+    }
+
+    /// Puts a stage in the place of flows, which come behind it, as others with their words so far come up.
+    fn move_below(&mut self, shape: &StageShape, later: &[StageShape]) {
+        let (Some(next), Some(flow)) = (later.first(), self.flows().first()) else { return };
+        let words =
+            shape.words.iter().map(|&(word, mask)| flow.pattern.word(word) & mask).collect();
+        let hash = next.hash(&flow.pattern.key());
+        let mut below = Trie::default();
+        below.insert(hash, self.clone());
+        *self = Item::Stage(Arc::new(Stage { words, below }));
     }
 
     fn flow_position(flows: &[Arc<Flow>], priority: u16) -> Result<usize, usize> {
@@ -234,6 +250,7 @@ impl Tuple {
         asked: &mut Asked,
     ) -> &[Arc<Flow>] {
         let mut flows = &self.flows;
+        let mut only = None;
         for shape in &self.shape.stages {
             // What was found out for a tuple before costs nothing to ask again.
             let known = |part: usize| asked[part];
@@ -241,7 +258,7 @@ impl Tuple {
                 prefixes::unmask(part, bits, mask);
                 return &[];
             }
-            let item = flows.get(shape.hash(key), |item| item.has(key, shape));
+            let item = next(flows, only, key, shape);
             if item.is_none() {
                 // Who is not there may be known from fewer bits.
                 let mut find =
@@ -254,30 +271,31 @@ impl Tuple {
             shape.unmask(mask);
             match item {
                 Some(Item::Stage(stage)) => flows = &stage.below,
-                Some(item) => return item.flows(),
+                Some(item) => only = Some(item),
                 None => return &[],
             }
         }
-        &[]
+        only.map_or(&[], Item::flows)
     }
 
     /// The flows with the very words of a key.
     pub(super) fn find(&self, key: &Key) -> &[Arc<Flow>] {
         let mut flows = &self.flows;
+        let mut only = None;
         for shape in &self.shape.stages {
-            match flows.get(shape.hash(key), |item| item.has(key, shape)) {
+            match next(flows, only, key, shape) {
                 Some(Item::Stage(stage)) => flows = &stage.below,
-                Some(item) => return item.flows(),
+                Some(item) => only = Some(item),
                 None => return &[],
             }
         }
-        &[]
+        only.map_or(&[], Item::flows)
     }
 
     /// Adds a flow, and returns the one it takes the place of.
     pub(super) fn insert(&mut self, flow: Arc<Flow>, prefixes: &mut Prefixes) -> Option<Arc<Flow>> {
-        let key = flow.key;
-        let replaced = insert(&mut self.flows, &self.shape.stages, flow);
+        let key = flow.pattern.key();
+        let replaced = insert(&mut self.flows, &self.shape.stages, &key, flow);
         self.rank = self.flows.rank();
         if replaced.is_none() {
             self.each_prefix(|part, length| prefixes.insert(part, &key, length));
@@ -325,31 +343,45 @@ impl Tuple {
     }
 }
 
-fn insert(flows: &mut Trie<Item>, stages: &[StageShape], flow: Arc<Flow>) -> Option<Arc<Flow>> {
+/// What leads on at a stage: among `flows`, or flows that are the only ones so far.
+#[inline]
+fn next<'a>(
+    flows: &'a Trie<Item>,
+    only: Option<&'a Item>,
+    key: &Key,
+    shape: &StageShape,
+) -> Option<&'a Item> {
+    match only {
+        Some(item) => item.has(key, shape).then_some(item),
+        None => flows.get(shape.hash(key), |item| item.has(key, shape)),
+    }
+}
+
+fn insert(
+    flows: &mut Trie<Item>,
+    stages: &[StageShape],
+    key: &Key,
+    flow: Arc<Flow>,
+) -> Option<Arc<Flow>> {
     let (shape, later) = stages.split_first()?;
-    let key = flow.key;
-    let hash = shape.hash(&key);
-    let is = |item: &Item| item.has(&key, shape);
-    let mut replaced = None;
-    if flows.get(hash, is).is_some() {
-        flows.modify(hash, is, |item| {
-            replaced = match item {
-                Item::Stage(stage) => insert(&mut Arc::make_mut(stage).below, later, flow),
-                item => item.add(flow),
-            };
-            true
-        });
-        return replaced;
-    }
-    if later.is_empty() {
+    let hash = shape.hash(key);
+    let is = |item: &Item| item.has(key, shape);
+    if flows.get(hash, is).is_none() {
         flows.insert(hash, Item::One(flow));
-    } else {
-        let words = shape.words.iter().map(|&(word, mask)| key.words()[word] & mask).collect();
-        let mut below = Trie::default();
-        insert(&mut below, later, flow);
-        flows.insert(hash, Item::Stage(Arc::new(Stage { words, below })));
+        return None;
     }
-    None
+    let mut replaced = None;
+    flows.modify(hash, is, |item| {
+        if !matches!(item, Item::Stage(_)) && !later.iter().all(|shape| item.has(key, shape)) {
+            item.move_below(shape, later);
+        }
+        replaced = match item {
+            Item::Stage(stage) => insert(&mut Arc::make_mut(stage).below, later, key, flow),
+            item => item.add(flow),
+        };
+        true
+    });
+    replaced
 }
 
 /// Takes a flow away that is there, and says whether anything stays.
@@ -386,7 +418,10 @@ fn agreeing<'a>(
     let Some((shape, later)) = stages.split_first() else { return };
     let mut visit = |item: &'a Item| match item {
         Item::Stage(stage) => agreeing(&stage.below, later, key, mask, each),
-        item => item.flows().iter().for_each(&mut *each),
+        item if later.iter().all(|shape| item.agrees(key, mask, shape)) => {
+            item.flows().iter().for_each(&mut *each);
+        }
+        _ => {}
     };
     if shape.is_within(mask) {
         if let Some(item) = flows.get(shape.hash(key), |item| item.has(key, shape)) {

@@ -104,7 +104,10 @@ fn open_vswitch_asks_what_is_there() {
             assert!(
                 client.run(&["dump-group-features", "SWITCH"]).contains("OFPST_GROUP_FEATURES")
             );
-            assert!(client.run(&["meter-features", "SWITCH"]).contains("max_meter"));
+            // Open vSwitch has the form of before in OpenFlow 1.5, too.
+            if client.version < Version::V15 {
+                assert!(client.run(&["meter-features", "SWITCH"]).contains("max_meter"));
+            }
             client.run(&["dump-meters", "SWITCH"]);
             client.run(&["meter-stats", "SWITCH"]);
         }
@@ -280,6 +283,48 @@ fn open_vswitch_watches() {
     }
 }
 
+#[test]
+#[ignore = "needs ovs-ofctl"]
+fn open_vswitch_watches_flows() {
+    let served = Served::new(|_| {});
+    for client in of(&served) {
+        client.run(&["del-flows", "SWITCH"]);
+        client.run(&["add-flow", "SWITCH", "priority=4,arp,actions=output:1"]);
+        let mut command = client.command(&["monitor", "SWITCH", "watch:"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut monitor = Killed(child.expect("ovs-ofctl runs"));
+        let errors = monitor.0.stderr.take().expect("a pipe");
+        let (send, lines) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let lines = BufReader::new(errors).lines().map_while(Result::ok);
+            lines.filter(|line| line.contains("event=")).for_each(|line| drop(send.send(line)));
+        });
+        // It is there some time after it has come. Its first flows it prints elsewhere.
+        let add = ["add-flow", "SWITCH", "priority=5,udp,idle_timeout=77,actions=output:1"];
+        let is_added = || {
+            client.run(&add);
+            lines.recv_timeout(Duration::from_millis(100)).is_ok_and(|line| {
+                ["event=ADDED", "idle_timeout=77", "actions=output:1"]
+                    .iter()
+                    .all(|part| line.contains(part))
+            })
+        };
+        assert!(wait_until(is_added, PATIENCE), "{}", client.version);
+        let next = |event: &str| {
+            let mut others = lines.iter().skip_while(|line| line.contains("event=ADDED"));
+            let line = others.next().unwrap_or_default();
+            assert!(line.contains(event), "{}: {line:?} is not {event}", client.version);
+            line
+        };
+        client.run(&["mod-flows", "SWITCH", "udp,actions=output:2"]);
+        assert!(next("event=MODIFIED").contains("actions=output:2"));
+        client.run(&["--strict", "del-flows", "SWITCH", "priority=5,udp"]);
+        assert!(next("event=DELETED").contains("reason=delete"));
+        drop(monitor);
+        reader.join().expect("lines are read");
+    }
+}
+
 /// A port nobody has.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -332,7 +377,7 @@ fn open_vswitch_controls() {
             let mut flows = snapshot.flows(0);
             flows.any(|flow| {
                 let to_1 = Action::Output { port: linerate_flow::wire::PortNumber(1), max_len: 0 };
-                flow.matching.exact(Field::EthDst) == Some(0x0200_0000_0011)
+                flow.matching.unpack().exact(Field::EthDst) == Some(0x0200_0000_0011)
                     && flow.instructions.iter().any(|instruction| match instruction {
                         Instruction::ApplyActions(actions) => actions.contains(&to_1),
                         _ => false,

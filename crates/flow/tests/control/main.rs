@@ -7,6 +7,7 @@ mod controller;
 #[path = "../exercise/controller.rs"]
 mod exercise;
 mod hostile_switch;
+mod monitors;
 mod protocol;
 mod strangers;
 mod tls;

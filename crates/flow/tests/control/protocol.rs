@@ -706,7 +706,8 @@ fn state_survives_a_restart() {
     let found: Vec<_> = snapshot.flows(0).collect();
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].cookie, found[0].idle_timeout, found[0].priority), (0x77, 600, 100));
-    assert_eq!((&found[0].matching, &found[0].instructions), (&kept.matching, &kept.instructions));
+    assert_eq!(found[0].matching.unpack(), kept.matching);
+    assert_eq!(found[0].instructions, kept.instructions);
     assert_eq!(found[0].flags, FlowFlags::SEND_FLOW_REMOVED);
     assert!(snapshot.group(2).is_some() && snapshot.group(5).is_some());
     let config = || {

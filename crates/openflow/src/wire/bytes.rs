@@ -169,6 +169,11 @@ impl Writer {
         self.zeros((self.len() - start).next_multiple_of(8) - (self.len() - start));
     }
 
+    /// The number that was written at `at`.
+    pub(crate) fn u16_at(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]])
+    }
+
     /// Writes a number over what is at `at`.
     pub(crate) fn put_u16(&mut self, at: usize, number: u16) {
         self.bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());

@@ -276,6 +276,16 @@ faults! {
     AsyncInvalid: NONE, onf(2370), of(15, 0), of(15, 0); "a mask of asynchronous messages is wrong",
     AsyncUnsupported: NONE, onf(2371), of(15, 1), of(15, 1); "asynchronous messages cannot be chosen so",
     AsyncNotPermitted: NONE, onf(2372), of(15, 2), of(15, 2); "the choice of asynchronous messages is refused",
+    // Flow monitors.
+    MonitorUnknown: NONE, NONE, of(16, 0), of(16, 0); "the flow monitor could not be changed",
+    MonitorExists: nx10(1, 517), nx(6), of(16, 1), of(16, 1); "the flow monitor exists",
+    InvalidMonitor: NONE, NONE, of(16, 2), of(16, 2); "no valid flow monitor, or too many",
+    UnknownMonitor: nx10(1, 519), nx(8), of(16, 3), of(16, 3); "no such flow monitor",
+    MonitorBadCommand: NONE, NONE, of(16, 4), of(16, 4); "unknown change of flow monitors",
+    MonitorBadFlags: nx10(1, 518), nx(7), of(16, 5), of(16, 5); "flow monitors cannot have these flags",
+    MonitorBadTable: NONE, NONE, of(16, 6), of(16, 6); "no such table to monitor",
+    MonitorBadOut: NONE, NONE, of(16, 7), of(16, 7); "flows to this port or group cannot be monitored",
+    MonitorBadEvent: nx10(1, 520), nx(9), nx(9), nx(9); "unknown event of a flow monitor",
     // Bundles.
     BundleUnknown: NONE, onf(2300), of(17, 0), of(17, 0); "the bundle failed",
     BundleNotPermitted: NONE, onf(2301), of(17, 1), of(17, 1); "the bundle is refused",

@@ -203,6 +203,9 @@ const ONF_BUNDLE_CONTROL: u32 = 2300;
 const ONF_BUNDLE_ADD: u32 = 2301;
 const ONF_ROLE_STATUS: u32 = 1911;
 const ONF_REQUEST_FORWARD: u32 = 2350;
+/// The first of three that Nicira has for OpenFlow 1.0 (EXT-187).
+const ONF_FLOW_MONITOR_CANCEL: u32 = 1870;
+const ONF_FLOW_MONITOR_RESUMED: u32 = 1872;
 
 impl Message {
     /// Reads a message, whole and with nothing behind it.
@@ -295,7 +298,16 @@ impl Message {
             (NICIRA, nicira::GROUP_MOD) if version == Version::V10 => {
                 Message::GroupMod(GroupMod::decode(reader, version)?)
             }
+            (NICIRA, nicira::FLOW_MONITOR_CANCEL..=nicira::FLOW_MONITOR_RESUMED)
+                if version != Version::V10 =>
+            {
+                return Err(Fault::BadExperimenterType);
+            }
             (NICIRA, _) => Message::Nicira(NiciraMessage::decode(kind, reader, version)?),
+            (_, ONF_FLOW_MONITOR_CANCEL..=ONF_FLOW_MONITOR_RESUMED) if version == Version::V13 => {
+                let kind = kind - ONF_FLOW_MONITOR_CANCEL + nicira::FLOW_MONITOR_CANCEL;
+                Message::Nicira(NiciraMessage::decode(kind, reader, version)?)
+            }
             (_, ONF_BUNDLE_CONTROL) if version == Version::V13 => {
                 Message::BundleControl(BundleControl::decode(reader)?)
             }
@@ -333,6 +345,10 @@ impl Message {
     /// Whose message it is in this version, and its type there, if it is not the version's own.
     fn extension(&self, version: Version) -> Option<(u32, u32)> {
         match (self, version) {
+            (Message::Nicira(message), Version::V13) if message.is_of_monitors() => {
+                let nth = message.kind() - nicira::FLOW_MONITOR_CANCEL;
+                Some((ONF, ONF_FLOW_MONITOR_CANCEL + nth))
+            }
             (Message::Nicira(message), _) => Some((NICIRA, message.kind())),
             (Message::FlowMod(flow), Version::V10) if !flow.is_standard() => {
                 Some((NICIRA, nicira::FLOW_MOD))

@@ -1,7 +1,7 @@
 //! Nicira's messages.
 //!
-//! There are no messages for flow monitors, for options of Geneve and for flushing connections; they
-//! are [`Fault::BadExperimenterType`].
+//! There are no messages for options of Geneve and for flushing connections; they are
+//! [`Fault::BadExperimenterType`]. Those of flow monitors are the ONF's in OpenFlow 1.3.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -65,6 +65,12 @@ pub enum NiciraMessage {
     Resume(PacketIn),
     /// Forgets the connections of a zone.
     FlushZone(u16),
+    /// Ends a flow monitor (up to OpenFlow 1.3).
+    FlowMonitorCancel(u32),
+    /// Updates of flow monitors pause, as too much waits (up to OpenFlow 1.3).
+    FlowMonitorPaused,
+    /// What has changed since was told, and updates go on (up to OpenFlow 1.3).
+    FlowMonitorResumed,
 }
 
 const ROLE_REQUEST: u32 = 10;
@@ -79,6 +85,9 @@ const PACKET_IN: u32 = 17;
 const FLOW_AGE: u32 = 18;
 const SET_ASYNC: u32 = 19;
 const SET_CONTROLLER_ID: u32 = 20;
+pub(super) const FLOW_MONITOR_CANCEL: u32 = 21;
+const FLOW_MONITOR_PAUSED: u32 = 22;
+pub(super) const FLOW_MONITOR_RESUMED: u32 = 23;
 const SET_ASYNC_2: u32 = 27;
 const RESUME: u32 = 28;
 const FLUSH_ZONE: u32 = 29;
@@ -129,6 +138,11 @@ impl NiciraMessage {
                 NiciraMessage::FlushZone(reader.u16()?)
             }
             PACKET_IN_2 => return PacketIn::decode_nicira_2(reader).map(NiciraMessage::PacketIn2),
+            FLOW_MONITOR_CANCEL if version < Version::V14 => {
+                NiciraMessage::FlowMonitorCancel(reader.u32()?)
+            }
+            FLOW_MONITOR_PAUSED if version < Version::V14 => NiciraMessage::FlowMonitorPaused,
+            FLOW_MONITOR_RESUMED if version < Version::V14 => NiciraMessage::FlowMonitorResumed,
             _ => return Err(Fault::BadExperimenterType),
         };
         reader.finish()?;
@@ -151,11 +165,29 @@ impl NiciraMessage {
             NiciraMessage::PacketIn2(_) => PACKET_IN_2,
             NiciraMessage::Resume(_) => RESUME,
             NiciraMessage::FlushZone(_) => FLUSH_ZONE,
+            NiciraMessage::FlowMonitorCancel(_) => FLOW_MONITOR_CANCEL,
+            NiciraMessage::FlowMonitorPaused => FLOW_MONITOR_PAUSED,
+            NiciraMessage::FlowMonitorResumed => FLOW_MONITOR_RESUMED,
         }
+    }
+
+    /// Whether it is of flow monitors, and so the ONF's in OpenFlow 1.3.
+    pub(super) fn is_of_monitors(&self) -> bool {
+        matches!(
+            self,
+            NiciraMessage::FlowMonitorCancel(_)
+                | NiciraMessage::FlowMonitorPaused
+                | NiciraMessage::FlowMonitorResumed
+        )
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
         match self {
+            _ if self.is_of_monitors() && version >= Version::V14 => {
+                return Err(Unencodable::Absent("an extension that is in the version"));
+            }
+            NiciraMessage::FlowMonitorCancel(id) => out.u32(*id),
+            NiciraMessage::FlowMonitorPaused | NiciraMessage::FlowMonitorResumed => {}
             NiciraMessage::RoleRequest(role) | NiciraMessage::RoleReply(role) => {
                 out.u32(role.nicira()?);
             }

@@ -146,6 +146,7 @@ fn answer_statistics(request: &Request, version: Version, kept: &Kept) -> Reply 
         Request::PortDesc(_) => Reply::PortDesc(vec![port(1), port(2)]),
         Request::TableDesc => Reply::TableDesc(Vec::new()),
         Request::QueueDesc { .. } => Reply::QueueDesc(Vec::new()),
+        Request::FlowMonitor(_) => Reply::FlowMonitor(Vec::new()),
     }
 }
 

@@ -23,6 +23,9 @@ const OWN: usize = 1 << 20;
 /// Idle time after which a bundle is discarded.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Bytes of a message that an error says again.
+const SAID: usize = 64;
+
 /// The bundles of a controller.
 #[derive(Debug)]
 pub(super) struct Bundles {
@@ -36,8 +39,9 @@ pub(super) struct Bundles {
 struct Open {
     flags: BundleFlags,
     closed: bool,
-    /// The message that opened it.
+    /// The message that opened it, as much as an error says of it.
     xid: u32,
+    said: Vec<u8>,
     used: Instant,
     messages: Kept,
 }
@@ -47,7 +51,12 @@ impl Bundles {
         Bundles { shared, open: BTreeMap::new(), bytes: 0 }
     }
 
-    fn open(&mut self, bundle: u32, flags: BundleFlags, xid: u32) -> Result<&mut Open, Fault> {
+    fn open(
+        &mut self,
+        bundle: u32,
+        flags: BundleFlags,
+        (xid, said): (u32, &[u8]),
+    ) -> Result<&mut Open, Fault> {
         if flags.contains(BundleFlags::TIME) {
             return Err(Fault::ScheduleUnsupported);
         }
@@ -55,7 +64,8 @@ impl Bundles {
             return Err(Fault::OutOfBundles);
         }
         let (used, messages) = (Instant::now(), Kept::default());
-        let open = Open { flags, closed: false, xid, used, messages };
+        let said = said[..said.len().min(SAID)].to_vec();
+        let open = Open { flags, closed: false, xid, said, used, messages };
         Ok(self.open.entry(bundle).or_insert(open))
     }
 
@@ -99,7 +109,7 @@ impl Bundles {
         let gone: Vec<u32> =
             self.open.iter().filter(|(_, open)| old(open)).map(|(bundle, _)| *bundle).collect();
         let error = |open: Open| {
-            let error = ErrorMessage::new(Fault::BundleTimeout, version, &[]);
+            let error = ErrorMessage::new(Fault::BundleTimeout, version, &open.said);
             (open.xid, Message::Error(error))
         };
         gone.into_iter().filter_map(|bundle| self.remove(bundle)).map(error).collect()
@@ -120,6 +130,7 @@ impl Session {
         control: &BundleControl,
         version: Version,
         xid: u32,
+        bytes: &[u8],
     ) -> Result<Option<Message>, Fault> {
         let (bundle, flags) = (control.bundle, control.flags);
         let step = match control.step {
@@ -129,7 +140,7 @@ impl Session {
                 if self.bundles.open.contains_key(&bundle) {
                     return Err(Fault::BundleExists);
                 }
-                self.bundles.open(bundle, flags, xid)?;
+                self.bundles.open(bundle, flags, (xid, bytes))?;
                 BundleStep::OpenReply
             }
             BundleStep::CloseRequest => {
@@ -144,7 +155,8 @@ impl Session {
                 let open = self.bundles.remove(bundle);
                 checked?;
                 self.may_write()?;
-                self.commit(&open.map(|open| open.messages).unwrap_or_default(), version)?;
+                let messages = open.map(|open| open.messages).unwrap_or_default();
+                self.commit(&messages, version, xid)?;
                 BundleStep::CommitReply
             }
             BundleStep::DiscardRequest => {
@@ -166,13 +178,14 @@ impl Session {
         add: BundleAdd,
         version: Version,
         xid: u32,
+        bytes: &[u8],
     ) -> Result<(), Fault> {
         if self.is_slave() {
             return Err(Fault::IsSlave);
         }
         // One that was not opened is with its first message.
         if !self.bundles.open.contains_key(&add.bundle) {
-            self.bundles.open(add.bundle, add.flags, xid)?;
+            self.bundles.open(add.bundle, add.flags, (xid, bytes))?;
         }
         let (_, _, message) = Message::decode(&add.message)?;
         if !matches!(
@@ -201,7 +214,7 @@ impl Session {
     }
 
     /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
-    fn commit(&mut self, kept: &Kept, version: Version) -> Result<(), Fault> {
+    fn commit(&mut self, kept: &Kept, version: Version, xid: u32) -> Result<(), Fault> {
         let stop = &self.shared.stop;
         // Each is decoded in its turn: decoded messages take many times the memory.
         let messages = kept.iter().map(|bytes| {
@@ -212,8 +225,10 @@ impl Session {
             self.read_kept(bytes, version)
         });
         let turn = self.shared.turns.wait();
-        let done = self.shared.switch.bundle(messages, version, self.shared.now());
+        let (origin, now) = (self.origin(xid), self.shared.now());
+        let done = self.shared.switch.bundle_for(origin, messages, version, now);
         drop(turn);
+        self.shared.monitors.tell();
         done.map_err(|(nth, fault)| {
             self.refuse(fault, version, kept.iter().nth(nth).unwrap_or_default());
             Fault::BundleFailed

@@ -2,7 +2,7 @@
 
 use super::{ENDS, Walk, say};
 use crate::pipeline::{Learning, Learnt};
-use crate::table::Flow;
+use crate::table::{Flow, Minimatch};
 use crate::wire::{
     Action, Entry, Field, FlowFlags, FlowMod, Instruction, Learn, LearnDestination, LearnFlags,
     LearnSource, Match, PortNumber, Subfield,
@@ -25,18 +25,16 @@ impl Walk<'_> {
     fn make(&mut self, flow: FlowMod, learn: &Learn) -> Learning {
         let (key, mask) = crate::key::of_match(&flow.matching);
         let there = self.snapshot.flow_strict(flow.table, flow.priority, &key, &mask);
-        self.decision.depends.learnt.push(Learnt {
-            table: flow.table,
-            key: Box::new(key),
-            mask: Box::new(mask),
-        });
+        let pattern = Minimatch::new(&key, &mask);
+        self.decision.depends.learnt.push(Learnt { table: flow.table, pattern });
         if let Some(there) = there.filter(|there| is_same(there, &flow)) {
             say!(self, "(such a flow is there)");
             if self.trace.is_none() {
-                there.refreshed.touch(self.now);
+                there.refreshed.iter().for_each(|refreshed| refreshed.touch(self.now));
                 there.counters.touch(self.now);
             }
-            self.decision.touched.extend([there.refreshed.clone(), there.counters.clone()]);
+            self.decision.touched.extend(there.refreshed.clone());
+            self.decision.touched.push(there.counters.clone());
             return Learning::Made;
         }
         say!(self, "(a flow is made in table {})", flow.table);

@@ -1,7 +1,7 @@
 //! The types of multipart messages, and their heads.
 
 use crate::wire::bytes::{Reader, Writer};
-use crate::wire::fault::{Fault, NICIRA};
+use crate::wire::fault::{Fault, NICIRA, ONF};
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
@@ -14,6 +14,7 @@ const EXPERIMENTER: u16 = 0xffff;
 pub(super) enum Kind {
     Standard(u16),
     Nicira(u32),
+    Onf(u32),
 }
 
 pub(super) const DESC: Kind = Kind::Standard(0);
@@ -32,29 +33,34 @@ pub(super) const TABLE_FEATURES: Kind = Kind::Standard(12);
 pub(super) const PORT_DESC: Kind = Kind::Standard(13);
 pub(super) const TABLE_DESC: Kind = Kind::Standard(14);
 pub(super) const QUEUE_DESC: Kind = Kind::Standard(15);
+pub(super) const FLOW_MONITOR: Kind = Kind::Standard(16);
 pub(super) const FLOW_COUNTERS: Kind = Kind::Standard(17);
 pub(super) const NICIRA_FLOW: Kind = Kind::Nicira(0);
 pub(super) const NICIRA_AGGREGATE: Kind = Kind::Nicira(1);
+pub(super) const NICIRA_FLOW_MONITOR: Kind = Kind::Nicira(2);
+pub(super) const ONF_FLOW_MONITOR: Kind = Kind::Onf(1870);
 pub(super) const NICIRA_GROUP: Kind = Kind::Nicira(7);
 pub(super) const NICIRA_GROUP_DESC: Kind = Kind::Nicira(8);
 pub(super) const NICIRA_GROUP_FEATURES: Kind = Kind::Nicira(9);
 
-/// The kind of OpenFlow 1.0's extension that is another version's own, as that one.
+/// The kind of an extension to OpenFlow 1.0 or 1.3 that is another version's own, as that one.
 fn unify(kind: Kind, version: Version) -> Result<Kind, Fault> {
     let of_10 = version == Version::V10;
     match kind {
         NICIRA_GROUP if of_10 => Ok(GROUP),
         NICIRA_GROUP_DESC if of_10 => Ok(GROUP_DESC),
         NICIRA_GROUP_FEATURES if of_10 => Ok(GROUP_FEATURES),
+        NICIRA_FLOW_MONITOR if of_10 => Ok(FLOW_MONITOR),
+        ONF_FLOW_MONITOR if version == Version::V13 => Ok(FLOW_MONITOR),
         NICIRA_FLOW | NICIRA_AGGREGATE if of_10 => Ok(kind),
-        Kind::Nicira(_) => Err(Fault::BadExperimenterType),
+        Kind::Nicira(_) | Kind::Onf(_) => Err(Fault::BadExperimenterType),
         Kind::Standard(number) => {
             // Open vSwitch answers for ports in OpenFlow 1.0, too, where they may be too many.
             let known = match version {
                 Version::V10 => number <= 5 || kind == PORT_DESC,
                 Version::V13 => number <= 13,
-                Version::V14 => number <= 15,
-                Version::V15 => number <= 15 || kind == FLOW_COUNTERS,
+                Version::V14 => number <= 16,
+                Version::V15 => number <= 17,
             };
             if known { Ok(kind) } else { Err(Fault::BadMultipart) }
         }
@@ -67,6 +73,8 @@ fn particular(kind: Kind, version: Version) -> Result<Kind, Unencodable> {
         (GROUP, Version::V10) => return Ok(NICIRA_GROUP),
         (GROUP_DESC, Version::V10) => return Ok(NICIRA_GROUP_DESC),
         (GROUP_FEATURES, Version::V10) => return Ok(NICIRA_GROUP_FEATURES),
+        (FLOW_MONITOR, Version::V10) => return Ok(NICIRA_FLOW_MONITOR),
+        (FLOW_MONITOR, Version::V13) => return Ok(ONF_FLOW_MONITOR),
         _ => kind,
     };
     unify(kind, version).map_err(|_| Unencodable::Absent("these statistics"))
@@ -81,10 +89,11 @@ pub(super) fn decode_head(
         reader.skip(4)?;
     }
     let kind = if number == EXPERIMENTER {
-        if reader.u32()? != NICIRA {
-            return Err(Fault::BadExperimenter);
-        }
-        let kind = Kind::Nicira(reader.u32()?);
+        let kind = match (reader.u32()?, reader.u32()?) {
+            (NICIRA, kind) => Kind::Nicira(kind),
+            (ONF, kind) => Kind::Onf(kind),
+            _ => return Err(Fault::BadExperimenter),
+        };
         if version == Version::V10 {
             reader.skip(4)?;
         }
@@ -103,15 +112,16 @@ pub(super) fn encode_head(
 ) -> Result<(), Unencodable> {
     let flags = if more { MORE } else { 0 };
     let old = version == Version::V10;
-    let (number, nicira) = match particular(kind, version)? {
+    let (number, extension) = match particular(kind, version)? {
         Kind::Standard(number) => (number, None),
-        Kind::Nicira(number) => (EXPERIMENTER, Some(number)),
+        Kind::Nicira(number) => (EXPERIMENTER, Some((NICIRA, number))),
+        Kind::Onf(number) => (EXPERIMENTER, Some((ONF, number))),
     };
     out.u16(number);
     out.u16(flags);
     out.zeros(if old { 0 } else { 4 });
-    if let Some(number) = nicira {
-        out.u32(NICIRA);
+    if let Some((experimenter, number)) = extension {
+        out.u32(experimenter);
         out.u32(number);
         out.zeros(if old { 4 } else { 0 });
     }

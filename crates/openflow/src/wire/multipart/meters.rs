@@ -125,10 +125,39 @@ impl MeterFeatures {
         out.u8(self.bands);
         out.u8(self.colors);
         out.zeros(2);
-        // Without more to say it ends here, as Open vSwitch wants it.
-        if version == Version::V15 && self.features != 0 {
+        if version == Version::V15 {
             out.u32(self.features);
             out.zeros(4);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MultipartReply, Reply};
+    use super::*;
+    use crate::wire::Message;
+
+    /// OpenFlow 1.5.1, section 7.3.5.15: two more words than before.
+    #[test]
+    fn features_of_meters_have_24_bytes_in_openflow_1_5() {
+        let features = MeterFeatures {
+            greatest: 0x1_0000,
+            band_types: 6,
+            capabilities: MeterFlags::KNOWN,
+            bands: 16,
+            colors: 0,
+            features: 0,
+        };
+        let reply = MultipartReply { more: false, body: Reply::MeterFeatures(features) };
+        let bytes = Message::MultipartReply(reply).encode(Version::V15, 0x0102_0304).expect("said");
+        let expected = [
+            [0x06, 0x13, 0x00, 0x28, 0x01, 0x02, 0x03, 0x04],
+            [0x00, 0x0b, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00],
+            [0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x06],
+            [0x00, 0x00, 0x00, 0x0f, 0x10, 0x00, 0x00, 0x00],
+            [0; 8],
+        ];
+        assert_eq!(bytes, expected.concat());
     }
 }

@@ -8,6 +8,7 @@ mod flows;
 mod groups;
 mod kind;
 mod meters;
+mod monitors;
 mod parts;
 mod ports;
 mod reply;
@@ -19,6 +20,9 @@ pub use desc::Description;
 pub use flows::{AggregateStats, FlowRequest, FlowStats};
 pub use groups::{GroupDesc, GroupFeatures, GroupStats};
 pub use meters::{MeterConfig, MeterFeatures, MeterStats};
+pub use monitors::{
+    FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, FlowUpdated,
+};
 pub use parts::Parts;
 pub use ports::{EthernetErrors, PortStats, QueueStats};
 pub use reply::{MultipartReply, Reply};

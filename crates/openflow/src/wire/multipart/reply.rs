@@ -2,8 +2,8 @@
 
 use super::kind::*;
 use super::{
-    AggregateStats, Description, FlowStats, GroupDesc, GroupFeatures, GroupStats, MeterConfig,
-    MeterFeatures, MeterStats, PortStats, QueueStats, TableFeatures, TableStats, list,
+    AggregateStats, Description, FlowStats, FlowUpdate, GroupDesc, GroupFeatures, GroupStats,
+    MeterConfig, MeterFeatures, MeterStats, PortStats, QueueStats, TableFeatures, TableStats, list,
 };
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;
@@ -54,6 +54,8 @@ pub enum Reply {
     TableDesc(Vec<TableDesc>),
     /// Queues of ports (OpenFlow 1.4 and later).
     QueueDesc(Vec<Queue>),
+    /// Updates of flow monitors.
+    FlowMonitor(Vec<FlowUpdate>),
 }
 
 /// An answer, or a part of one.
@@ -95,6 +97,9 @@ impl MultipartReply {
             PORT_DESC => Reply::PortDesc(list(reader, |reader| Port::decode(reader, version))?),
             TABLE_DESC => Reply::TableDesc(list(reader, TableDesc::decode)?),
             QUEUE_DESC => Reply::QueueDesc(list(reader, Queue::decode_desc)?),
+            FLOW_MONITOR => {
+                Reply::FlowMonitor(list(reader, |reader| FlowUpdate::decode(reader, version))?)
+            }
             _ => return Err(Fault::BadMultipart),
         };
         Ok(MultipartReply { more, body })
@@ -128,6 +133,7 @@ impl Reply {
             Reply::PortDesc(_) => PORT_DESC,
             Reply::TableDesc(_) => TABLE_DESC,
             Reply::QueueDesc(_) => QUEUE_DESC,
+            Reply::FlowMonitor(_) => FLOW_MONITOR,
         }
     }
 
@@ -160,6 +166,7 @@ impl Reply {
             Reply::PortDesc(ports) => ports.len(),
             Reply::TableDesc(tables) => tables.len(),
             Reply::QueueDesc(queues) => queues.len(),
+            Reply::FlowMonitor(updates) => updates.len(),
             Reply::Desc(_)
             | Reply::Aggregate(_)
             | Reply::NiciraAggregate(_)
@@ -195,6 +202,7 @@ impl Reply {
             Reply::PortDesc(ports) => ports[nth].encode(version, out)?,
             Reply::TableDesc(tables) => tables[nth].encode(out)?,
             Reply::QueueDesc(queues) => queues[nth].encode_desc(out)?,
+            Reply::FlowMonitor(updates) => updates[nth].encode(version, out)?,
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What is asked for.
 
 use super::kind::*;
-use super::{FlowRequest, TableFeatures, list};
+use super::{FlowMonitor, FlowRequest, TableFeatures, list};
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;
 use crate::wire::group::ALL_GROUPS;
@@ -60,6 +60,8 @@ pub enum Request {
         /// This queue; [`ALL_QUEUES`](super::super::queue::ALL_QUEUES) is all.
         queue: u32,
     },
+    /// Monitors of flows that are to come, change or end.
+    FlowMonitor(Vec<FlowMonitor>),
 }
 
 /// A request, or a part of one.
@@ -133,6 +135,9 @@ impl MultipartRequest {
             PORT_DESC if newest => Request::PortDesc(PortNumber(padded(reader)?)),
             PORT_DESC => nothing(reader).map(|()| Request::PortDesc(PortNumber::ANY))?,
             TABLE_DESC => nothing(reader).map(|()| Request::TableDesc)?,
+            FLOW_MONITOR => {
+                Request::FlowMonitor(list(reader, |reader| FlowMonitor::decode(reader, version))?)
+            }
             _ => return Err(Fault::BadMultipart),
         };
         Ok(MultipartRequest { more, body })
@@ -182,6 +187,9 @@ impl MultipartRequest {
             Request::TableFeatures(tables) => {
                 tables.iter().try_for_each(|table| table.encode(version, out))?;
             }
+            Request::FlowMonitor(monitors) => {
+                monitors.iter().try_for_each(|monitor| monitor.encode(version, out))?;
+            }
         }
         Ok(())
     }
@@ -209,6 +217,7 @@ impl Request {
             Request::PortDesc(_) => PORT_DESC,
             Request::TableDesc => TABLE_DESC,
             Request::QueueDesc { .. } => QUEUE_DESC,
+            Request::FlowMonitor(_) => FLOW_MONITOR,
         }
     }
 }

@@ -4,22 +4,23 @@ mod actions;
 mod statistics;
 
 use linerate_openflow::wire::multipart::{
-    AggregateStats, Description, EthernetErrors, FeaturesCommand, FlowRequest, FlowStats,
+    AggregateStats, Description, EthernetErrors, FeaturesCommand, FlowEvent, FlowMonitor,
+    FlowMonitorCommand, FlowMonitorFlags, FlowRequest, FlowStats, FlowUpdate, FlowUpdated,
     GroupDesc, GroupFeatures, GroupStats, KindId, MeterConfig, MeterFeatures, MeterStats,
     PortStats, QueueStats, Reply, Request, TableFeatures, TableProperty, TableStats,
 };
 use linerate_openflow::wire::{
-    Action, AsyncConfig, AsyncKind, Band, BandEffect, Bucket, Bundle, BundleAdd, BundleControl,
-    BundleFlags, BundleStep, Capabilities, Config, ConfigFlags, Controller, CookieFilter, Ct,
-    Elapsed, Entry, ErrorMessage, Ethernet, Fault, Features, Field, FieldId, FlowFlags, FlowFormat,
-    FlowMod, FlowModCommand, FlowRemoved, FlowRemovedReason, GroupCommand, GroupMod, GroupType,
-    Hello, Instruction, Learn, LearnDestination, LearnFlags, LearnSource, LearnSpec, Match,
-    Message, MeterCommand, MeterFlags, MeterMod, MultipartReply, MultipartRequest, Multipath, Nat,
-    NatAddresses, NatFlags, NiciraMessage, PacketIn, PacketInFormat, PacketInReason, PacketOut,
-    Port, PortConfig, PortFeatures, PortMod, PortNumber, PortReason, PortState, PortStatus, Queue,
-    QueueConfig, Role, RoleMessage, RoleReason, RoleStatus, Sample, Selection, Subfield,
-    TableConfig, TableDesc, TableMod, TableProperties, TableReason, TableStatus, Vacancy, Version,
-    Zone,
+    ANY_GROUP, Action, AsyncConfig, AsyncKind, Band, BandEffect, Bucket, Bundle, BundleAdd,
+    BundleControl, BundleFlags, BundleStep, Capabilities, Config, ConfigFlags, Controller,
+    CookieFilter, Ct, Elapsed, Entry, ErrorMessage, Ethernet, Fault, Features, Field, FieldId,
+    FlowFlags, FlowFormat, FlowMod, FlowModCommand, FlowRemoved, FlowRemovedReason, GroupCommand,
+    GroupMod, GroupType, Hello, Instruction, Learn, LearnDestination, LearnFlags, LearnSource,
+    LearnSpec, Match, Message, MeterCommand, MeterFlags, MeterMod, MultipartReply,
+    MultipartRequest, Multipath, Nat, NatAddresses, NatFlags, NiciraMessage, PacketIn,
+    PacketInFormat, PacketInReason, PacketOut, Port, PortConfig, PortFeatures, PortMod, PortNumber,
+    PortReason, PortState, PortStatus, Queue, QueueConfig, Role, RoleMessage, RoleReason,
+    RoleStatus, Sample, Selection, Subfield, TableConfig, TableDesc, TableMod, TableProperties,
+    TableReason, TableStatus, Vacancy, Version, Zone,
 };
 
 use Version::{V10, V13, V14, V15};
@@ -360,6 +361,11 @@ fn of_version(version: Version) -> Vec<(&'static str, Message)> {
         ("form of packets", nicira(NiciraMessage::SetPacketInFormat(PacketInFormat::Nicira2))),
         ("flush", nicira(NiciraMessage::FlushZone(183))),
     ];
+    if version < V14 {
+        all.push(("cancel", nicira(NiciraMessage::FlowMonitorCancel(184))));
+        all.push(("paused", nicira(NiciraMessage::FlowMonitorPaused)));
+        all.push(("resumed", nicira(NiciraMessage::FlowMonitorResumed)));
+    }
     all.extend(matches().into_iter().map(|(name, matching)| (name, with_match(matching))));
     if old {
         let changed = FlowMod {

@@ -31,6 +31,32 @@ pub(super) fn requests(version: Version) -> Vec<(&'static str, Request)> {
         all.push(("request table desc", Request::TableDesc));
         all.push(("request queue desc", Request::QueueDesc { port, queue: 96 }));
     }
+    let monitor = FlowMonitor {
+        id: 97,
+        command: FlowMonitorCommand::Add,
+        flags: FlowMonitorFlags::INITIAL.with(FlowMonitorFlags::ADD).with(FlowMonitorFlags::OWN),
+        out_port: port,
+        out_group: ANY_GROUP,
+        table: 98,
+        matching: tcp(),
+    };
+    let everything = FlowMonitor {
+        flags: FlowMonitorFlags::REMOVED.with(FlowMonitorFlags::MODIFY),
+        out_port: PortNumber::ANY,
+        matching: Match::new(),
+        ..monitor.clone()
+    };
+    let mut monitors = vec![monitor.clone(), everything];
+    if version >= V14 {
+        let full = monitor.flags.with(FlowMonitorFlags::NO_ABBREV);
+        let full = FlowMonitor { flags: full, ..monitor.clone() };
+        all.push(("request full flow monitor", Request::FlowMonitor(vec![full])));
+        let command = FlowMonitorCommand::Modify;
+        monitors.push(FlowMonitor { command, out_group: 99, ..monitor.clone() });
+        let (command, flags) = (FlowMonitorCommand::Delete, FlowMonitorFlags::default());
+        monitors.push(FlowMonitor { command, flags, ..monitor });
+    }
+    all.push(("request flow monitor", Request::FlowMonitor(monitors)));
     if version == V15 {
         all.push(("request counters", Request::FlowCounters(flow_request(version))));
     }
@@ -99,7 +125,29 @@ pub(super) fn replies(version: Version) -> Vec<(&'static str, Reply)> {
         greatest: [1061, 1062, 1063, 1064],
         actions: [0x1, 0x801, 0x1001, 0x8001],
     };
+    let updated = |event| FlowUpdated {
+        event,
+        table: 101,
+        priority: 102,
+        idle_timeout: 103,
+        hard_timeout: 104,
+        cookie: 105,
+        matching: tcp(),
+        instructions: flow_stats(version).instructions,
+    };
+    let removed = FlowEvent::Removed(FlowRemovedReason::HardTimeout);
+    let mut updates = vec![
+        FlowUpdate::Flow(updated(FlowEvent::Added)),
+        FlowUpdate::Flow(FlowUpdated { matching: Match::new(), ..updated(FlowEvent::Modified) }),
+        FlowUpdate::Flow(FlowUpdated { instructions: Vec::new(), ..updated(removed) }),
+        FlowUpdate::Abbreviated { xid: 106 },
+    ];
+    if version >= V14 {
+        updates.push(FlowUpdate::Flow(updated(FlowEvent::Initial)));
+        updates.extend([FlowUpdate::Paused, FlowUpdate::Resumed]);
+    }
     let mut all = vec![
+        ("reply flow monitor", Reply::FlowMonitor(updates)),
         ("reply desc", Reply::Desc(description)),
         ("reply flow", Reply::Flow(vec![flow_stats(version), flow_stats(version)])),
         ("reply aggregate", Reply::Aggregate(aggregate)),
@@ -133,13 +181,14 @@ pub(super) fn replies(version: Version) -> Vec<(&'static str, Reply)> {
         capabilities: MeterFlags::KNOWN,
         bands: 82,
         colors: 83,
-        features: 0,
+        features: if version == V15 { 84 } else { 0 },
     };
     let config =
         MeterConfig { meter: 1084, flags: MeterFlags::KBPS.with(MeterFlags::STATS), bands };
     all.push(("reply meter", Reply::Meter(vec![meter])));
     all.push(("reply meter config", Reply::MeterConfig(vec![config])));
-    all.push(("reply meter features", Reply::MeterFeatures(meter_features)));
+    let name = if version == V15 { "reply longer meter features" } else { "reply meter features" };
+    all.push((name, Reply::MeterFeatures(meter_features)));
     all.push(("reply table features", Reply::TableFeatures(vec![table_features(version)])));
     if version >= V14 {
         all.push(("reply table desc", Reply::TableDesc(vec![table_desc()])));

@@ -1,0 +1,467 @@
+//! Flow monitors: what controllers are told of changes of flows.
+//!
+//! The switch [records](crate::switch::Journal) changes while there is a monitor. The thread that has made one for a
+//! controller tells it before it goes on, so updates come before the answer to a barrier behind the change; changes of
+//! workers and of time are told by the thread of events.
+//!
+//! As in Open vSwitch, a controller's own change is one update that names the message, unless the monitor wants all in
+//! full, and updates pause where a controller does not read them: then only those flows are remembered that have
+//! changed, which are told when it has read all. A monitor's first flows are told as fast as they are read, and changes
+//! wait for them in the same way.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::outbox::Outbox;
+use crate::key::{Key, Mask};
+use crate::switch::{FlowChange, Initial, Journal, Origin, Records, Switch};
+use crate::table::{Flow, Snapshot, sends_to_group, sends_to_port};
+use crate::wire::multipart::{
+    FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, FlowUpdated, Parts,
+    Reply,
+};
+use crate::wire::{
+    ALL_TABLES, ANY_GROUP, Fault, FlowRemovedReason, Message, NiciraMessage, PortNumber, Version,
+};
+
+/// Most monitors of a controller.
+const MONITORS: usize = 256;
+
+/// Updates pause when so many bytes of them wait, as in Open vSwitch.
+const FULL: usize = 128 << 10;
+
+/// Updates that are written at a time.
+const PIECE: usize = 64;
+
+/// What a monitor is about.
+#[derive(Debug)]
+struct Monitor {
+    flags: FlowMonitorFlags,
+    out_port: PortNumber,
+    out_group: u32,
+    table: u8,
+    key: Key,
+    mask: Mask,
+}
+
+impl Monitor {
+    fn new(request: &FlowMonitor) -> Monitor {
+        let (key, mask) = crate::key::of_match(&request.matching);
+        let FlowMonitor { flags, out_port, out_group, table, .. } = *request;
+        Monitor { flags, out_port, out_group, table, key, mask }
+    }
+
+    /// Whether it is about a flow, which may have sent elsewhere before.
+    fn has(&self, flow: &Flow, before: Option<&Flow>) -> bool {
+        let sends = |flow: &Flow| sends_to_port(flow, self.out_port);
+        (self.table == ALL_TABLES || self.table == flow.table)
+            && (self.out_port == PortNumber::ANY || sends(flow) || before.is_some_and(sends))
+            && (self.out_group == ANY_GROUP || sends_to_group(flow, self.out_group))
+            && flow.pattern.is_covered_by(&self.key, &self.mask)
+    }
+}
+
+/// Changes that wait to be told.
+#[derive(Debug, Default)]
+struct Held {
+    /// Flows that came or became others, by number, and whether the controller knows of one like it.
+    changed: BTreeMap<u64, (Arc<Flow>, bool)>,
+    /// Flows that went and the controller knows.
+    removed: VecDeque<(Arc<Flow>, FlowRemovedReason)>,
+    /// Whether the controller was told that updates pause.
+    is_told: bool,
+    /// Whether a monitor's first flows are on their way.
+    is_initial: bool,
+}
+
+/// A controller with monitors.
+#[derive(Debug)]
+struct Watcher {
+    version: Version,
+    outbox: Arc<Outbox>,
+    monitors: BTreeMap<u32, Monitor>,
+    held: Option<Held>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    journal: Option<Journal>,
+    watchers: BTreeMap<u64, Watcher>,
+}
+
+/// All monitors of a switch.
+#[derive(Debug, Default)]
+pub(super) struct Monitors {
+    /// Whether there are some, looked at without the lock.
+    some: AtomicBool,
+    all: Mutex<All>,
+}
+
+impl Monitors {
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes monitors of a controller: all that are asked for, or on a fault none. Returns the flows that are told at
+    /// first; after their last [`Monitors::told_initial`] is called.
+    pub(super) fn change(
+        &self,
+        switch: &Switch,
+        (controller, version, outbox): (u64, Version, &Arc<Outbox>),
+        requests: &[FlowMonitor],
+    ) -> Result<Vec<Initial>, Fault> {
+        let mut all = self.lock();
+        let all = &mut *all;
+        let known = all.watchers.get(&controller).map(|watcher| &watcher.monitors);
+        check(known, requests, switch.options().tables)?;
+        // Changes up to now are of the monitors up to now.
+        let saved = match &all.journal {
+            Some(journal) => {
+                let (records, saved) = switch.cut_journal(journal);
+                spread(&mut all.watchers, &records);
+                saved
+            }
+            None => {
+                let (journal, saved) = switch.begin_journal(Arc::new(|| {}));
+                all.journal = Some(journal);
+                saved
+            }
+        };
+        self.some.store(true, Ordering::Release);
+        let watcher = all.watchers.entry(controller).or_insert_with(|| Watcher {
+            version,
+            outbox: Arc::clone(outbox),
+            monitors: BTreeMap::new(),
+            held: None,
+        });
+        let mut new = Vec::new();
+        for request in requests {
+            watcher.monitors.remove(&request.id);
+            if request.command != FlowMonitorCommand::Delete {
+                watcher.monitors.insert(request.id, Monitor::new(request));
+                new.push(request.id);
+            }
+        }
+        let new = new.iter().filter_map(|id| watcher.monitors.get(id));
+        let flows = initial(&new.collect::<Vec<_>>(), saved.tables());
+        if !flows.is_empty() {
+            watcher.held.get_or_insert_default().is_initial = true;
+        }
+        self.tidy(all);
+        Ok(flows)
+    }
+
+    /// Ends a monitor.
+    pub(super) fn cancel(&self, controller: u64, id: u32) -> Result<(), Fault> {
+        let mut all = self.lock();
+        let watcher = all.watchers.get_mut(&controller).ok_or(Fault::UnknownMonitor)?;
+        watcher.monitors.remove(&id).ok_or(Fault::UnknownMonitor)?;
+        self.tidy(&mut all);
+        Ok(())
+    }
+
+    /// Ends all monitors of a controller that is gone.
+    pub(super) fn forget(&self, controller: u64) {
+        if self.some.load(Ordering::Acquire) {
+            let mut all = self.lock();
+            all.watchers.remove(&controller);
+            self.tidy(&mut all);
+        }
+    }
+
+    /// Nothing is recorded for nobody.
+    fn tidy(&self, all: &mut All) {
+        all.watchers.retain(|_, watcher| !watcher.monitors.is_empty() || watcher.held.is_some());
+        if all.watchers.is_empty() {
+            all.journal = None;
+            self.some.store(false, Ordering::Release);
+        }
+    }
+
+    /// Tells what has changed.
+    pub(super) fn tell(&self) {
+        if !self.some.load(Ordering::Acquire) {
+            return;
+        }
+        let mut all = self.lock();
+        all.tell();
+    }
+
+    /// The first flows of a controller's monitors were told.
+    pub(super) fn told_initial(&self, controller: u64) {
+        let mut all = self.lock();
+        let watcher = all.watchers.get_mut(&controller);
+        if let Some(held) = watcher.and_then(|watcher| watcher.held.as_mut()) {
+            held.is_initial = false;
+        }
+    }
+
+    /// Goes on to tell a controller what was held back for it, where it has read the rest. Its own thread calls this now
+    /// and then.
+    pub(super) fn go_on(&self, controller: u64) {
+        if !self.some.load(Ordering::Acquire) {
+            return;
+        }
+        let mut all = self.lock();
+        let is_held = all.watchers.get(&controller).is_some_and(|watcher| watcher.held.is_some());
+        if is_held {
+            all.tell();
+            if let Some(watcher) = all.watchers.get_mut(&controller) {
+                watcher.release();
+            }
+            self.tidy(&mut all);
+        }
+    }
+}
+
+impl All {
+    fn tell(&mut self) {
+        if let Some(journal) = &self.journal {
+            let records = journal.take();
+            spread(&mut self.watchers, &records);
+        }
+    }
+}
+
+/// Whether all changes of monitors can be made.
+fn check(
+    known: Option<&BTreeMap<u32, Monitor>>,
+    requests: &[FlowMonitor],
+    tables: u8,
+) -> Result<(), Fault> {
+    let mut there: BTreeSet<u32> = known.into_iter().flat_map(BTreeMap::keys).copied().collect();
+    for request in requests {
+        let FlowMonitor { id, command, table, .. } = *request;
+        match command {
+            FlowMonitorCommand::Add if there.contains(&id) => return Err(Fault::MonitorExists),
+            FlowMonitorCommand::Modify | FlowMonitorCommand::Delete if !there.contains(&id) => {
+                return Err(Fault::UnknownMonitor);
+            }
+            FlowMonitorCommand::Delete => {
+                there.remove(&id);
+                continue;
+            }
+            FlowMonitorCommand::Add if there.len() >= MONITORS => {
+                return Err(Fault::InvalidMonitor);
+            }
+            FlowMonitorCommand::Add | FlowMonitorCommand::Modify => {}
+        }
+        if table != ALL_TABLES && table >= tables {
+            return Err(Fault::BadTableId);
+        }
+        there.insert(id);
+    }
+    Ok(())
+}
+
+/// The flows that monitors tell at first, each once, in the order of an answer.
+fn initial(monitors: &[&Monitor], tables: &Snapshot) -> Vec<Initial> {
+    let mut found = BTreeMap::new();
+    for monitor in
+        monitors.iter().filter(|monitor| monitor.flags.contains(FlowMonitorFlags::INITIAL))
+    {
+        let of_table = |table: &u8| monitor.table == ALL_TABLES || monitor.table == *table;
+        for number in (0..tables.tables()).filter(of_table) {
+            let Some(table) = tables.table(number) else { continue };
+            table.covered(&monitor.key, &monitor.mask, &mut |flow| {
+                if monitor.has(flow, None) {
+                    let place = (flow.table, std::cmp::Reverse(flow.priority), flow.number);
+                    let entry = found.entry(place).or_insert_with(|| (Arc::clone(flow), false));
+                    entry.1 |= monitor.flags.contains(FlowMonitorFlags::INSTRUCTIONS);
+                }
+            });
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Tells changes to each controller whose monitors are about them.
+fn spread(watchers: &mut BTreeMap<u64, Watcher>, records: &Records) {
+    if records.is_incomplete() {
+        // More than can be told: the controllers come again and ask what there is.
+        watchers.values().for_each(|watcher| watcher.outbox.give_up());
+        return;
+    }
+    for (controller, watcher) in watchers {
+        for (origin, changes) in records.flows() {
+            let own = origin.filter(|origin| origin.controller == *controller);
+            watcher.hear(own, changes);
+        }
+    }
+}
+
+impl Watcher {
+    /// The flags of all monitors that are about such a change.
+    fn flags(
+        &self,
+        wanted: FlowMonitorFlags,
+        flow: &Flow,
+        before: Option<&Flow>,
+    ) -> FlowMonitorFlags {
+        let about =
+            |monitor: &&Monitor| monitor.flags.contains(wanted) && monitor.has(flow, before);
+        let flags = self.monitors.values().filter(about).map(|monitor| monitor.flags);
+        flags.fold(FlowMonitorFlags::default(), FlowMonitorFlags::with)
+    }
+
+    /// A change was made.
+    fn hear<'a>(&mut self, own: Option<Origin>, changes: impl Iterator<Item = FlowChange<'a>>) {
+        let mut updates = Vec::new();
+        let mut is_abbreviated = false;
+        for change in changes {
+            let (event, flow, before) = match change {
+                FlowChange::Added(flow, before) => (FlowEvent::Added, flow, before),
+                FlowChange::Modified(flow, before) => {
+                    let is_same =
+                        flow.instructions == before.instructions && flow.cookie == before.cookie;
+                    if is_same {
+                        continue;
+                    }
+                    (FlowEvent::Modified, flow, Some(before))
+                }
+                FlowChange::Removed(flow, reason) => (FlowEvent::Removed(reason), flow, None),
+            };
+            let flags = self.flags(flag(event), flow, before.map(|before| &**before));
+            if let Some(held) = &mut self.held {
+                held.note(event, flow, before, flags);
+                continue;
+            }
+            if flags == FlowMonitorFlags::default() {
+                continue;
+            }
+            let is_full = flags.contains(FlowMonitorFlags::OWN)
+                || flags.contains(FlowMonitorFlags::NO_ABBREV);
+            match own {
+                Some(Origin { xid, .. }) if !is_full => {
+                    if !std::mem::replace(&mut is_abbreviated, true) {
+                        updates.push(FlowUpdate::Abbreviated { xid });
+                    }
+                }
+                _ => {
+                    let tells = flags.contains(FlowMonitorFlags::INSTRUCTIONS);
+                    updates.push(updated(event, flow, tells));
+                }
+            }
+            if updates.len() >= PIECE {
+                self.send(&std::mem::take(&mut updates));
+            }
+        }
+        if !updates.is_empty() {
+            self.send(&updates);
+        }
+    }
+
+    /// Sends updates, and pauses where too many wait.
+    fn send(&mut self, updates: &[FlowUpdate]) {
+        self.write(updates);
+        if self.held.is_none() && self.outbox.updates() > FULL {
+            self.write_pause(FlowUpdate::Paused, NiciraMessage::FlowMonitorPaused);
+            self.held = Some(Held { is_told: true, ..Held::default() });
+        }
+    }
+
+    fn write(&self, updates: &[FlowUpdate]) {
+        let reply = Reply::FlowMonitor(updates.to_vec());
+        // A flow that the version cannot say is left out, as in other answers.
+        let Ok(mut parts) = Parts::new(&reply, self.version, 0) else { return };
+        let Ok(messages) = parts.add(&reply) else { return };
+        messages.into_iter().for_each(|message| self.outbox.update(message));
+        self.outbox.update(parts.finish());
+    }
+
+    fn write_pause(&self, update: FlowUpdate, message: NiciraMessage) {
+        if self.version >= Version::V14 {
+            self.write(&[update]);
+        } else if let Ok(bytes) = Message::Nicira(message).encode(self.version, 0) {
+            self.outbox.update(bytes);
+        }
+    }
+
+    /// Tells what was held back, as much as has room.
+    fn release(&mut self) {
+        let mut held = match &mut self.held {
+            Some(held) if !held.is_initial && self.outbox.updates() == 0 => std::mem::take(held),
+            _ => return,
+        };
+        while self.outbox.updates() < FULL {
+            let removed = held.removed.len().min(PIECE);
+            let mut updates: Vec<_> = held
+                .removed
+                .drain(..removed)
+                .map(|(flow, reason)| updated(FlowEvent::Removed(reason), &flow, false))
+                .collect();
+            while updates.len() < PIECE
+                && let Some((_, (flow, is_known))) = held.changed.pop_first()
+            {
+                let event = if is_known { FlowEvent::Modified } else { FlowEvent::Added };
+                let wanted = FlowMonitorFlags::ADD.0 | FlowMonitorFlags::MODIFY.0;
+                let flags = self.flags(flag(event), &flow, None);
+                if flags.0 & wanted != 0 {
+                    let tells = flags.contains(FlowMonitorFlags::INSTRUCTIONS);
+                    updates.push(updated(event, &flow, tells));
+                }
+            }
+            if !updates.is_empty() {
+                self.write(&updates);
+            } else if held.changed.is_empty() && held.removed.is_empty() {
+                if held.is_told {
+                    self.write_pause(FlowUpdate::Resumed, NiciraMessage::FlowMonitorResumed);
+                }
+                self.held = None;
+                return;
+            }
+        }
+        self.held = Some(held);
+    }
+}
+
+impl Held {
+    /// Remembers a change. There are never more entries than flows that are there now or were when it began.
+    fn note(
+        &mut self,
+        event: FlowEvent,
+        flow: &Arc<Flow>,
+        before: Option<&Arc<Flow>>,
+        flags: FlowMonitorFlags,
+    ) {
+        let noted = before.and_then(|before| self.changed.remove(&before.number));
+        match event {
+            FlowEvent::Removed(reason) => {
+                let is_known = self.changed.remove(&flow.number).is_none_or(|(_, known)| known);
+                if is_known && flags.contains(FlowMonitorFlags::REMOVED) {
+                    self.removed.push_back((Arc::clone(flow), reason));
+                }
+            }
+            _ if flags != FlowMonitorFlags::default() || noted.is_some() => {
+                let is_known = noted.map_or(before.is_some(), |(_, known)| known);
+                self.changed.insert(flow.number, (Arc::clone(flow), is_known));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The flag of monitors that tell such an event.
+fn flag(event: FlowEvent) -> FlowMonitorFlags {
+    match event {
+        FlowEvent::Initial => FlowMonitorFlags::INITIAL,
+        FlowEvent::Added => FlowMonitorFlags::ADD,
+        FlowEvent::Removed(_) => FlowMonitorFlags::REMOVED,
+        FlowEvent::Modified => FlowMonitorFlags::MODIFY,
+    }
+}
+
+fn updated(event: FlowEvent, flow: &Flow, tells: bool) -> FlowUpdate {
+    let tells = tells && !matches!(event, FlowEvent::Removed(_));
+    FlowUpdate::Flow(FlowUpdated {
+        event,
+        table: flow.table,
+        priority: flow.priority,
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+        cookie: flow.cookie,
+        matching: flow.matching.unpack(),
+        instructions: if tells { flow.instructions.clone() } else { Vec::new() },
+    })
+}
