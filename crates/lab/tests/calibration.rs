@@ -352,6 +352,24 @@ fn criteria_fail_where_it_is_not() {
 }
 
 #[test]
+fn repetitions_that_contradict_one_another_show_nothing() {
+    let mut records = Machine::new().everything();
+    let rate = |record: &Record| record.values.get(value::RATE).copied();
+    let bursts = records.iter().filter(|one| matches!(one.spec.kind, Kind::Forward(_)));
+    let spoilt: Vec<Record> = bursts
+        .filter_map(|record| {
+            let mut spoilt = record.clone();
+            spoilt.values.insert(value::RATE.into(), rate(record)? / 1000.0);
+            Some(spoilt)
+        })
+        .collect();
+    records.extend(spoilt);
+    let (verdict, evidence) = &verdicts(&records)[&1];
+    assert_eq!(*verdict, Verdict::CannotShow, "{evidence}");
+    assert!(evidence.contains("repetitions of a point differ"), "{evidence}");
+}
+
+#[test]
 fn what_was_not_measured_is_not_judged() {
     let mut machine = Machine::new();
     machine.forward(Forward::default());
@@ -384,7 +402,7 @@ fn a_part_becomes_a_report_of_that_part() {
     for text in [&page, &text] {
         assert!(!text.contains("cannot be shown"), "{text}");
         let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in {text}"));
-        assert!(at("Figures") < at("What any machine must show") || text == &page);
+        assert!(at("What was found") < at("What any machine must show") || text == &page);
         assert!(at("Throughput against burst") < at("Not measured here"));
         assert!(at("Not measured here") < at("Residuals"));
     }

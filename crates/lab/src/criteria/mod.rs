@@ -7,14 +7,19 @@ mod placement;
 mod rates;
 mod vectors;
 
-use std::{collections::BTreeMap, fmt};
+use std::{cell::Cell, collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     calibration::Calibrated,
-    point::{Kind, Record},
+    point::{Kind, Record, value},
+    report::Unit,
 };
+
+/// How many times the lowest rate of a point's repetitions the highest may be. Beyond it something else than the
+/// point was measured.
+const SPREAD: f64 = 10.0;
 
 /// A criterion and what the points say to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,26 +66,56 @@ impl fmt::Display for Verdict {
 
 /// Judges all criteria by the records.
 pub fn judge(records: &[Record], calibrated: &Calibrated) -> Vec<Criterion> {
-    let evidence = Evidence { records, calibrated };
-    vec![
-        rates::bursts(&evidence),
-        rates::load(&evidence),
-        rates::clock(&evidence),
-        memory::steps(&evidence),
-        vectors::mean_vector(&evidence),
-        vectors::limits(&evidence),
-        latency::knee(&evidence),
-        rates::frames(&evidence),
-        rates::workers(&evidence),
-        placement::handover(&evidence),
-        placement::inspection(&evidence),
-    ]
+    let evidence = Evidence { records, calibrated, spread: Cell::default() };
+    let criteria = [
+        rates::bursts,
+        rates::load,
+        rates::clock,
+        memory::steps,
+        vectors::mean_vector,
+        vectors::limits,
+        latency::knee,
+        rates::frames,
+        rates::workers,
+        placement::handover,
+        placement::inspection,
+    ];
+    let judged = criteria.into_iter().map(|criterion| {
+        let criterion = criterion(&evidence);
+        match evidence.spread.take() {
+            Some(spread) if criterion.verdict != Verdict::NotMeasured => spread.void(criterion),
+            _ => criterion,
+        }
+    });
+    judged.collect()
+}
+
+/// The rates of a point whose repetitions differ too much.
+#[derive(Clone, Copy)]
+struct Spread {
+    low: f64,
+    high: f64,
+}
+
+impl Spread {
+    /// A criterion that nothing is said about by such a point.
+    fn void(self, criterion: Criterion) -> Criterion {
+        let [low, high] = [self.low, self.high].map(|rate| Unit::Decimal.write(rate));
+        let reason = format!(
+            "repetitions of a point differ from {low}pps to {high}pps: measure it again on a machine \
+             that has nothing else to do"
+        );
+        let figure = criterion.figure.clone();
+        Criterion { figure, ..cannot_show(criterion.number, &criterion.text, reason) }
+    }
 }
 
 /// What criteria are judged by.
 struct Evidence<'a> {
     records: &'a [Record],
     calibrated: &'a Calibrated,
+    /// A point that a criterion was judged by and that says nothing.
+    spread: Cell<Option<Spread>>,
 }
 
 impl Evidence<'_> {
@@ -94,6 +129,10 @@ impl Evidence<'_> {
         }
         let median = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
+            let (low, high) = (*values.first()?, *values.last()?);
+            if name == value::RATE && high > SPREAD * low {
+                self.spread.set(Some(Spread { low, high }));
+            }
             linerate_model::quantile(&values, 0.5)
         };
         values

@@ -155,6 +155,19 @@ impl Figure {
         self.series.iter().all(|series| series.points.is_empty())
     }
 
+    /// Its numbers in a sentence: each measured series at its last place, with the range of repetitions.
+    pub fn numbers(&self) -> String {
+        let measured = |series: &&Series| matches!(series.kind, Kind::Measured | Kind::Scattered);
+        let values = self.series.iter().filter(measured).filter_map(|series| {
+            let mark = series.points.last()?;
+            let write = |value| self.y.unit.write(value);
+            let (value, low, high) = (write(mark.y), write(mark.low), write(mark.high));
+            let range = if low == high { String::new() } else { format!(" ({low} to {high})") };
+            Some(format!("{}: {value}{range} at {}", series.name, self.x.unit.write(mark.x)))
+        });
+        values.collect::<Vec<_>>().join("; ")
+    }
+
     /// The values as a table: one line for each mark.
     pub fn csv(&self) -> String {
         let mut text = String::from("series,kind,x,y,low,high,samples\n");
@@ -261,6 +274,25 @@ mod tests {
         let series = Series::grouped("a", Kind::Measured, values);
         let two = Mark { x: 2.0, y: 6.0, low: 5.0, high: 7.0, samples: 3 };
         assert_eq!(series.points, [Mark::new(1.0, 3.0), two]);
+    }
+
+    #[test]
+    fn numbers_are_of_the_last_place() {
+        let values = [(32.0, 8e6), (64.0, 9e6), (64.0, 10e6), (64.0, 11e6)];
+        let figure = Figure {
+            id: "bursts".into(),
+            title: String::new(),
+            caption: String::new(),
+            command: String::new(),
+            x: Axis::decimal("burst", Scale::Log2),
+            y: Axis::decimal("rate", Scale::Log10),
+            series: vec![
+                Series::grouped("ring", Kind::Measured, values),
+                Series::line("ring, model", Kind::Fitted, [(64.0, 12e6)]),
+                Series::line("null", Kind::Measured, [(64.0, 80e6)]),
+            ],
+        };
+        assert_eq!(figure.numbers(), "ring: 10 M (9 M to 11 M) at 64; null: 80 M at 64");
     }
 
     #[test]

@@ -46,17 +46,25 @@ pub fn html(report: &Report) -> Result<String, PlotError> {
     contents(&mut page, report);
     page.push_str("<main>\n");
 
-    section(&mut page, "machine", "The machine");
-    table(&mut page, &report.machine);
+    let (findings, others) = report.parted();
+    section(&mut page, "found", "What was found");
+    for one in findings {
+        figure(&mut page, one)?;
+        let _ = writeln!(page, "<p class=\"numbers\">{}</p>", escape(&one.numbers()));
+    }
     page.push_str("</section>\n");
+
+    page.push_str("<section id=\"machine\">\n<details><summary>The machine</summary>\n");
+    table(&mut page, &report.machine);
+    page.push_str("</details>\n</section>\n");
 
     // Of a part what was measured is what matters, of all what came of it.
     if report.is_partial() {
-        figures(&mut page, report)?;
+        figures(&mut page, others)?;
         criteria(&mut page, report);
     } else {
         criteria(&mut page, report);
-        figures(&mut page, report)?;
+        figures(&mut page, others)?;
     }
 
     section(&mut page, "model", "The model");
@@ -128,15 +136,19 @@ fn contents(page: &mut String, report: &Report) {
     let mut link = |id: &str, title: &str| {
         let _ = writeln!(page, "<li><a href=\"#{id}\">{}</a></li>", escape(title));
     };
+    let entries = |figures: &'_ [Figure]| -> Vec<_> {
+        let figures = figures.iter();
+        figures.map(|one| (format!("figure-{}", one.id), one.title.clone())).collect()
+    };
+    let (findings, others) = report.parted();
+    entries(findings).iter().for_each(|(id, title)| link(id, title));
     link("machine", "The machine");
-    let mut criteria = vec![("criteria".to_owned(), "What any machine must show")];
-    let figures = report.figures.iter();
-    let mut figures: Vec<_> =
-        figures.map(|one| (format!("figure-{}", one.id), one.title.as_str())).collect();
+    let mut criteria = vec![("criteria".to_owned(), "What any machine must show".to_owned())];
+    let mut figures = entries(others);
     if report.is_partial() {
         std::mem::swap(&mut criteria, &mut figures);
     }
-    criteria.into_iter().chain(figures).for_each(|(id, title)| link(&id, title));
+    criteria.into_iter().chain(figures).for_each(|(id, title)| link(&id, &title));
     link("model", "The model");
     link("published", "Published figures beside ours");
     if !report.peers.is_empty() {
@@ -150,9 +162,12 @@ fn section(page: &mut String, id: &str, title: &str) {
     let _ = writeln!(page, "<section id=\"{id}\">\n<h2>{}</h2>", escape(title));
 }
 
-fn figures(page: &mut String, report: &Report) -> Result<(), PlotError> {
+fn figures(page: &mut String, figures: &[Figure]) -> Result<(), PlotError> {
+    if figures.is_empty() {
+        return Ok(());
+    }
     section(page, "figures", "Figures");
-    for one in &report.figures {
+    for one in figures {
         figure(page, one)?;
     }
     page.push_str("</section>\n");

@@ -50,7 +50,15 @@ pub struct Report {
     pub commands: String,
 }
 
+/// Figures that a report opens with.
+const FINDINGS: usize = 3;
+
 impl Report {
+    /// The figures that come first, and the others.
+    fn parted(&self) -> (&[Figure], &[Figure]) {
+        self.figures.split_at(self.figures.len().min(FINDINGS))
+    }
+
     /// The report as Markdown. Figures are `figures/ID.svg` and their values
     /// `figures/ID.csv` beside it.
     pub fn markdown(&self) -> String {
@@ -71,15 +79,23 @@ impl Report {
                 let _ = write!(text, "\n{}", table.markdown());
             }
         };
-        tables(&mut text, "The machine", std::slice::from_ref(&self.machine));
-        let mut figures = String::from("\n## Figures\n");
-        for Figure { id, title, caption, command, .. } in &self.figures {
+        let figure = |text: &mut String, figure: &Figure| {
+            let Figure { id, title, caption, command, .. } = figure;
             let _ = write!(
-                figures,
+                text,
                 "\n### {title}\n\n![{title}](figures/{id}.svg)\n\n{caption}\n\n\
                  `{command}` · [data](figures/{id}.csv)\n"
             );
+        };
+        let (findings, others) = self.parted();
+        text.push_str("\n## What was found\n");
+        for one in findings {
+            figure(&mut text, one);
+            let _ = write!(text, "\n{}\n", one.numbers());
         }
+        let title = if others.is_empty() { "" } else { "\n## Figures\n" };
+        let mut figures = String::from(title);
+        others.iter().for_each(|one| figure(&mut figures, one));
         let verdicts = self.verdicts();
         let mut criteria = String::from("\n## What any machine must show\n");
         if !verdicts.rows.is_empty() {
@@ -95,6 +111,7 @@ impl Report {
         tables(&mut text, "The model", &self.model);
         tables(&mut text, "Published figures beside ours", &self.published);
         tables(&mut text, "Peers in the same run", &self.peers);
+        tables(&mut text, "The machine", std::slice::from_ref(&self.machine));
         let _ = write!(text, "\n## Limitations\n\n");
         for line in &self.limitations {
             let _ = writeln!(text, "- {line}");

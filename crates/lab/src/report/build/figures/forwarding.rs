@@ -17,7 +17,9 @@ use crate::{
 
 pub(super) fn bursts(records: &[Record], calibrated: &Calibrated) -> Option<Figure> {
     let x = Axis::decimal("burst (packets)", Scale::Log2);
-    let mut sweep = Sweep::new(records, "burst", "Throughput against burst", x, rate());
+    // A kernel's interface is hundreds of times slower than a ring.
+    let y = Axis::decimal("throughput (packets/s)", Scale::Log10);
+    let mut sweep = Sweep::new(records, "burst", "Throughput against burst", x, y);
     sweep.plain(value::RATE, |point| {
         forward(
             point,
