@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::peers::Peer;
 use super::shared::Shared;
 use super::{FailMode, PacketRate};
+use crate::key::Key;
 use crate::switch::{Event, Punted, Subscription};
 use crate::wire::{
     AsyncKind, Field, FlowRemoved, Match, Message, NiciraMessage, PacketIn, PacketInFormat,
@@ -106,11 +107,17 @@ impl Events {
         let mut packet = None;
         let mut continuation = None;
         for peer in &self.shared.peers.lock().peers {
-            let Some(version) = peer.hears_packet(punt.reason) else { continue };
+            // In OpenFlow 1.0 a flow that matches everything is one like others.
+            let is_action = punt.reason == PacketInReason::NoMatch
+                && !implicit
+                && peer.version == Some(Version::V10);
+            let reason = if is_action { PacketInReason::Action } else { punt.reason };
+            let Some(version) = peer.hears_packet(reason) else { continue };
             if peer.id != punt.id || (implicit && version != Version::V10) {
                 continue;
             }
             let packet = packet.get_or_insert_with(|| describe(punted)).clone();
+            let packet = PacketIn { reason, ..packet };
             let message = match (peer.format, &punt.resume) {
                 (PacketInFormat::Standard, _) => Message::PacketIn(packet),
                 (PacketInFormat::Nicira, _) => Message::Nicira(NiciraMessage::PacketIn(packet)),
@@ -156,8 +163,8 @@ fn send_packet(peer: &Peer, message: &Message, version: Version) {
     }
 }
 
-/// Fields that are said of a packet: where from, and what the switch knows that is not in it.
-const SAID: [Field; 34] = [
+/// Fields that are said of a packet where they are not zero.
+const SAID: [Field; 29] = [
     Field::TunnelId,
     Field::TunnelIpv4Src,
     Field::TunnelIpv4Dst,
@@ -165,17 +172,12 @@ const SAID: [Field; 34] = [
     Field::TunnelIpv6Dst,
     Field::Metadata,
     Field::PacketMark,
-    Field::CtState,
+    Field::TunnelGbpId,
+    Field::TunnelGbpFlags,
+    Field::TunnelFlags,
     Field::CtZone,
     Field::CtMark,
     Field::CtLabel,
-    Field::CtProto,
-    Field::CtIpv4Src,
-    Field::CtIpv4Dst,
-    Field::CtIpv6Src,
-    Field::CtIpv6Dst,
-    Field::CtTpSrc,
-    Field::CtTpDst,
     Field::Reg0,
     Field::Reg1,
     Field::Reg2,
@@ -194,12 +196,41 @@ const SAID: [Field; 34] = [
     Field::Reg15,
 ];
 
+/// Fields of a connection's first packet, by the version of IP.
+const CONNECTION: [[Field; 5]; 2] = [
+    [Field::CtIpv4Src, Field::CtIpv4Dst, Field::CtProto, Field::CtTpSrc, Field::CtTpDst],
+    [Field::CtIpv6Src, Field::CtIpv6Dst, Field::CtProto, Field::CtTpSrc, Field::CtTpDst],
+];
+/// Bits of the state of a packet that has a connection: new, established, an answer.
+const CONNECTED: u128 = 0xb;
+
+/// What is known of the connection of a packet, and before it what says how to read it.
+fn describe_connection(key: &Key, fields: Match) -> Match {
+    let (state, kind) = (key.get(Field::CtState), key.get(Field::EthType));
+    if state == 0 {
+        return fields;
+    }
+    let mut fields = fields.with(Field::EthType, kind).with(Field::CtState, state);
+    if state & CONNECTED != 0 && key.get(Field::CtProto) != 0 {
+        let of = match kind {
+            0x0800 => &CONNECTION[0][..],
+            0x86dd => &CONNECTION[1],
+            _ => &[],
+        };
+        for &field in of {
+            fields = fields.with(field, key.get(field));
+        }
+    }
+    fields
+}
+
 fn describe(punted: &Punted) -> PacketIn {
-    let (punt, key) = (&punted.punt, &punted.key);
-    let mut fields = Match::new().with(Field::InPort, key.get(Field::InPort));
+    let punt = &punted.punt;
+    let known = punt.known(&punted.key);
+    let fields = Match::new().with(Field::InPort, known.get(Field::InPort));
+    let mut fields = describe_connection(&known, fields);
     for field in SAID {
-        let own = crate::key::place_of(field).word >= crate::key::ENTRY_WORDS;
-        let value = if own { punt.state.get(field) } else { key.get(field) };
+        let value = known.get(field);
         if value != 0 {
             fields = fields.with(field, value);
         }

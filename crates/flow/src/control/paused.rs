@@ -8,9 +8,13 @@ use crate::pipeline::Continuation;
 /// How many ways to go on are kept; behind that the oldest is gone.
 const ROOM: usize = 1024;
 
+/// The property of a continuation that says which: the type and the length, 16 bytes, of Open vSwitch's
+/// that says of which bridge a packet is, since its `ovs-ofctl` reads continuations.
+const WHICH: [u8; 4] = [0x80, 0, 0, 20];
+
 /// The ways to go on that controllers were told lately.
 ///
-/// What they get of one is a number with a secret, so that nobody has packets go on who was not told.
+/// What they get of one is a number with a secret, so that only a controller that was told has packets go on.
 #[derive(Debug)]
 pub(super) struct Paused {
     secret: u64,
@@ -31,20 +35,23 @@ impl Paused {
             }
             known.push_back(Arc::clone(continuation));
         }
-        let mut told = self.secret.to_be_bytes().to_vec();
-        told.extend(continuation.number.to_be_bytes());
+        let mut told = WHICH.to_vec();
+        told.extend(self.secret.to_be_bytes());
+        told.extend(u64::from(continuation.number).to_be_bytes());
+        // Properties are padded to eight bytes.
+        told.resize(told.len().next_multiple_of(8), 0);
         told
     }
 
     /// The one a controller was told.
     pub(super) fn find(&self, told: &[u8]) -> Option<Arc<Continuation>> {
-        let (secret, number) = told.split_first_chunk::<8>()?;
-        let number = u32::from_be_bytes(number.try_into().ok()?);
+        let (secret, number) = told.strip_prefix(&WHICH)?.split_first_chunk::<8>()?;
         if u64::from_be_bytes(*secret) != self.secret {
             return None;
         }
+        let number = u64::from_be_bytes(*number.first_chunk()?);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|one| one.number == number).cloned()
+        known.iter().find(|one| u64::from(one.number) == number).cloned()
     }
 }
 
@@ -62,7 +69,7 @@ mod tests {
         assert_eq!(paused.find(&told[1]).map(|one| one.number), Some(2));
         assert!(paused.find(&[]).is_none());
         let mut guessed = told[1].clone();
-        guessed[0] ^= 1;
+        guessed[4] ^= 1;
         assert!(paused.find(&guessed).is_none());
     }
 }

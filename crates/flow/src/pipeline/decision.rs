@@ -216,10 +216,27 @@ pub struct Punt {
     pub userdata: Vec<u8>,
     /// The meter of its own it goes by, 0 without one.
     pub meter: u32,
-    /// Metadata and registers at this point, in the words of a key that are the pipeline's.
+    /// What no header has, as it was at this point: metadata and registers, and what was written of the
+    /// rest.
     pub state: Box<Key>,
+    /// Which bits of it a packet does not come with, beside metadata and registers.
+    pub written: Box<Mask>,
     /// What it is resumed by, where the flow has it paused.
     pub resume: Option<Arc<Continuation>>,
+}
+
+impl Punt {
+    /// What is known of a packet that came with this key, as it was at this point.
+    #[must_use]
+    pub fn known(&self, came: &Key) -> Key {
+        let mut known = *came;
+        let (state, written) = (self.state.words(), self.written.words());
+        for (at, word) in known.words_mut().iter_mut().enumerate() {
+            let written = if at < ENTRY_WORDS { written[at] } else { u64::MAX };
+            *word = *word & !written | state[at] & written;
+        }
+        known
+    }
 }
 
 /// How a packet goes on that is looked up again.

@@ -664,6 +664,7 @@ fn packets_for_controllers_are_bounded_by_port() {
         userdata: Vec::new(),
         meter: 0,
         state: Box::default(),
+        written: Box::default(),
         resume: None,
     });
     let mut key = Key::default();

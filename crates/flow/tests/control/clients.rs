@@ -226,6 +226,7 @@ fn punt(served: &Served, cookie: u64) {
         userdata: Vec::new(),
         meter: 0,
         state: Box::default(),
+        written: Box::default(),
         resume: None,
     };
     let mut key = Key::default();
@@ -364,6 +365,7 @@ fn open_vswitch_controls() {
                 userdata: Vec::new(),
                 meter: 0,
                 state: Box::default(),
+                written: Box::default(),
                 resume: None,
             };
             let mut key = Key::default();

@@ -75,6 +75,7 @@ fn punt(reason: PacketInReason, cookie: u64) -> Punt {
         userdata: Vec::new(),
         meter: 0,
         state,
+        written: Box::default(),
         resume: None,
     }
 }
@@ -267,7 +268,116 @@ fn packets_come_in_the_form_that_was_asked_for() {
             panic!("{message:?}");
         };
         assert_eq!((packet.table, packet.cookie, &packet.data), (2, 0x79, &data));
-        assert_eq!((packet.reason, packet.userdata), (PacketInReason::Group, vec![1, 2, 3]));
+        let newer = matches!(version, Version::V14 | Version::V15);
+        let reason = if newer { PacketInReason::Group } else { PacketInReason::Action };
+        assert_eq!((packet.reason, packet.userdata), (reason, vec![1, 2, 3]));
+    }
+}
+
+/// A packet whose connection is known.
+fn connected(kind: u16, state: u128) -> Key {
+    let mut key = Key::default();
+    key.set(Field::InPort, 3);
+    key.set(Field::EthType, kind.into());
+    key.set(Field::CtState, state);
+    key.set(Field::CtZone, 5);
+    let (source, destination) = if kind == 0x0800 {
+        (Field::CtIpv4Src, Field::CtIpv4Dst)
+    } else {
+        (Field::CtIpv6Src, Field::CtIpv6Dst)
+    };
+    key.set(source, 7);
+    key.set(destination, 8);
+    key.set(Field::CtProto, 17);
+    key.set(Field::CtTpDst, 53);
+    key
+}
+
+/// What is said of a connection comes behind what says how to read it, as who reads it strictly wants it, and
+/// only where there is one.
+#[test]
+fn what_is_known_of_connections_is_said_in_order() {
+    let served = Served::new(|_| {});
+    for version in NEWER {
+        let mut controller = served.controller(version);
+        listen(&mut controller);
+        for kind in [0x0800, 0x86dd] {
+            for (state, has_connection) in [(0x21, true), (0x2a, true), (0x30, false)] {
+                let (key, packet) = (connected(kind, state), [0; 60]);
+                let punt = Arc::new(punt(PacketInReason::Action, 1));
+                assert!(served.switch().punt(&punt, &key, &packet));
+                let fields = packet_in(controller.next().1).fields;
+                let order: Vec<Field> = fields.entries().map(|entry| entry.field()).collect();
+                let place = |field| order.iter().position(|other| *other == field);
+                assert_eq!(fields.exact(Field::EthType), Some(kind.into()));
+                assert_eq!(fields.exact(Field::CtState), Some(state));
+                assert_eq!(fields.exact(Field::CtZone), Some(5));
+                let of = if kind == 0x0800 { Field::CtIpv4Src } else { Field::CtIpv6Src };
+                assert_eq!(fields.exact(of), has_connection.then_some(7));
+                let source = has_connection.then_some(0);
+                assert_eq!(fields.exact(Field::CtTpSrc), source, "a port may be zero");
+                if has_connection {
+                    assert!(place(Field::EthType) < place(Field::CtState));
+                    assert!(place(Field::CtState) < place(of));
+                }
+            }
+        }
+    }
+}
+
+/// What flows have written is what is said, and not what the packet came with.
+#[test]
+fn what_was_written_is_said() {
+    let served = Served::new(|_| {});
+    let mut controller = served.controller(Version::V13);
+    listen(&mut controller);
+    let mut punt = punt(PacketInReason::Action, 1);
+    punt.state.set(Field::TunnelId, 6);
+    punt.written.add_all(Field::TunnelId);
+    for field in [Field::CtState, Field::CtZone, Field::CtProto] {
+        punt.written.add_all(field);
+    }
+    let key = connected(0x0800, 0x21);
+    assert!(served.switch().punt(&Arc::new(punt), &key, &[0; 60]));
+    let fields = packet_in(controller.next().1).fields;
+    assert_eq!(fields.exact(Field::TunnelId), Some(6));
+    assert_eq!(fields.exact(Field::InPort), Some(3));
+    for field in [Field::CtState, Field::CtZone, Field::CtIpv4Src, Field::EthType] {
+        assert_eq!(fields.get(field), None, "{}", field.name());
+    }
+}
+
+/// A flow that matches everything is one like others in OpenFlow 1.0, whatever form packets have.
+#[test]
+fn a_flow_that_matches_everything_is_an_action_in_openflow_10() {
+    let served = Served::new(|_| {});
+    for version in Version::ALL {
+        let mut controller = served.controller(version);
+        listen(&mut controller);
+        let reason = match version {
+            Version::V10 => PacketInReason::Action,
+            _ => PacketInReason::NoMatch,
+        };
+        let group = match version {
+            Version::V10 | Version::V13 => PacketInReason::Action,
+            _ => PacketInReason::Group,
+        };
+        let formats = [PacketInFormat::Standard, PacketInFormat::Nicira, PacketInFormat::Nicira2];
+        for format in formats {
+            controller.send(&Message::Nicira(NiciraMessage::SetPacketInFormat(format)));
+            controller.barrier();
+            for (told, said) in [(PacketInReason::NoMatch, reason), (PacketInReason::Group, group)]
+            {
+                send(served.switch(), punt(told, 0));
+                let (Message::PacketIn(packet)
+                | Message::Nicira(NiciraMessage::PacketIn(packet))
+                | Message::Nicira(NiciraMessage::PacketIn2(packet))) = controller.next().1
+                else {
+                    panic!("no packet")
+                };
+                assert_eq!(packet.reason, said, "{version} {format:?}");
+            }
+        }
     }
 }
 
@@ -322,6 +432,9 @@ fn a_packet_that_is_paused_goes_on() {
     let data = send(served.switch(), Punt { resume, ..punt(PacketInReason::Action, 1) });
     let (_, message) = controller.next();
     let Message::Nicira(NiciraMessage::PacketIn2(packet)) = message else { panic!("{message:?}") };
+    // As Open vSwitch's tools read it: that of a bridge, which has 16 bytes.
+    assert_eq!(packet.continuation[..4], [0x80, 0, 0, 20]);
+    assert_eq!(packet.continuation.len(), 24);
     let mut changed = packet.clone();
     changed.data[0] = 0xfe;
     controller.send(&Message::Nicira(NiciraMessage::Resume(changed)));
@@ -330,7 +443,7 @@ fn a_packet_that_is_paused_goes_on() {
     assert_eq!((injected.packet[0], &injected.packet[1..]), (0xfe, &data[1..]));
     assert_eq!(injected.key.continuation(), 77);
     assert_eq!(injected.key.get(Field::TunnelId), 9);
-    let unknown = PacketIn { continuation: vec![0; 12], ..packet };
+    let unknown = PacketIn { continuation: vec![0; 24], ..packet };
     let fault = controller.fault(&Message::Nicira(NiciraMessage::Resume(unknown)));
     assert_eq!(fault, Fault::ResumeStale);
 }

@@ -122,7 +122,9 @@ impl NiciraMessage {
                 let format = PacketInFormat::from_number(reader.u32()?);
                 NiciraMessage::SetPacketInFormat(format.ok_or(Fault::NotPermitted)?)
             }
-            PACKET_IN => return PacketIn::decode_nicira(reader).map(NiciraMessage::PacketIn),
+            PACKET_IN => {
+                return PacketIn::decode_nicira(reader, version).map(NiciraMessage::PacketIn);
+            }
             FLOW_AGE => NiciraMessage::FlowAge,
             SET_ASYNC => return AsyncConfig::decode_fixed(reader).map(NiciraMessage::SetAsync),
             SET_CONTROLLER_ID => {
@@ -201,7 +203,7 @@ impl NiciraMessage {
                 out.zeros(7);
             }
             NiciraMessage::SetPacketInFormat(format) => out.u32(format.number()),
-            NiciraMessage::PacketIn(packet) => packet.encode_nicira(out)?,
+            NiciraMessage::PacketIn(packet) => packet.encode_nicira(version, out)?,
             NiciraMessage::FlowAge => {}
             NiciraMessage::SetAsync(config) => config.encode_fixed(out),
             NiciraMessage::SetAsync2(_) if version >= Version::V14 => {

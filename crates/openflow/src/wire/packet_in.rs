@@ -51,7 +51,8 @@ pub struct PacketIn {
     pub data: Vec<u8>,
     /// What the flow wanted said, in Nicira's second form.
     pub userdata: Vec<u8>,
-    /// What to resume it by, in Nicira's second form.
+    /// What to resume it by, in Nicira's second form: properties, whose types are the switch's own. Open
+    /// vSwitch's tools read them all the same, so types and lengths should be some of its.
     pub continuation: Vec<u8>,
 }
 
@@ -111,10 +112,13 @@ impl PacketIn {
     }
 
     /// Nicira's first form.
-    pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<PacketIn, Fault> {
+    pub(crate) fn decode_nicira(
+        mut reader: Reader<'_>,
+        version: Version,
+    ) -> Result<PacketIn, Fault> {
         let buffer = buffer(reader.u32()?);
         let total_len = reader.u16()?.into();
-        let (reason, table) = (reason(reader.u8()?, Version::V10)?, reader.u8()?);
+        let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?);
         let cookie = reader.u64()?;
         let length = reader.u16()?;
         reader.skip(6)?;
@@ -145,7 +149,10 @@ impl PacketIn {
                         Match::decode_fields_alone(value.part(value.len())?, Of::Packet)?;
                 }
                 USERDATA => packet.userdata = value.rest().to_vec(),
-                CONTINUATION => packet.continuation = value.rest().to_vec(),
+                CONTINUATION => {
+                    value.skip(4)?;
+                    packet.continuation = value.rest().to_vec();
+                }
                 _ => return Err(property::unknown(kind)),
             }
             value.finish()?;
@@ -185,10 +192,14 @@ impl PacketIn {
         Ok(())
     }
 
-    pub(crate) fn encode_nicira(&self, out: &mut Writer) -> Result<(), Unencodable> {
+    pub(crate) fn encode_nicira(
+        &self,
+        version: Version,
+        out: &mut Writer,
+    ) -> Result<(), Unencodable> {
         out.u32(encode_buffer(self.buffer));
         out.u16(self.short_len());
-        out.u8(self.reason_in(Version::V10));
+        out.u8(self.reason_in(version));
         out.u8(self.table);
         out.u64(self.cookie);
         let at = out.len();
@@ -219,7 +230,7 @@ impl PacketIn {
                 out.u64(self.cookie);
             })?;
         }
-        property::put(out, REASON, |out| out.u8(self.reason.number()))?;
+        property::put(out, REASON, |out| out.u8(self.reason_in(version)))?;
         let mut fields = Writer::new();
         self.fields.encode_fields_alone(version, &mut fields);
         property::put(out, METADATA, |out| out.bytes(&fields.into_bytes()))?;
@@ -227,7 +238,10 @@ impl PacketIn {
             property::put(out, USERDATA, |out| out.bytes(&self.userdata))?;
         }
         if !self.continuation.is_empty() {
-            property::put(out, CONTINUATION, |out| out.bytes(&self.continuation))?;
+            property::put(out, CONTINUATION, |out| {
+                out.zeros(4);
+                out.bytes(&self.continuation);
+            })?;
         }
         Ok(())
     }

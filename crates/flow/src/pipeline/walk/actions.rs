@@ -250,6 +250,7 @@ impl<'a> Walk<'a> {
             PacketInReason::Action => place.reason,
             reason => reason,
         };
+        let (state, written) = self.state();
         self.send_to_controllers(crate::pipeline::Punt {
             reason,
             table: place.table,
@@ -258,7 +259,8 @@ impl<'a> Walk<'a> {
             id: controller.id,
             userdata: controller.userdata.clone(),
             meter: controller.meter,
-            state: self.state(),
+            state,
+            written,
             resume,
         });
         if controller.pause {

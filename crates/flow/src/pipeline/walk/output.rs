@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::fields::HEADERS;
 use super::{Frame, Place, Walk, say};
-use crate::key::{ENTRY_WORDS, Key};
+use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::pipeline::{Punt, Step};
 use crate::wire::{Field, PacketInReason, PortConfig, PortNumber, VLAN_PRESENT};
 
@@ -128,6 +129,7 @@ impl<'a> Walk<'a> {
 
     pub(super) fn punt_for(&mut self, id: u16, max_len: u16, place: Place<'a>) {
         self.commit();
+        let (state, written) = self.state();
         self.send_to_controllers(Punt {
             reason: place.reason,
             table: place.table,
@@ -136,7 +138,8 @@ impl<'a> Walk<'a> {
             id,
             userdata: Vec::new(),
             meter: 0,
-            state: self.state(),
+            state,
+            written,
             resume: None,
         });
     }
@@ -146,10 +149,11 @@ impl<'a> Walk<'a> {
         self.steps.push(Step::Controller(Arc::new(punt)));
     }
 
-    /// The words that are the pipeline's.
-    pub(super) fn state(&self) -> Box<Key> {
-        let mut state = self.packet.key;
-        state.words_mut()[..ENTRY_WORDS].fill(0);
-        Box::new(state)
+    /// What is known of the packet that no header has, and which bits of it were written.
+    pub(super) fn state(&self) -> (Box<Key>, Box<Mask>) {
+        let mut written = self.packet.written;
+        written.words_mut()[HEADERS].fill(0);
+        written.words_mut()[ENTRY_WORDS..].fill(u64::MAX);
+        (Box::new(self.packet.key.under(&written)), Box::new(written))
     }
 }
