@@ -10,6 +10,7 @@ use super::tally::count;
 use super::{
     Drop, FastPath, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS, Tables,
 };
+use crate::connection::{Fragment, Tracked};
 use crate::edit;
 use crate::key::{Key, Mask};
 use crate::meter::Verdict;
@@ -249,10 +250,19 @@ impl FastPath {
                     if !out.pool().unshare(&mut slot) {
                         return finish(out, slot, is_sent, Drop::Room);
                     }
-                    if let Some(bytes) = out.pool().arena().packet_mut(&mut slot) {
-                        tables.track(action, *zone, &mut key, bytes, now);
+                    let bytes = out.pool().arena().packet_mut(&mut slot);
+                    let tracked = bytes.map_or(Tracked::One, |bytes| {
+                        tables.track(action, *zone, &mut key, bytes, now)
+                    });
+                    match tracked {
+                        Tracked::One => way.key = Some(key),
+                        // It is kept with the connections.
+                        Tracked::Waits => return out.pool().give_one(slot),
+                        Tracked::All(fragments) => {
+                            let rest = (fragments, &steps[at + 1..]);
+                            return self.go_on_with(tables, out, slot, rest, way, now);
+                        }
                     }
-                    way.key = Some(key);
                 }
                 Step::ClearTrack => {
                     let mut key = self.key_now(out, &slot, way);
@@ -307,6 +317,35 @@ impl FastPath {
         true
     }
 
+    /// The rest of the steps is done with all fragments of a packet, the last of which had come as `slot`.
+    #[cold]
+    #[inline(never)]
+    fn go_on_with<T: Tables, O: Outlet>(
+        &mut self,
+        tables: &T,
+        out: &mut O,
+        mut slot: Slot,
+        (fragments, steps): (Vec<Fragment>, &[Step]),
+        way: &Way,
+        now: u64,
+    ) {
+        for fragment in fragments {
+            match slot_of(out, &fragment.packet) {
+                Some(own) => {
+                    let key = Some(fragment.key);
+                    let mut own_way = Way { place: way.place, key, again: way.again };
+                    self.steps(tables, out, own, steps, &mut own_way, now);
+                }
+                None => {
+                    if let Some(copy) = out.pool().share(&mut slot) {
+                        out.drop_packet(copy, Drop::Room);
+                    }
+                }
+            }
+        }
+        out.pool().give_one(slot);
+    }
+
     /// A packet is looked up again.
     fn go_on<T: Tables, O: Outlet>(
         &mut self,
@@ -324,6 +363,10 @@ impl FastPath {
         }
         let mut key = self.key_now(out, &slot, way);
         key.set_continuation(next.number);
+        if let Some(known) = &mut way.key {
+            // Fragments wait for those that have come as far.
+            known.set_continuation(next.number);
+        }
         let place = self.ports.len();
         let (entry, decision) = match self.search(tables, place, &key) {
             Found::Entry(entry) => {
@@ -365,6 +408,20 @@ impl FastPath {
         port.counted[PortCount::SentBytes as usize] += slot.len() as u64;
         out.send(place, slot);
     }
+}
+
+/// A packet of these bytes.
+fn slot_of<O: Outlet>(out: &mut O, bytes: &[u8]) -> Option<Slot> {
+    let pool = out.pool();
+    if bytes.len() > pool.arena().room() {
+        return None;
+    }
+    let mut slot = pool.take_one(bytes.len())?;
+    if let Some(meta) = pool.arena().meta_mut(&mut slot) {
+        meta.reset();
+    }
+    pool.arena().packet_mut(&mut slot)?.copy_from_slice(bytes);
+    Some(slot)
 }
 
 /// A packet goes no further.

@@ -19,11 +19,13 @@ pub enum Drop {
     Room,
     /// It was looked up again and again.
     Loop,
+    /// It is a fragment that waited for the others of its packet.
+    Fragment,
 }
 
 impl Drop {
     /// What each is called, in their order.
-    pub const NAMES: [&'static str; 7] = [
+    pub const NAMES: [&'static str; 8] = [
         "no flow sends it anywhere",
         "its port out is not there or sends nothing",
         "its port takes no packets",
@@ -31,6 +33,7 @@ impl Drop {
         "over a meter's rate",
         "no buffer or no room for a header",
         "looked up again too often",
+        "a fragment of a packet whose others did not come",
     ];
 }
 

@@ -115,7 +115,7 @@ impl Bench {
 
     fn out(&self) -> Counted {
         let pool = self.arena.cache(512);
-        Counted { pool, sent: [0; 4], version: 0, backwards: 0, dropped: [0; 7] }
+        Counted { pool, sent: [0; 4], version: 0, backwards: 0, dropped: [0; Drop::NAMES.len()] }
     }
 
     /// A frame of UDP packets of flows of these numbers.
@@ -201,7 +201,7 @@ fn changes(count: u32, pause: Duration) -> (u64, Found) {
     let first: u64 = snapshot.flows(0).map(|flow| flow.counters.packets()).sum();
     assert_eq!(first, found.packets, "the counter of the flow that was only modified");
     assert_eq!(found.sent, [0, found.packets, 0, 0], "old or new tables, and nothing is lost");
-    assert_eq!((found.backwards, found.dropped), (0, [0; 7]));
+    assert_eq!((found.backwards, found.dropped), (0, [0; Drop::NAMES.len()]));
     let ports = bench.switch.port_counters(PortNumber(2)).expect("a port");
     assert_eq!(ports.get(crate::table::PortCount::Sent), found.packets);
     (made, found)

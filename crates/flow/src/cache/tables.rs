@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::connection;
+use crate::connection::{self, Tracked};
 use crate::key::Key;
 use crate::pipeline::{Continuation, Decision, Punt, decide};
 use crate::switch::Switch;
@@ -32,7 +32,7 @@ pub trait Tables {
     }
 
     /// Looks the connection of a packet up.
-    fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64);
+    fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) -> Tracked;
 
     /// A packet is for controllers.
     fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool;
@@ -54,8 +54,8 @@ impl Tables for Switch {
         decide(snapshot, self.memory(), self, key, from, now)
     }
 
-    fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) {
-        self.memory().tracker.track(action, zone, key, packet, now);
+    fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) -> Tracked {
+        self.memory().tracker.track(action, zone, key, packet, now)
     }
 
     fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {

@@ -8,6 +8,7 @@ use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, Slot};
 use proptest::prelude::*;
 
 use super::{Drop, FastPath, Options, Outlet, Tables};
+use crate::connection::Tracked;
 use crate::edit;
 use crate::key::{Key, Mask};
 use crate::pipeline::{Continuation, Decision, Punt, Step, Suspended};
@@ -169,6 +170,7 @@ fn punt() -> Punt {
         userdata: Vec::new(),
         meter: 0,
         state: Box::default(),
+        written: Box::default(),
         resume: None,
     }
 }
@@ -204,7 +206,9 @@ impl Tables for StandIn {
         })
     }
 
-    fn track(&self, _: &Ct, _: u16, _: &mut Key, _: &mut [u8], _: u64) {}
+    fn track(&self, _: &Ct, _: u16, _: &mut Key, _: &mut [u8], _: u64) -> Tracked {
+        Tracked::One
+    }
 
     fn punt(&self, _: &Arc<Punt>, _: &Key, packet: &[u8]) -> bool {
         self.punted.lock().unwrap().push(packet.to_vec());
@@ -602,7 +606,9 @@ impl Tables for Doubling {
         false
     }
 
-    fn track(&self, _: &Ct, _: u16, _: &mut Key, _: &mut [u8], _: u64) {}
+    fn track(&self, _: &Ct, _: u16, _: &mut Key, _: &mut [u8], _: u64) -> Tracked {
+        Tracked::One
+    }
 
     fn punt(&self, _: &Arc<Punt>, _: &Key, _: &[u8]) -> bool {
         false

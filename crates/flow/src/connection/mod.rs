@@ -4,16 +4,19 @@
 //! protocol and ports in a zone; those that are remembered (`commit`) have a mark, a label, and
 //! addresses and ports they are translated to, and are forgotten when their time is over. TCP is followed
 //! with its windows; errors of ICMP belong to the connection they are about, and what they quote is
-//! translated with them.
+//! translated with them. Fragments wait until all of their packet are there; it is tracked as a whole, and
+//! they go on as they came.
 //!
 //! # What is not there
 //!
 //! There are no helpers (FTP, TFTP): further connections of such protocols are not known to belong to
-//! the first. Fragments are not put together: the first of a packet is looked up by its ports,
-//! the others are invalid. Checksums are not verified. SCTP is followed as UDP is, and identifiers of ICMP
-//! are not translated: where two hosts behind one address use the same to the same host, the second
-//! connection is not remembered.
+//! the first. Checksums are not verified but those of the headers of fragments. SCTP is followed as UDP is,
+//! and identifiers of ICMP are not translated: where two hosts behind one address use the same to the same
+//! host, the second connection is not remembered.
 
+mod fragments;
+mod limits;
+mod shown;
 mod state;
 mod table;
 mod translation;
@@ -25,11 +28,17 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+pub use fragments::{Fragment, FragmentCounts, FragmentLimits};
+pub use limits::ZoneLimit;
+pub use shown::{Address, Direction, Ends, Shown};
+
+use crate::edit::Ip;
 use crate::key::Key;
 use crate::key::extract::{ICMP, ICMPV6, TCP};
 use crate::wire::{Action, Ct, Field, Nat, NatFlags};
+use fragments::{Fragments, Taken};
 use state::{Fit, Segment, State};
-use table::{Connection, Refused, Table};
+use table::{Begun, Connection, Refused, Table};
 use tuple::{Parsed, Tuple};
 
 const NEW: u32 = 1;
@@ -40,6 +49,7 @@ const INVALID: u32 = 1 << 4;
 const TRACKED: u32 = 1 << 5;
 const SOURCE: u32 = 1 << 6;
 const DESTINATION: u32 = 1 << 7;
+const TRANSLATED: u32 = SOURCE | DESTINATION;
 
 /// How many connections there may be unless said otherwise; Open vSwitch's number.
 const ROOM: usize = 3_000_000;
@@ -49,6 +59,7 @@ const ROOM: usize = 3_000_000;
 #[derive(Debug)]
 pub struct Tracker {
     table: Table,
+    fragments: Fragments,
     /// What `random` chooses by.
     random: AtomicU64,
 }
@@ -59,25 +70,16 @@ impl Default for Tracker {
     }
 }
 
-/// A connection, for who asks which there are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
-    /// The zone.
-    pub zone: u16,
-    /// The protocol of IP.
-    pub protocol: u8,
-    /// Whether addresses are of IPv6.
-    pub v6: bool,
-    /// Source and destination of its first packet: address and port.
-    pub original: ((u128, u16), (u128, u16)),
-    /// Source and destination of answers.
-    pub reply: ((u128, u16), (u128, u16)),
-    /// Its mark.
-    pub mark: u32,
-    /// Its label.
-    pub label: u128,
-    /// When it is forgotten unless there is another packet, in nanoseconds of the steady clock.
-    pub expires: u64,
+/// What becomes of a packet that is tracked.
+#[derive(Debug)]
+#[must_use = "a fragment may wait"]
+pub enum Tracked {
+    /// It goes on.
+    One,
+    /// It is a fragment, and waits for the others of its packet.
+    Waits,
+    /// It was the fragment that was missing: all of the packet go on, in order, with the same connection.
+    All(Vec<Fragment>),
 }
 
 /// What was found of a packet's connection.
@@ -87,39 +89,96 @@ struct Found {
     original: Option<Tuple>,
 }
 
+impl Found {
+    /// A packet that is of no connection.
+    const INVALID: Found = Found { state: INVALID, connection: None, original: None };
+}
+
+/// What counts of a packet.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    parsed: &'a Parsed,
+    segment: Option<Segment>,
+    /// Its state in this zone so far.
+    before: u32,
+}
+
 impl Tracker {
     /// With room for so many connections. One more is not remembered, and its packets stay new.
     #[must_use]
     pub fn with_room(room: usize) -> Tracker {
-        Tracker { table: Table::with_room(room), random: AtomicU64::new(0) }
+        Tracker {
+            table: Table::with_room(room),
+            fragments: Fragments::default(),
+            random: AtomicU64::new(0),
+        }
     }
 
     /// Looks the connection of a packet up, and does what the action says: its fields of `key` are set, it
-    /// is remembered where that is wanted, and addresses are translated in `packet` and in `key`.
+    /// is remembered where that is wanted, and addresses are translated in `packet` and in `key`. A fragment
+    /// waits for the others of its packet.
     ///
-    /// `key` is what was found in `packet`, as it is now.
-    pub fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) {
-        let found = match Parsed::of(packet, zone) {
-            Some(parsed) => self.find(action, &parsed, key, packet, now),
-            None => Found { state: INVALID, connection: None, original: None },
-        };
-        key.set(Field::CtState, (found.state | TRACKED).into());
-        key.set(Field::CtZone, zone.into());
-        let (mark, label) = match &found.connection {
-            Some(connection) => {
-                let mut inside = connection.lock();
-                if action.commit {
-                    for action in &action.actions {
-                        inside.set(action);
-                    }
-                }
-                (inside.mark, inside.label)
+    /// `key` is what was found in `packet`, as it is now, and what is known of its connection already: in the
+    /// same zone a packet is not translated again.
+    pub fn track(
+        &self,
+        action: &Ct,
+        zone: u16,
+        key: &mut Key,
+        packet: &mut [u8],
+        now: u64,
+    ) -> Tracked {
+        let ip = Ip::of(packet);
+        if let Some(ip) = &ip
+            && ip.fragment != 0
+        {
+            return self.track_fragment(action, (ip, zone), key, packet, now);
+        }
+        self.track_whole(action, (ip, zone), key, packet, now);
+        Tracked::One
+    }
+
+    fn track_fragment(
+        &self,
+        action: &Ct,
+        (ip, zone): (&Ip, u16),
+        key: &mut Key,
+        packet: &[u8],
+        now: u64,
+    ) -> Tracked {
+        match self.fragments.take(ip, zone, key, packet, now) {
+            Taken::Waits => Tracked::Waits,
+            Taken::Refused => {
+                set_known(key, zone, &Found::INVALID);
+                Tracked::One
             }
-            None => (0, 0),
+            Taken::Whole(mut whole) => {
+                let ip = Ip::of(&whole.packet);
+                let (key, packet) = (&mut whole.key, &mut whole.packet);
+                self.track_whole(action, (ip, zone), key, packet, now);
+                Tracked::All(whole.into_fragments())
+            }
+        }
+    }
+
+    fn track_whole(
+        &self,
+        action: &Ct,
+        (ip, zone): (Option<Ip>, u16),
+        key: &mut Key,
+        packet: &mut [u8],
+        now: u64,
+    ) {
+        let parsed = ip.and_then(|ip| Parsed::of(packet, ip, zone));
+        let found = match parsed {
+            Some(parsed) => self.find(action, &parsed, key, packet, now),
+            None => Found::INVALID,
         };
-        key.set(Field::CtMark, mark.into());
-        key.set(Field::CtLabel, label);
-        set_original(key, found.original.as_ref());
+        if let Some(connection) = found.connection.as_ref().filter(|_| action.commit) {
+            let mut inside = connection.lock();
+            action.actions.iter().for_each(|action| inside.set(action));
+        }
+        set_known(key, zone, &found);
     }
 
     fn find(
@@ -140,38 +199,42 @@ impl Tracker {
             }
             _ => None,
         };
-        if let Some((connection, reply)) = self.table.find(&parsed.tuple, now) {
-            if action.force && reply && parsed.about.is_none() {
-                // Who asks is taken to have begun.
+        let seen = Seen { parsed, segment, before: known_of(key, parsed.tuple.zone) };
+        if let Some((connection, reply)) = self.look_up(&seen, nat.is_none(), key, now) {
+            if action.force && reply {
+                // The asker is taken to have begun.
                 self.table.remove(&connection);
-            } else if let Some(found) =
-                self.belongs(&connection, reply, parsed, (nat, segment), key, packet, now)
-            {
+            } else if let Some(found) = self.belongs(
+                &connection,
+                reply,
+                &seen,
+                nat.is_some(),
+                (&mut *key, &mut *packet),
+                now,
+            ) {
                 return found;
             }
         }
+        let original = Some(parsed.tuple);
+        let invalid = Found { state: INVALID, connection: None, original };
         if parsed.about.is_some() {
-            return Found { state: INVALID, connection: None, original: None };
+            return invalid;
         }
-        let Some(state) = State::begin(&parsed.tuple, segment.as_ref()) else {
-            return Found { state: INVALID, connection: None, original: Some(parsed.tuple) };
-        };
-        let new = Found { state: NEW, connection: None, original: Some(parsed.tuple) };
+        let Some(state) = State::begin(&parsed.tuple, segment.as_ref()) else { return invalid };
+        let new = Found { state: NEW, connection: None, original };
         if !action.commit {
             return new;
         }
         match self.remember(parsed, nat, state, now) {
             Ok(connection) => {
-                let mut flags = NEW;
-                if nat.is_some() {
-                    flags |= translate(&connection, false, parsed, key, packet);
-                }
-                Found { state: flags, connection: Some(connection), ..new }
+                let flags = translate(&connection, false, parsed, key, packet);
+                Found { state: NEW | flags, connection: Some(connection), original }
             }
-            // Somebody else has remembered it meanwhile.
+            // Another worker has remembered it meanwhile.
             Err(Refused::Known) => {
                 let found = self.table.find(&parsed.tuple, now).and_then(|(connection, reply)| {
-                    self.belongs(&connection, reply, parsed, (nat, segment), key, packet, now)
+                    let seen = Seen { before: 0, ..seen };
+                    self.belongs(&connection, reply, &seen, nat.is_some(), (key, packet), now)
                 });
                 found.unwrap_or(new)
             }
@@ -179,47 +242,66 @@ impl Tracker {
         }
     }
 
+    /// The connection of a packet, and whether the packet is an answer.
+    ///
+    /// One that was translated in this zone is as the other end sees it: its answers are known, or else what
+    /// its first packet was.
+    fn look_up(
+        &self,
+        seen: &Seen<'_>,
+        by_original: bool,
+        key: &Key,
+        now: u64,
+    ) -> Option<(Arc<Connection>, bool)> {
+        let tuple = &seen.parsed.tuple;
+        if seen.before & TRANSLATED == 0 {
+            return self.table.find(tuple, now);
+        }
+        let found = self.table.find(&tuple.reverse(), now);
+        let found = found.map(|(connection, reply)| (connection, !reply));
+        found.or_else(|| {
+            let original = Tuple::of_connection(key, tuple).filter(|_| by_original)?;
+            self.table.find(&original, now).map(|(connection, _)| (connection, false))
+        })
+    }
+
     /// What a packet is to a connection that was found; `None` where it begins another one.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a packet")]
     fn belongs(
         &self,
         connection: &Arc<Connection>,
         reply: bool,
-        parsed: &Parsed,
-        (nat, segment): (Option<&Nat>, Option<Segment>),
-        key: &mut Key,
-        packet: &mut [u8],
+        seen: &Seen<'_>,
+        nat: bool,
+        (key, packet): (&mut Key, &mut [u8]),
         now: u64,
     ) -> Option<Found> {
-        let mut flags = if reply { REPLY } else { 0 };
-        if parsed.about.is_some() {
-            flags |= RELATED;
+        let answers = if reply { REPLY } else { 0 };
+        let mut state = seen.before & !INVALID;
+        if seen.parsed.about.is_some() {
+            state |= RELATED | answers;
         } else {
             let mut inside = connection.lock();
-            match inside.state.see(reply, segment.as_ref()) {
-                Fit::Valid => flags |= ESTABLISHED,
-                Fit::New => flags |= NEW,
-                Fit::Invalid => {
-                    drop(inside);
-                    let original = Some(connection.original);
-                    let connection = Some(Arc::clone(connection));
-                    return Some(Found { state: INVALID, connection, original });
-                }
+            let fit = inside.state.see(reply, seen.segment.as_ref());
+            let timeout = inside.state.timeout();
+            drop(inside);
+            match fit {
+                Fit::Valid => state = state & !NEW | ESTABLISHED | answers,
+                Fit::New => state |= NEW,
+                Fit::Invalid => state = INVALID,
                 Fit::Reopens => {
-                    drop(inside);
                     self.table.remove(connection);
                     return None;
                 }
             }
-            let timeout = inside.state.timeout();
-            drop(inside);
-            self.table.keep(connection, now.saturating_add(timeout), now);
+            if fit != Fit::Invalid {
+                self.table.keep(connection, now.saturating_add(timeout), now);
+            }
         }
-        if nat.is_some() {
-            flags |= translate(connection, reply, parsed, key, packet);
+        if nat && seen.before & TRANSLATED == 0 {
+            state |= translate(connection, reply, seen.parsed, key, packet);
         }
         let original = Some(connection.original);
-        Some(Found { state: flags, connection: Some(Arc::clone(connection)), original })
+        Some(Found { state, connection: Some(Arc::clone(connection)), original })
     }
 
     fn remember(
@@ -231,13 +313,21 @@ impl Tracker {
     ) -> Result<Arc<Connection>, Refused> {
         let expires = now.saturating_add(state.timeout());
         let original = parsed.tuple;
-        let wants = NatFlags(NatFlags::SOURCE.0 | NatFlags::DESTINATION.0);
-        let Some(nat) = nat.filter(|nat| nat.flags.0 & wants.0 != 0) else {
-            return self.table.add(original, original.reverse(), state, (expires, now));
+        let mut begun =
+            Begun { original, reply: original.reverse(), translated: 0, state, expires };
+        let translated = nat.map_or(0, |nat| match nat.flags {
+            flags if flags.contains(NatFlags::SOURCE) => SOURCE,
+            flags if flags.contains(NatFlags::DESTINATION) => DESTINATION,
+            _ => 0,
+        });
+        let Some(nat) = nat.filter(|_| translated != 0) else {
+            return self.table.add(begun, now);
         };
+        begun.translated = translated;
         let random = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed) ^ now;
         for after in translation::candidates(&original, nat, random) {
-            match self.table.add(original, after.reverse(), state.clone(), (expires, now)) {
+            let begun = Begun { reply: after.reverse(), ..begun.clone() };
+            match self.table.add(begun, now) {
                 Err(Refused::Taken) => {}
                 done => return done,
             }
@@ -245,15 +335,22 @@ impl Tracker {
         Err(Refused::Taken)
     }
 
-    /// Forgets connections whose time is over. Called now and then, it does a part of the work each time:
-    /// 16,384 connections at most.
+    /// Forgets connections and fragments whose time is over. Called now and then, it does a part of the work
+    /// each time: 16,384 connections at most.
     pub fn expire(&self, now: u64) {
         self.table.expire(now);
+        self.expire_fragments(now);
     }
 
-    /// Forgets all connections, or those of a zone.
-    pub fn flush(&self, zone: Option<u16>) {
-        self.table.flush(zone);
+    /// The same for fragments alone: one load where none wait.
+    pub fn expire_fragments(&self, now: u64) {
+        self.fragments.expire(now);
+    }
+
+    /// Forgets the connections that are wanted forgotten, and returns how many. It may be called while
+    /// packets come.
+    pub fn flush(&self, wanted: impl Fn(&Shown) -> bool) -> usize {
+        self.table.flush(wanted)
     }
 
     /// How many connections there are.
@@ -268,14 +365,87 @@ impl Tracker {
         self.len() == 0
     }
 
-    /// All connections.
+    /// So many of the connections that are wanted, in no order, and how many more there are.
     #[must_use]
-    pub fn all(&self) -> Vec<Shown> {
-        self.table.all()
+    pub fn some(
+        &self,
+        now: u64,
+        most: usize,
+        wanted: impl Fn(&Shown) -> bool,
+    ) -> (Vec<Shown>, usize) {
+        self.table.some(now, most, wanted)
+    }
+
+    /// Limits the connections of a zone, or with `None` of each zone that has no limit of its own. Without a
+    /// limit there is none any more; connections that are there stay.
+    pub fn set_limit(&self, zone: Option<u16>, limit: Option<u32>) {
+        self.table.zones.set(zone, limit);
+    }
+
+    /// The limit of zones that have none of their own, and the zones that have one.
+    #[must_use]
+    pub fn limits(&self) -> (Option<u32>, Vec<ZoneLimit>) {
+        self.table.zones.all()
+    }
+
+    /// What fragments are allowed.
+    #[must_use]
+    pub fn fragment_limits(&self) -> FragmentLimits {
+        self.fragments.limits()
+    }
+
+    /// Sets it; an error says what is out of range.
+    pub fn set_fragment_limits(&self, limits: FragmentLimits) -> Result<(), String> {
+        self.fragments.set_limits(limits)
+    }
+
+    /// What became of fragments of IPv4, and of IPv6.
+    #[must_use]
+    pub fn fragment_counts(&self) -> [FragmentCounts; 2] {
+        self.fragments.counts()
+    }
+
+    /// Whether fragments wait for others: one load.
+    #[must_use]
+    pub fn has_fragments(&self) -> bool {
+        self.fragments.wait()
+    }
+
+    /// How many fragments were dropped since this was asked last, as others of their packets did not come.
+    #[must_use]
+    pub fn take_lost_fragments(&self) -> u64 {
+        self.fragments.take_lost()
     }
 }
 
-/// Whose packets are translated how: the flags that say so.
+/// What is known of a packet's connection in this zone.
+fn known_of(key: &Key, zone: u16) -> u32 {
+    if key.get(Field::CtZone) == zone.into() { key.get(Field::CtState) as u32 } else { 0 }
+}
+
+/// Says in a key what was found.
+fn set_known(key: &mut Key, zone: u16, found: &Found) {
+    let (mark, label) = found.connection.as_ref().map_or((0, 0), |connection| {
+        let inside = connection.lock();
+        (inside.mark, inside.label)
+    });
+    key.set(Field::CtState, (found.state | TRACKED).into());
+    key.set(Field::CtZone, zone.into());
+    key.set(Field::CtMark, mark.into());
+    key.set(Field::CtLabel, label);
+    set_original(key, found.original.as_ref());
+}
+
+/// Says in a key what would be found of a packet in a zone whose state is that, for who asks what would
+/// become of it then.
+pub fn assume(state: u32, zone: u16, key: &mut Key, packet: &[u8]) {
+    let parsed = Ip::of(packet).and_then(|ip| Parsed::of(packet, ip, zone));
+    let original = parsed.map(|parsed| parsed.tuple);
+    let original = original.map(|tuple| if state & REPLY == 0 { tuple } else { tuple.reverse() });
+    set_known(key, zone, &Found { state, connection: None, original });
+}
+
+/// Translates a packet as its connection is, and returns the flag that says so.
 fn translate(
     connection: &Connection,
     reply: bool,
@@ -283,18 +453,17 @@ fn translate(
     key: &mut Key,
     packet: &mut [u8],
 ) -> u32 {
+    let flag = match (connection.translated, reply) {
+        (0, _) => return 0,
+        (SOURCE, true) => DESTINATION,
+        (DESTINATION, true) => SOURCE,
+        (flag, _) => flag,
+    };
     let to = if reply { connection.original } else { connection.reply }.reverse();
-    let mut flags = 0;
-    if to.source != parsed.tuple.source {
-        flags |= SOURCE;
-    }
-    if to.destination != parsed.tuple.destination {
-        flags |= DESTINATION;
-    }
-    if flags != 0 {
+    if to.source != parsed.tuple.source || to.destination != parsed.tuple.destination {
         translation::translate(parsed, &to, key, packet);
     }
-    flags
+    flag
 }
 
 /// Source and destination of the connection's first packet.

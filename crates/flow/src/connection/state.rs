@@ -220,6 +220,20 @@ impl State {
     }
 }
 
+impl State {
+    /// How far a connection of TCP is, as Open vSwitch says it: its further end.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        let State::Tcp([one, other]) = self else { return None };
+        Some(match one.stage.max(other.stage) {
+            Stage::Closed => "CLOSED",
+            Stage::SynSent => "SYN_SENT",
+            Stage::Established => "ESTABLISHED",
+            Stage::Closing => "CLOSING",
+            Stage::FinWait2 | Stage::TimeWait => "TIME_WAIT",
+        })
+    }
+}
+
 /// The scale a SYN says.
 fn said(segment: &Segment) -> Scale {
     segment.scale.map_or(Scale::Not, Scale::By)

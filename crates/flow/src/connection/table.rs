@@ -10,7 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::Shown;
+use super::limits::Zones;
+use super::shown::{Shown, shown};
 use super::state::State;
 use super::tuple::Tuple;
 use crate::wire::{Action, Entry, Field};
@@ -29,6 +30,8 @@ pub(super) struct Connection {
     pub(super) original: Tuple,
     /// Answers to it, as they come.
     pub(super) reply: Tuple,
+    /// Which end is translated, as a flag of a packet's state; 0 where none is.
+    pub(super) translated: u32,
     inside: Mutex<Inside>,
     expires: AtomicU64,
     gone: AtomicBool,
@@ -64,8 +67,13 @@ impl Connection {
         lock(&self.inside)
     }
 
+    /// When it is forgotten unless there is another packet.
+    pub(super) fn expires(&self) -> u64 {
+        self.expires.load(Relaxed)
+    }
+
     fn is_over(&self, now: u64) -> bool {
-        self.gone.load(Relaxed) || self.expires.load(Relaxed) <= now
+        self.gone.load(Relaxed) || self.expires() <= now
     }
 }
 
@@ -109,8 +117,18 @@ pub(super) enum Refused {
     Known,
     /// Another has the same answers.
     Taken,
-    /// There is no room.
+    /// There is no room, or none for its zone.
     Full,
+}
+
+/// A connection that is to be remembered.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    pub(super) original: Tuple,
+    pub(super) reply: Tuple,
+    pub(super) translated: u32,
+    pub(super) state: State,
+    pub(super) expires: u64,
 }
 
 #[derive(Debug)]
@@ -119,17 +137,19 @@ pub(super) struct Table {
     hasher: RandomState,
     count: AtomicUsize,
     room: usize,
-}
-
-/// What makes directions the same: a message's type does not.
-fn same(tuple: &Tuple) -> Tuple {
-    Tuple { message: (0, 0), ..*tuple }
+    pub(super) zones: Zones,
 }
 
 impl Table {
     pub(super) fn with_room(room: usize) -> Table {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
-        Table { parts, hasher: RandomState::new(), count: AtomicUsize::new(0), room }
+        Table {
+            parts,
+            hasher: RandomState::new(),
+            count: AtomicUsize::new(0),
+            room,
+            zones: Zones::default(),
+        }
     }
 
     fn part(&self, tuple: &Tuple) -> usize {
@@ -138,10 +158,9 @@ impl Table {
 
     /// The connection a packet with this direction is of, and whether as an answer.
     pub(super) fn find(&self, tuple: &Tuple, now: u64) -> Option<(Arc<Connection>, bool)> {
-        let tuple = same(tuple);
         let (connection, reply) = {
-            let part = lock(&self.parts[self.part(&tuple)]);
-            let (connection, reply) = part.known.get(&tuple)?;
+            let part = lock(&self.parts[self.part(tuple)]);
+            let (connection, reply) = part.known.get(tuple)?;
             (Arc::clone(connection), *reply)
         };
         if connection.is_over(now) {
@@ -152,21 +171,22 @@ impl Table {
     }
 
     /// Remembers a connection, if neither direction is known yet and there is room.
-    pub(super) fn add(
-        &self,
-        original: Tuple,
-        reply: Tuple,
-        state: State,
-        (expires, now): (u64, u64),
-    ) -> Result<Arc<Connection>, Refused> {
-        let (first, second) = (same(&original), same(&reply));
+    pub(super) fn add(&self, begun: Begun, now: u64) -> Result<Arc<Connection>, Refused> {
+        let Begun { original, reply, translated, state, expires } = begun;
+        let (first, second) = (original, reply);
+        let zone = original.zone;
         if self.count.fetch_add(1, Relaxed) >= self.room {
+            self.count.fetch_sub(1, Relaxed);
+            return Err(Refused::Full);
+        }
+        if !self.zones.take(zone) {
             self.count.fetch_sub(1, Relaxed);
             return Err(Refused::Full);
         }
         let connection = Arc::new(Connection {
             original,
             reply,
+            translated,
             inside: Mutex::new(Inside { state, mark: 0, label: 0 }),
             expires: AtomicU64::new(expires),
             gone: AtomicBool::new(false),
@@ -195,6 +215,7 @@ impl Table {
             };
             if let Some(refused) = refused {
                 self.count.fetch_sub(1, Relaxed);
+                self.zones.give(zone);
                 return Err(refused);
             }
         }
@@ -217,7 +238,7 @@ impl Table {
         let before = connection.expires.swap(expires, Relaxed);
         // A shorter time is not known to the wheel.
         if expires / SECOND < before / SECOND {
-            let mut part = lock(&self.parts[self.part(&same(&connection.original))]);
+            let mut part = lock(&self.parts[self.part(&connection.original)]);
             part.wheel.put(connection, now);
         }
     }
@@ -226,7 +247,7 @@ impl Table {
         if connection.gone.swap(true, Relaxed) {
             return;
         }
-        for tuple in [same(&connection.original), same(&connection.reply)] {
+        for tuple in [connection.original, connection.reply] {
             let mut part = lock(&self.parts[self.part(&tuple)]);
             let is_it = |(known, _): &(Arc<Connection>, bool)| Arc::ptr_eq(known, connection);
             if part.known.get(&tuple).is_some_and(is_it) {
@@ -234,6 +255,7 @@ impl Table {
             }
         }
         self.count.fetch_sub(1, Relaxed);
+        self.zones.give(connection.original.zone);
     }
 
     pub(super) fn expire(&self, now: u64) {
@@ -243,32 +265,44 @@ impl Table {
         }
     }
 
-    pub(super) fn flush(&self, zone: Option<u16>) {
+    /// Forgets those that are wanted forgotten, and returns how many. No packet waits for more than a part.
+    pub(super) fn flush(&self, wanted: impl Fn(&Shown) -> bool) -> usize {
+        let mut gone = 0;
         for part in &self.parts {
-            let wanted = |tuple: &Tuple| zone.is_none_or(|zone| tuple.zone == zone);
-            let all: Vec<_> = lock(part)
-                .known
-                .iter()
-                .filter(|(tuple, _)| wanted(tuple))
-                .map(|(_, (connection, _))| Arc::clone(connection))
-                .collect();
-            all.iter().for_each(|connection| self.remove(connection));
+            for connection in originals(part) {
+                if wanted(&shown(&connection)) {
+                    self.remove(&connection);
+                    gone += 1;
+                }
+            }
         }
+        gone
     }
 
     pub(super) fn len(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    pub(super) fn all(&self) -> Vec<Shown> {
-        let mut all = Vec::new();
-        for part in &self.parts {
-            let part = lock(part);
-            let originals = part.known.values().filter(|(_, reply)| !reply);
-            all.extend(originals.map(|(connection, _)| Arc::clone(connection)));
-        }
-        all.iter().map(shown).collect()
+    /// So many of those that are wanted and whose time is not over, and how many more there are.
+    pub(super) fn some(
+        &self,
+        now: u64,
+        most: usize,
+        wanted: impl Fn(&Shown) -> bool,
+    ) -> (Vec<Shown>, usize) {
+        let known = self.parts.iter().flat_map(originals);
+        let there = known.filter(|connection| !connection.is_over(now));
+        let mut wanted = there.map(|connection| shown(&connection)).filter(|shown| wanted(shown));
+        let some = wanted.by_ref().take(most).collect();
+        (some, wanted.count())
     }
+}
+
+/// The connections that are in a part by their first direction.
+fn originals(part: &Mutex<Part>) -> Vec<Arc<Connection>> {
+    let part = lock(part);
+    let originals = part.known.values().filter(|(_, reply)| !reply);
+    originals.map(|(connection, _)| Arc::clone(connection)).collect()
 }
 
 impl Part {
@@ -285,23 +319,5 @@ impl Part {
             }
         }
         over
-    }
-}
-
-fn shown(connection: &Arc<Connection>) -> Shown {
-    let ends = |tuple: &Tuple| {
-        let end = |end: super::tuple::End| (end.address, end.port);
-        (end(tuple.source), end(tuple.destination))
-    };
-    let inside = connection.lock();
-    Shown {
-        zone: connection.original.zone,
-        protocol: connection.original.protocol,
-        v6: connection.original.v6,
-        original: ends(&connection.original),
-        reply: ends(&connection.reply),
-        mark: inside.mark,
-        label: inside.label,
-        expires: connection.expires.load(Relaxed),
     }
 }

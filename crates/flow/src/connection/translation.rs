@@ -10,8 +10,15 @@ use crate::wire::{Entry, Field, Nat, NatAddresses, NatFlags};
 
 /// How many ends are tried for a connection before it is given up.
 const TRIES: u64 = 4096;
-/// The ports that are taken where the connection's own is in use and none are said.
-const PORTS: (u16, u16) = (1024, 65_535);
+/// The ports that are taken where the connection's own is in use and none are said: those of its kind, as
+/// some services look at that.
+fn ports_like(port: u16) -> (u16, u16) {
+    match port {
+        0..512 => (1, 511),
+        512..1024 => (600, 1023),
+        _ => (1024, u16::MAX),
+    }
+}
 
 fn mix(hash: u64, number: u64) -> u64 {
     let sum = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -65,37 +72,55 @@ pub(super) fn candidates(
         let ports = u64::from(tuple.source.port) << 16 | u64::from(tuple.destination.port);
         mix(both, ports << 8 | u64::from(tuple.protocol))
     };
-    let (first, count) = addresses(nat, tuple.v6).unwrap_or((own.address, 1));
+    // Where no address is said, or zero, it stays.
+    let said = addresses(nat, tuple.v6).filter(|(first, _)| *first != 0);
+    let (first, count) = said.unwrap_or((own.address, 1));
     let has_ports = matches!(tuple.protocol, TCP | UDP | SCTP);
     let wanted = nat.ports.map(|(first, last)| (first, last.unwrap_or(first)));
-    let (low, high) = wanted.unwrap_or(PORTS);
+    let others = ports_like(tuple.source.port);
+    let (low, high) = wanted.unwrap_or(others);
     let (low, high) = (low.min(high), low.max(high));
-    // The port stays where it can.
+    // The port stays where it can; else it is the next one where none are said.
     let keeps = wanted.is_none() || (low..=high).contains(&own.port);
     let span = if has_ports { u64::from(high - low) + 1 } else { 1 };
-    let start = mix(basis, 1);
+    let is_random = nat.flags.contains(NatFlags::RANDOM);
+    let next = u64::from(tuple.source.port.saturating_sub(others.0));
+    let start = if wanted.is_some() || is_random { mix(basis, 1) } else { next };
     let address = move |nth: u64| first + u128::from((basis % count + nth) % count);
     let first_try = move |nth: u64| (address(nth), own.port);
     let more = move |nth: u64| {
         let (nth_address, nth_port) = (nth / span, nth % span);
         (address(nth_address % count), low + ((start % span + nth_port) % span) as u16)
     };
-    let plain = if !has_ports {
+    let may_change = has_ports && (source || wanted.is_some());
+    let plain = if !may_change {
         count
     } else if keeps {
         1
     } else {
         0
     };
-    let searched = if !has_ports { 0 } else { span.saturating_mul(count) };
+    let searched = if may_change { span.saturating_mul(count) } else { 0 };
     let kept = (0..plain.min(TRIES)).map(first_try);
     let searched = (0..searched.min(TRIES)).map(more);
-    kept.chain(searched).map(move |(address, port)| {
+    let translated = move |(address, port): (u128, u16)| {
         let mut translated = tuple;
         let end = if source { &mut translated.source } else { &mut translated.destination };
         (end.address, end.port) = (address, port);
         translated
-    })
+    };
+    // A destination keeps its port where none is said, so it is the source's that may become another.
+    let other = (!source && has_ports).then(|| {
+        let to = translated((address(0), if keeps { own.port } else { low }));
+        let (low, span) = (others.0, u64::from(others.1 - others.0) + 1);
+        let start = if is_random { start } else { next };
+        (0..span.min(TRIES)).map(move |nth| {
+            let mut translated = to;
+            translated.source.port = low + ((start % span + nth) % span) as u16;
+            translated
+        })
+    });
+    kept.chain(searched).map(translated).chain(other.into_iter().flatten())
 }
 
 /// Changes a packet from what it is to what it is after translation, and its key with it.

@@ -1,7 +1,9 @@
 //! What packets of one connection have in common.
 
 use crate::edit::Ip;
-use crate::key::extract::{ICMP, ICMPV6, LATER_FRAGMENT, SCTP, TCP, UDP};
+use crate::key::Key;
+use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
+use crate::wire::Field;
 
 /// One end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -37,6 +39,33 @@ impl Tuple {
         };
         let (source, destination) = (self.destination, self.source);
         Tuple { source, destination, message, ..*self }
+    }
+}
+
+impl Tuple {
+    /// The first packet of a connection that is known of a packet with this tuple.
+    pub(super) fn of_connection(key: &Key, packet: &Tuple) -> Option<Tuple> {
+        let protocol = key.get(Field::CtProto) as u8;
+        let (source, destination) = if packet.v6 {
+            (Field::CtIpv6Src, Field::CtIpv6Dst)
+        } else {
+            (Field::CtIpv4Src, Field::CtIpv4Dst)
+        };
+        let ends = (key.get(Field::CtTpSrc) as u16, key.get(Field::CtTpDst) as u16);
+        let (ports, message) = match protocol {
+            0 => return None,
+            ICMP | ICMPV6 => {
+                ((packet.source.port, packet.destination.port), (ends.0 as u8, ends.1 as u8))
+            }
+            _ => (ends, (0, 0)),
+        };
+        Some(Tuple {
+            source: End { address: key.get(source), port: ports.0 },
+            destination: End { address: key.get(destination), port: ports.1 },
+            protocol,
+            message,
+            ..*packet
+        })
     }
 }
 
@@ -81,6 +110,12 @@ pub(super) const fn addresses_at(v6: bool) -> (usize, usize) {
     if v6 { (8, 24) } else { (12, 16) }
 }
 
+/// Source and destination of a header of IP.
+pub(super) fn addresses(bytes: &[u8], ip: usize, v6: bool) -> Option<(u128, u128)> {
+    let (source, destination) = addresses_at(v6);
+    Some((address(bytes, ip + source, v6)?, address(bytes, ip + destination, v6)?))
+}
+
 fn is_error(protocol: u8, kind: u8) -> bool {
     match protocol {
         // Unreachable, quench, redirect, exceeded, bad parameter.
@@ -90,31 +125,54 @@ fn is_error(protocol: u8, kind: u8) -> bool {
     }
 }
 
-/// Ports, or what stands for them.
-fn ports(bytes: &[u8], at: usize, protocol: u8) -> Option<(u16, u16, (u8, u8))> {
-    let need = match protocol {
-        TCP => 20,
-        SCTP => 12,
-        _ => 8,
+/// Whether a message of ICMP has an identifier, which makes it a packet of a connection of its own.
+fn is_identified(protocol: u8, kind: u8, code: u8) -> bool {
+    let known = match protocol {
+        ICMP => matches!(kind, 0 | 8) || partner(kind).is_some(),
+        _ => matches!(kind, 128 | 129),
     };
+    known && code == 0
+}
+
+/// Ports, or what stands for them, of a packet of which so many bytes are there from its transport on.
+///
+/// A port is never 0, and messages of ICMP without an identifier are of no connection.
+fn ports(bytes: &[u8], at: usize, protocol: u8, need: usize) -> Option<(u16, u16, (u8, u8))> {
+    bytes.get(at..at + need)?;
     match protocol {
         TCP | UDP | SCTP => {
-            bytes.get(at..at + need)?;
-            Some((word(bytes, at)?, word(bytes, at + 2)?, (0, 0)))
+            let (source, destination) = (word(bytes, at)?, word(bytes, at + 2)?);
+            (source != 0 && destination != 0).then_some((source, destination, (0, 0)))
         }
         ICMP | ICMPV6 => {
+            let (kind, code) = (bytes[at], bytes[at + 1]);
             let identifier = word(bytes, at + 4)?;
-            Some((identifier, identifier, (bytes[at], bytes[at + 1])))
+            is_identified(protocol, kind, code).then_some((identifier, identifier, (kind, code)))
         }
         _ => Some((0, 0, (0, 0))),
     }
 }
 
+/// How long the header is at least that a protocol has.
+const fn least(protocol: u8) -> usize {
+    match protocol {
+        TCP => 20,
+        UDP | ICMP | ICMPV6 => 8,
+        SCTP => 12,
+        _ => 0,
+    }
+}
+
+/// Whether the length a header of UDP says is one, and not beyond the packet.
+fn has_length(inside: &[u8], at: usize) -> bool {
+    let there = inside.len().saturating_sub(at);
+    word(inside, at + 4).is_some_and(|length| (8..=there).contains(&usize::from(length)))
+}
+
 impl Parsed {
-    /// Of a packet of IP that is no fragment but a first one.
-    pub(super) fn of(bytes: &[u8], zone: u16) -> Option<Parsed> {
-        let ip = Ip::of(bytes)?;
-        if ip.fragment & LATER_FRAGMENT != 0 || (ip.v6 && ip.protocol == ICMP) {
+    /// Of a packet of IP that is no fragment.
+    pub(super) fn of(bytes: &[u8], ip: Ip, zone: u16) -> Option<Parsed> {
+        if ip.fragment != 0 || (ip.v6 && ip.protocol == ICMP) {
             return None;
         }
         if !ip.v6 && ip.protocol == ICMPV6 {
@@ -126,9 +184,16 @@ impl Parsed {
         if is_error(ip.protocol, kind) {
             let about = ip.transport + 8;
             let tuple = packet_inside(inside, about, ip.v6, zone)?.reverse();
-            return Some(Parsed { tuple, ip, about: Some(about) });
+            // It is told to the host that sent what it is about.
+            let told = address(inside, ip.at + at_destination, ip.v6)?;
+            let is_told = told == tuple.destination.address;
+            return is_told.then_some(Parsed { tuple, ip, about: Some(about) });
         }
-        let (source, destination, message) = ports(inside, ip.transport, ip.protocol)?;
+        if ip.protocol == UDP && !has_length(inside, ip.transport) {
+            return None;
+        }
+        let (source, destination, message) =
+            ports(inside, ip.transport, ip.protocol, least(ip.protocol))?;
         let end = |at, port| Some(End { address: address(inside, ip.at + at, ip.v6)?, port });
         let tuple = Tuple {
             source: end(at_source, source)?,
@@ -159,15 +224,9 @@ pub(super) fn transport_inside(bytes: &[u8], at: usize, v6: bool) -> Option<(u8,
 
 fn packet_inside(bytes: &[u8], at: usize, v6: bool, zone: u16) -> Option<Tuple> {
     let (protocol, transport) = transport_inside(bytes, at, v6)?;
-    let (source, destination, message) = match protocol {
-        TCP | UDP | SCTP => {
-            bytes.get(transport..transport + 8)?;
-            (word(bytes, transport)?, word(bytes, transport + 2)?, (0, 0))
-        }
-        // No error is about an error.
-        ICMP | ICMPV6 if is_error(protocol, *bytes.get(transport)?) => return None,
-        _ => ports(bytes, transport, protocol)?,
-    };
+    // An error quotes eight bytes at least, and none is about an error.
+    let need = least(protocol).min(8);
+    let (source, destination, message) = ports(bytes, transport, protocol, need)?;
     let (at_source, at_destination) = addresses_at(v6);
     let end = |from, port| Some(End { address: address(bytes, at + from, v6)?, port });
     Some(Tuple {

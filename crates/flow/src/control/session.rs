@@ -608,7 +608,8 @@ impl Session {
             }
             NiciraMessage::FlushZone(zone) => {
                 self.may_write()?;
-                self.shared.switch.memory().tracker.flush(Some(zone));
+                let tracker = &self.shared.switch.memory().tracker;
+                tracker.flush(|connection| connection.zone == zone);
             }
             NiciraMessage::FlowMonitorCancel(id) => self.shared.monitors.cancel(self.number, id)?,
             NiciraMessage::RoleReply(_)

@@ -417,7 +417,7 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 pub(crate) const FRAGMENT_HEADER: u8 = 44;
 const ENCRYPTED: u8 = 50;
-const AUTHENTICATION: u8 = 51;
+pub(crate) const AUTHENTICATION: u8 = 51;
 const NO_NEXT: u8 = 59;
 const DESTINATION: u8 = 60;
 

@@ -5,6 +5,7 @@
 //! connection. The others, metadata and registers, are zero when it comes and are the pipeline's.
 //! Fields that no packet has together share a place: addresses of IPv4 and ARP, ports and ICMP's types.
 
+mod compose;
 pub mod extension;
 pub mod extract;
 mod fields;
@@ -13,6 +14,7 @@ use std::ops::Range;
 
 use crate::wire::{Entry, Field, Match};
 
+pub use compose::compose;
 pub use extract::{Needed, extract, extract_needed};
 pub use fields::{Value, is_of_headers};
 
@@ -24,6 +26,9 @@ pub const ENTRY_WORDS: usize = 33;
 
 /// Words of a key that are read from a packet's headers.
 pub const HEADERS: Range<usize> = 1..extract::HEADER_WORDS;
+
+/// Words of a key that say what is known of a packet's connection.
+pub(crate) const CONNECTION: Range<usize> = 23..32;
 
 /// Where a field is: the word its last bit is in, and how far from that word's end. A field of more
 /// than 64 bits has its upper half in the word before.

@@ -4,6 +4,7 @@
 //! few. A difference is made as small as can be, rule by rule, before it is shown, with the seed that
 //! makes it again: `LINERATE_DIFFERENTIAL=SEED:1`.
 
+mod chains;
 mod judge;
 mod ours;
 mod packets;

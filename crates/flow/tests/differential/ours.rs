@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use linerate_flow::cache::{Drop, FastPath, Options, Outlet};
+use linerate_flow::connection::Tracked;
 use linerate_flow::edit;
 use linerate_flow::key::{self, Key};
 use linerate_flow::pipeline::{self, Continuation, Step};
@@ -176,7 +177,7 @@ impl Way<'_> {
     }
 
     fn carry_out(&mut self, steps: &[Step], mut packet: Vec<u8>, mut known: Key) {
-        for step in steps {
+        for (at, step) in steps.iter().enumerate() {
             match step {
                 Step::Output { port, max_len, .. } => {
                     let length =
@@ -192,7 +193,16 @@ impl Way<'_> {
                 Step::Track { action, zone } => {
                     key::extract(&packet, &mut known);
                     let tracker = &self.ours.switch.memory().tracker;
-                    tracker.track(action, *zone, &mut known, &mut packet, self.ours.now);
+                    match tracker.track(action, *zone, &mut known, &mut packet, self.ours.now) {
+                        Tracked::One => {}
+                        Tracked::Waits => return,
+                        Tracked::All(fragments) => {
+                            for fragment in fragments {
+                                self.carry_out(&steps[at + 1..], fragment.packet, fragment.key);
+                            }
+                            return;
+                        }
+                    }
                 }
                 Step::ClearTrack => linerate_flow::connection::clear(&mut known),
                 Step::Count(_) | Step::Controller(_) | Step::Meter(_) | Step::Sample(_) => {}

@@ -82,7 +82,14 @@ fn add(sum: &mut u32, bytes: &[u8]) {
     }
 }
 
-fn checksum(mut sum: u32) -> [u8; 2] {
+/// The sum of words of a header.
+pub(crate) fn sum_of(bytes: &[u8]) -> u32 {
+    let mut sum = 0;
+    add(&mut sum, bytes);
+    sum
+}
+
+pub(crate) fn checksum(mut sum: u32) -> [u8; 2] {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -103,12 +110,12 @@ fn ip(protocol: u8, from: [u8; 4], to: [u8; 4], carried: &[u8]) -> Vec<u8> {
 
 /// What TCP has between two ports.
 #[derive(Default, Clone, Copy)]
-struct Talk {
+pub(crate) struct Talk {
     sent: [u32; 2],
 }
 
 /// A packet of a conversation, and from which port.
-fn packet(rng: &mut Rng, talks: &mut [Talk; 4]) -> (u32, Vec<u8>) {
+pub(crate) fn packet(rng: &mut Rng, talks: &mut [Talk; 4]) -> (u32, Vec<u8>) {
     let (mut from, mut to) = (*pick(rng, &[1u8, 1, 2, 3]), *pick(rng, &[3u8, 3, 4, 9]));
     let back = rng.bool();
     if back {
@@ -185,7 +192,7 @@ fn packet(rng: &mut Rng, talks: &mut [Talk; 4]) -> (u32, Vec<u8>) {
     (port, packet)
 }
 
-fn rules(lines: &[&str]) -> Vec<Message> {
+pub(crate) fn rules(lines: &[&str]) -> Vec<Message> {
     let syntax = Syntax::new(VERSION);
     let rule = |line: &&str| {
         if line.starts_with("group") {

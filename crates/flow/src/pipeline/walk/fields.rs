@@ -5,7 +5,7 @@
 //! when somebody sees the packet ([`Walk::commit`]), so that what is written twice is one step.
 
 use super::{Step, Unknown, Walk};
-use crate::key::{CONTINUATION, ENTRY_WORDS, spread};
+use crate::key::{CONNECTION, CONTINUATION, ENTRY_WORDS, spread};
 use crate::wire::field::Needs;
 use crate::wire::{Entry, Field, Subfield, VLAN_PRESENT};
 
@@ -13,8 +13,6 @@ use crate::wire::{Entry, Field, Subfield, VLAN_PRESENT};
 const LATER_FRAGMENT: u128 = 2;
 /// Words from the first header's to the last one's.
 pub(super) const HEADERS: std::ops::RangeInclusive<usize> = 1..=15;
-/// Words of the connection.
-pub(super) const CONNECTION: std::ops::RangeInclusive<usize> = 23..=31;
 
 /// What a subfield has, of all bits of its field.
 pub(super) fn bits_of(part: &Subfield) -> u128 {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::fields::{CONNECTION, HEADERS};
+use super::fields::HEADERS;
 use super::{Frame, List, Place, Unknown, Walk, say};
-use crate::key::{CONTINUATION, ENTRY_WORDS};
+use crate::key::{CONNECTION, CONTINUATION, ENTRY_WORDS};
 use crate::pipeline::{Continuation, Rest, Step, Suspended};
 use crate::wire::{Action, Instruction, PacketInReason, PortNumber};
 

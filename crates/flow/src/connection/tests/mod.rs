@@ -1,5 +1,8 @@
 //! Conversations, packet by packet.
 
+mod fragments;
+mod told;
+
 use super::*;
 use crate::key;
 use crate::text::Syntax;
@@ -113,9 +116,21 @@ fn ct(text: &str) -> Ct {
 
 /// A packet after `ct`, and its state.
 fn track(tracker: &Tracker, action: &str, packet: &[u8], now: u64) -> (u32, Vec<u8>, Key) {
-    let (mut packet, mut fields) = (packet.to_vec(), Key::default());
+    track_again(tracker, action, packet, Key::default(), now)
+}
+
+/// A packet of whose connection something is known, after another `ct`.
+fn track_again(
+    tracker: &Tracker,
+    action: &str,
+    packet: &[u8],
+    mut fields: Key,
+    now: u64,
+) -> (u32, Vec<u8>, Key) {
+    let mut packet = packet.to_vec();
     key::extract(&packet, &mut fields);
-    tracker.track(&ct(action), 1, &mut fields, &mut packet, now);
+    let tracked = tracker.track(&ct(action), 1, &mut fields, &mut packet, now);
+    assert!(matches!(tracked, Tracked::One), "{tracked:?}");
     let mut again = Key::default();
     key::extract(&packet, &mut again);
     assert_eq!(fields.words()[1..16], again.words()[1..16], "the key is the packet's");
@@ -182,7 +197,7 @@ fn zones_marks_and_labels() {
     assert_eq!((key.get(Field::CtTpSrc), key.get(Field::CtTpDst)), (1000, 80));
     let (mut fields, mut bytes) = (Key::default(), answer.clone());
     key::extract(&answer, &mut fields);
-    tracker.track(&ct("ct(zone=2)"), 2, &mut fields, &mut bytes, SECOND);
+    let _ = tracker.track(&ct("ct(zone=2)"), 2, &mut fields, &mut bytes, SECOND);
     assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | NEW), "in another zone");
     assert_eq!(fields.get(Field::CtMark), 0);
     clear(&mut fields);
@@ -191,9 +206,9 @@ fn zones_marks_and_labels() {
     let (state, ..) = track(&tracker, "ct(commit,force,zone=1)", &answer, SECOND);
     assert_eq!(state, TRACKED | NEW);
     assert_eq!(tracker.len(), 1);
-    tracker.flush(Some(2));
+    assert_eq!(tracker.flush(|connection| connection.zone == 2), 0);
     assert_eq!(tracker.len(), 1);
-    tracker.flush(None);
+    assert_eq!(tracker.flush(|_| true), 1);
     assert!(tracker.is_empty());
 }
 
@@ -223,7 +238,8 @@ fn sources_are_translated_and_answers_back() {
     let (state, packet, _) = track(&tracker, keep, &third, SECOND);
     assert_eq!((state, packet), (TRACKED | NEW, third));
     assert_eq!(tracker.len(), 2);
-    assert_eq!(tracker.all().len(), 2);
+    assert_eq!(tracker.some(SECOND, 9, |_| true).0.len(), 2);
+    assert_eq!(tracker.some(SECOND, 1, |_| true).1, 1);
 }
 
 #[test]
@@ -276,19 +292,13 @@ fn connections_end_with_their_time() {
 }
 
 #[test]
-fn fragments_and_others_are_invalid() {
+fn what_is_cut_off_is_invalid() {
     let tracker = Tracker::default();
-    let mut later = udp(CLIENT, SERVER);
-    later[20] = 0;
-    later[21] = 5;
     let mut fields = Key::default();
-    key::extract(&later, &mut fields);
-    tracker.track(&ct("ct(zone=1)"), 1, &mut fields, &mut later, 0);
-    assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | INVALID));
     let mut short = udp(CLIENT, SERVER)[..30].to_vec();
     for length in 0..30 {
         short.truncate(30 - length);
-        tracker.track(&ct("ct(commit,zone=1)"), 1, &mut fields, &mut short, 0);
+        let _ = tracker.track(&ct("ct(commit,zone=1)"), 1, &mut fields, &mut short, 0);
         assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | INVALID));
     }
 }
@@ -300,7 +310,7 @@ fn an_error_that_quotes_too_little_is_invalid() {
     let keep = "ct(commit,zone=1,nat(src=198.51.100.1))";
     let tunnel = ethernet(ip(47, CLIENT.0, SERVER.0, &[0; 8]));
     let (mut packet, mut fields) = (tunnel.clone(), Key::default());
-    tracker.track(&ct(keep), 1, &mut fields, &mut packet, SECOND);
+    let _ = tracker.track(&ct(keep), 1, &mut fields, &mut packet, SECOND);
     assert_eq!(packet[26..30], [198, 51, 100, 1]);
     for length in 5..16 {
         let mut quoted = packet[14..34].to_vec();
@@ -308,7 +318,8 @@ fn an_error_that_quotes_too_little_is_invalid() {
         let mut carried = vec![3, 1, 0, 0, 0, 0, 0, 0];
         carried.extend(&quoted);
         let mut error = ethernet(ip(1, SERVER.0, [198, 51, 100, 1], &carried));
-        tracker.track(&ct("ct(zone=1,nat)"), 1, &mut fields, &mut error, SECOND);
+        let mut fields = Key::default();
+        let _ = tracker.track(&ct("ct(zone=1,nat)"), 1, &mut fields, &mut error, SECOND);
         let known = RELATED | REPLY | DESTINATION;
         let expected = TRACKED | if length == 5 { known } else { INVALID };
         assert_eq!(fields.get(Field::CtState), u128::from(expected), "{length}");
@@ -322,12 +333,12 @@ fn workers_share_it() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for port in 0..2000 {
+                for port in 1..=2000 {
                     let keep = ct("ct(commit,zone=1,nat(src=198.51.100.1))");
                     let mut packet = udp((CLIENT.0, port), SERVER);
                     let mut fields = Key::default();
                     key::extract(&packet, &mut fields);
-                    tracker.track(&keep, 1, &mut fields, &mut packet, u64::from(port));
+                    let _ = tracker.track(&keep, 1, &mut fields, &mut packet, u64::from(port));
                     assert_eq!(packet[26..30], [198, 51, 100, 1]);
                 }
             });
@@ -335,5 +346,116 @@ fn workers_share_it() {
         scope.spawn(|| (0..100).for_each(|now| tracker.expire(now)));
     });
     assert_eq!(tracker.len(), 2000);
-    assert_eq!(tracker.all().len(), 2000);
+    assert_eq!(tracker.some(0, 9999, |_| true).0.len(), 2000);
+}
+
+/// A host is translated once in a zone, whatever a second `ct` in it says.
+#[test]
+fn a_connection_that_is_translated_is_not_translated_again() {
+    let tracker = Tracker::default();
+    let syn = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
+    let inside = ([10, 9, 9, 9], 8080);
+    let first = "ct(commit,zone=1,nat(dst=10.9.9.9:8080))";
+    let (state, packet, known) = track(&tracker, first, &syn, SECOND);
+    assert_eq!(state, TRACKED | NEW | DESTINATION);
+    let second = "ct(commit,zone=1,nat(src=198.51.100.9),exec(set_field:0xac->ct_mark))";
+    let (state, packet, known) = track_again(&tracker, second, &packet, known, SECOND);
+    assert_eq!(state, TRACKED | NEW | DESTINATION);
+    assert_eq!(packet, tcp(CLIENT, inside, SYN, 100, 0, b""));
+    assert_eq!(tracker.len(), 1, "it is the same connection");
+    assert_eq!(known.get(Field::CtMark), 0xac);
+    assert_eq!(known.get(Field::CtIpv4Dst), u32::from_be_bytes(SERVER.0).into());
+    let back = tcp(inside, CLIENT, SYN | ACK, 500, 101, b"");
+    let (state, packet, known) = track(&tracker, "ct(zone=1,nat)", &back, SECOND);
+    let (again, packet, _) = track_again(&tracker, "ct(zone=1,nat)", &packet, known, SECOND);
+    assert_eq!((state, again), (TRACKED | ESTABLISHED | REPLY | SOURCE, state));
+    assert_eq!(packet, tcp(SERVER, CLIENT, SYN | ACK, 500, 101, b""));
+}
+
+/// What is known of a packet's connection is of the zone it was looked up in.
+#[test]
+fn another_zone_knows_nothing_of_a_translation() {
+    let tracker = Tracker::default();
+    let keep = ct("ct(commit,zone=1,nat(src=198.51.100.1))");
+    let (mut packet, mut fields) = (udp(CLIENT, SERVER), Key::default());
+    key::extract(&packet, &mut fields);
+    let _ = tracker.track(&keep, 1, &mut fields, &mut packet, SECOND);
+    assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | NEW | SOURCE));
+    let again = ct("ct(commit,zone=2,nat(src=203.0.113.7))");
+    let _ = tracker.track(&again, 2, &mut fields, &mut packet, SECOND);
+    assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | NEW | SOURCE));
+    assert_eq!(packet[26..30], [203, 0, 113, 7]);
+    assert_eq!(tracker.len(), 2);
+}
+
+#[test]
+fn an_error_stays_related_in_its_zone() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.1))";
+    let (_, sent, _) = track(&tracker, keep, &udp(CLIENT, SERVER), SECOND);
+    let told = error([192, 0, 2, 254], [198, 51, 100, 1], &sent);
+    let (state, packet, known) = track(&tracker, "ct(zone=1,nat)", &told, SECOND);
+    assert_eq!(state, TRACKED | RELATED | REPLY | DESTINATION);
+    let (again, after, _) = track_again(&tracker, "ct(commit,zone=1,nat)", &packet, known, SECOND);
+    assert_eq!((again, after), (state, packet));
+    // One that is told to another host than the sender is of no connection.
+    let wrong = error([192, 0, 2, 254], [198, 51, 100, 2], &sent);
+    assert_eq!(track(&tracker, "ct(zone=1,nat)", &wrong, SECOND).0, TRACKED | INVALID);
+}
+
+/// A destination that is in use keeps its port: another would be another service.
+#[test]
+fn a_destination_without_ports_keeps_its_own() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(dst=10.9.9.9))";
+    let other = ([192, 0, 2, 2], SERVER.1);
+    for (nth, server) in [SERVER, other].into_iter().enumerate() {
+        let (state, packet, _) = track(&tracker, keep, &udp(CLIENT, server), SECOND);
+        assert_eq!(state, TRACKED | NEW | DESTINATION);
+        assert_eq!(packet[30..34], [10, 9, 9, 9]);
+        let ports = [34, 36].map(|at| u16::from_be_bytes([packet[at], packet[at + 1]]));
+        assert_eq!(ports[1], SERVER.1);
+        assert_eq!(ports[0] == CLIENT.1, nth == 0, "one of them comes from another port");
+        let back = udp(([10, 9, 9, 9], SERVER.1), (CLIENT.0, ports[0]));
+        let (_, packet, _) = track(&tracker, "ct(zone=1,nat)", &back, SECOND);
+        assert_eq!(packet, udp(server, CLIENT));
+    }
+}
+
+fn echo(from: [u8; 4], to: [u8; 4], kind: u8, code: u8) -> Vec<u8> {
+    let mut carried = vec![kind, code, 0, 0, 0, 7, 0, 1];
+    carried.resize(28, 5);
+    let mut sum = 0;
+    add(&mut sum, &carried);
+    carried[2..4].copy_from_slice(&(!folded(sum)).to_be_bytes());
+    ethernet(ip(1, from, to, &carried))
+}
+
+/// Who asks as well is not answering.
+#[test]
+fn messages_of_icmp_have_directions() {
+    let tracker = Tracker::default();
+    let look = |packet: &[u8]| track(&tracker, "ct(zone=1)", packet, SECOND).0;
+    track(&tracker, "ct(commit,zone=1)", &echo(CLIENT.0, SERVER.0, 8, 0), SECOND);
+    assert_eq!(look(&echo(SERVER.0, CLIENT.0, 8, 0)), TRACKED | NEW);
+    assert_eq!(look(&echo(SERVER.0, CLIENT.0, 0, 0)), TRACKED | ESTABLISHED | REPLY);
+    for (kind, code) in [(0, 1), (8, 1), (9, 0), (10, 0), (40, 0)] {
+        assert_eq!(look(&echo(SERVER.0, CLIENT.0, kind, code)), TRACKED | INVALID, "{kind}");
+    }
+}
+
+/// Ports are never 0, and a datagram is as long as it says.
+#[test]
+fn what_has_no_ports_is_invalid() {
+    let tracker = Tracker::default();
+    let look = |packet: &[u8]| track(&tracker, "ct(zone=1)", packet, SECOND).0;
+    assert_eq!(look(&udp((CLIENT.0, 0), SERVER)), TRACKED | INVALID);
+    assert_eq!(look(&tcp(CLIENT, (SERVER.0, 0), SYN, 1, 0, b"")), TRACKED | INVALID);
+    for length in [7, 13] {
+        let mut packet = udp(CLIENT, SERVER);
+        packet[39] = length;
+        let mut fields = Key::default();
+        let _ = tracker.track(&ct("ct(zone=1)"), 1, &mut fields, &mut packet, SECOND);
+        assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | INVALID), "{length}");
+    }
 }

@@ -1,0 +1,195 @@
+//! Connections as they are told of: a line each, in the form of `ovs-appctl dpctl/dump-conntrack`.
+
+use std::fmt::{self, Display, Formatter};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::set_original;
+use super::table::Connection;
+use super::tuple::{End, Tuple};
+use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
+use crate::key::{Key, Mask};
+use crate::wire::Field;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// An address of either version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    /// Of IPv4.
+    V4(Ipv4Addr),
+    /// Of IPv6.
+    V6(Ipv6Addr),
+}
+
+impl Display for Address {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::V4(address) => address.fmt(f),
+            Address::V6(address) => address.fmt(f),
+        }
+    }
+}
+
+/// What packets of one direction have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Direction {
+    /// From where.
+    pub source: Address,
+    /// To where.
+    pub destination: Address,
+    /// Ports, or what ICMP has in their place.
+    pub ends: Ends,
+}
+
+/// What tells connections of the same hosts apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// Ports of source and destination; 0 for a protocol without ports.
+    Ports(u16, u16),
+    /// Messages of ICMP.
+    Message {
+        /// Their identifier.
+        identifier: u16,
+        /// Their type.
+        kind: u8,
+        /// Their code.
+        code: u8,
+    },
+}
+
+/// A connection as it is told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The zone.
+    pub zone: u16,
+    /// The protocol of IP.
+    pub protocol: u8,
+    /// Its first packet.
+    pub original: Direction,
+    /// Answers, as they come.
+    pub reply: Direction,
+    /// Its mark.
+    pub mark: u32,
+    /// Its label.
+    pub label: u128,
+    /// How far a connection of TCP is.
+    pub state: Option<&'static str>,
+    /// When it is forgotten unless there is another packet, in nanoseconds of the steady clock.
+    pub expires: u64,
+    fields: Box<Key>,
+}
+
+fn address(end: End, v6: bool) -> Address {
+    if v6 { Address::V6(end.address.into()) } else { Address::V4((end.address as u32).into()) }
+}
+
+fn direction(tuple: &Tuple) -> Direction {
+    let ends = match tuple.protocol {
+        ICMP | ICMPV6 => Ends::Message {
+            identifier: tuple.source.port,
+            kind: tuple.message.0,
+            code: tuple.message.1,
+        },
+        _ => Ends::Ports(tuple.source.port, tuple.destination.port),
+    };
+    Direction {
+        source: address(tuple.source, tuple.v6),
+        destination: address(tuple.destination, tuple.v6),
+        ends,
+    }
+}
+
+pub(super) fn shown(connection: &Connection) -> Shown {
+    let tuple = &connection.original;
+    let (mark, label, state) = {
+        let inside = connection.lock();
+        (inside.mark, inside.label, inside.state.name())
+    };
+    let mut fields = Box::<Key>::default();
+    set_original(&mut fields, Some(tuple));
+    fields.set(Field::CtZone, tuple.zone.into());
+    fields.set(Field::CtMark, mark.into());
+    fields.set(Field::CtLabel, label);
+    // What a filter needs before it may ask for fields of connections.
+    fields.set(Field::CtState, super::TRACKED.into());
+    fields.set(Field::EthType, if tuple.v6 { 0x86dd } else { 0x0800 });
+    Shown {
+        zone: tuple.zone,
+        protocol: tuple.protocol,
+        original: direction(tuple),
+        reply: direction(&connection.reply),
+        mark,
+        label,
+        state,
+        expires: connection.expires(),
+        fields,
+    }
+}
+
+/// The name of a protocol of IP, where it has one.
+fn name(protocol: u8) -> Option<&'static str> {
+    Some(match protocol {
+        ICMP => "icmp",
+        ICMPV6 => "icmpv6",
+        TCP => "tcp",
+        UDP => "udp",
+        SCTP => "sctp",
+        136 => "udplite",
+        33 => "dccp",
+        2 => "igmp",
+        _ => return None,
+    })
+}
+
+impl Shown {
+    /// Whether its zone, mark, label and first packet (`ct_zone`, `ct_nw_src` and so on) are as a match
+    /// wants them.
+    #[must_use]
+    pub fn is_like(&self, (key, mask): &(Key, Mask)) -> bool {
+        self.fields.agrees(key, mask)
+    }
+
+    /// The name of its protocol, or its number.
+    #[must_use]
+    pub fn protocol(&self) -> String {
+        name(self.protocol).map_or_else(|| self.protocol.to_string(), str::to_owned)
+    }
+
+    /// How many seconds it is remembered from now on.
+    #[must_use]
+    pub fn seconds(&self, now: u64) -> u64 {
+        self.expires.saturating_sub(now) / SECOND
+    }
+}
+
+impl Display for Direction {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "src={},dst={}", self.source, self.destination)?;
+        match self.ends {
+            Ends::Ports(source, destination) => write!(f, ",sport={source},dport={destination}"),
+            Ends::Message { identifier, kind, code } => {
+                write!(f, ",id={identifier},type={kind},code={code}")
+            }
+        }
+    }
+}
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (original, reply) = (self.original, self.reply);
+        write!(f, "{},orig=({original}),reply=({reply})", self.protocol())?;
+        if self.zone != 0 {
+            write!(f, ",zone={}", self.zone)?;
+        }
+        if self.mark != 0 {
+            write!(f, ",mark={}", self.mark)?;
+        }
+        if self.label != 0 {
+            write!(f, ",labels={:#x}", self.label)?;
+        }
+        if let Some(state) = self.state {
+            write!(f, ",protoinfo=(state={state})")?;
+        }
+        Ok(())
+    }
+}

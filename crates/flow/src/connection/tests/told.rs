@@ -1,0 +1,72 @@
+//! Connections as they are told of, and what zones may have.
+
+use super::*;
+
+fn told(tracker: &Tracker, like: &str) -> Vec<String> {
+    let whole = format!("ct_state=+trk-inv{like}");
+    let wanted = Syntax::new(Version::V15).matching(&whole).expect(like);
+    let filter = key::of_match(&wanted);
+    let (shown, _) = tracker.some(SECOND, usize::MAX, |shown| shown.is_like(&filter));
+    let mut lines: Vec<String> = shown.iter().map(ToString::to_string).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn connections_are_told_of_as_open_vswitch_tells_of_them() {
+    let tracker = Tracker::default();
+    let syn = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.1:5000),exec(set_field:5->ct_mark,\
+                set_field:0x10->ct_label))";
+    track(&tracker, keep, &syn, SECOND);
+    track(&tracker, "ct(commit,zone=1)", &echo(CLIENT.0, SERVER.0, 8, 0), SECOND);
+    let [icmp, tcp] = &told(&tracker, "")[..] else { panic!("two connections") };
+    assert_eq!(
+        icmp,
+        "icmp,orig=(src=10.0.0.1,dst=192.0.2.1,id=7,type=8,code=0),\
+         reply=(src=192.0.2.1,dst=10.0.0.1,id=7,type=0,code=0),zone=1"
+    );
+    assert_eq!(
+        tcp,
+        "tcp,orig=(src=10.0.0.1,dst=192.0.2.1,sport=1000,dport=80),\
+         reply=(src=192.0.2.1,dst=198.51.100.1,sport=80,dport=5000),zone=1,mark=5,labels=0x10,\
+         protoinfo=(state=SYN_SENT)"
+    );
+    for (like, count) in [
+        (",ct_nw_proto=6", 1),
+        (",ct_nw_src=10.0.0.0/8", 2),
+        (",ct_nw_src=198.51.100.1", 0),
+        (",ct_zone=2", 0),
+        (",ct_zone=1,ct_mark=0x4/0x4", 1),
+        (",ct_nw_proto=1,ct_tp_src=8", 1),
+        (",ct_ipv6_src=2001:db8::1", 0),
+    ] {
+        assert_eq!(told(&tracker, like).len(), count, "{like}");
+    }
+    assert_eq!(tracker.flush(|shown| shown.mark == 5), 1);
+    assert_eq!(told(&tracker, "").len(), 1);
+    assert!(tracker.some(SECOND + 61 * SECOND, 9, |_| true).0.is_empty(), "its time is over");
+}
+
+#[test]
+fn zones_have_limits() {
+    let tracker = Tracker::default();
+    let keep = |port: u16| {
+        track(&tracker, "ct(commit,zone=1)", &udp((CLIENT.0, port), SERVER), SECOND);
+        tracker.len()
+    };
+    tracker.set_limit(Some(1), Some(2));
+    tracker.set_limit(Some(9), Some(7));
+    assert_eq!([keep(1), keep(2), keep(3)], [1, 2, 2]);
+    let limits =
+        [ZoneLimit { zone: 1, limit: 2, count: 2 }, ZoneLimit { zone: 9, limit: 7, count: 0 }];
+    assert_eq!(tracker.limits(), (None, limits.to_vec()));
+    // One that has gone makes room.
+    tracker.flush(|shown| shown.original.ends == Ends::Ports(1, 80));
+    assert_eq!(keep(4), 2);
+    tracker.set_limit(Some(1), None);
+    tracker.set_limit(None, Some(3));
+    assert_eq!([keep(5), keep(6)], [3, 3], "that of zones without one");
+    tracker.set_limit(None, None);
+    assert_eq!(keep(7), 4);
+}
