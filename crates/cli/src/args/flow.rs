@@ -45,6 +45,7 @@ pub(crate) enum FlowCommand {
     Tables(FlowTables),
     Ports(FlowPorts),
     Cache(FlowCache),
+    Connections(FlowConnections),
     Monitor(FlowMonitor),
     Top(FlowTop),
 }
@@ -266,8 +267,10 @@ pub(crate) struct FlowControl {
 Examples:
   linerate flow trace 'in_port=1,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_dst=80'
   linerate flow trace --pcap trace.pcap --packet 3 in_port=2
+  linerate flow trace 'in_port=1,icmp' --ct-next 'est|trk'
 
-It asks a switch of ours; nothing is sent, learnt or counted.")]
+It asks a switch of ours; nothing is sent, learnt or counted. Where a packet is looked up again, as behind
+ct(table=1), it goes on with that.")]
 pub(crate) struct FlowTrace {
     /// The packet's fields, as in a match; what is not said is zero
     #[arg(value_name = "FIELDS", required_unless_present = "pcap", default_value = "")]
@@ -281,6 +284,11 @@ pub(crate) struct FlowTrace {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "pcap",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) packet: u64,
+
+    /// State that a connection is taken to be in when ct(table=) looks it up, as in est|trk; may be repeated,
+    /// for the next that is looked up [default: new|trk]
+    #[arg(long, value_name = "STATE")]
+    pub(crate) ct_next: Vec<String>,
 
     #[command(flatten)]
     pub(crate) asked: FlowControl,
@@ -360,6 +368,116 @@ pub(crate) struct FlowCache {
     /// Print so many entries at most
     #[arg(long, value_name = "ENTRIES", default_value_t = 50)]
     pub(crate) limit: usize,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Print the connections that a switch remembers, forget some, or limit them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow connections
+  linerate flow connections list ct_zone=5,ct_nw_src=10.0.0.0/8 --json
+  linerate flow connections flush ct_zone=5
+  linerate flow connections limit 5=1000 default=100000
+
+It asks a switch of ours. Connections are those that flows remember by ct(commit).")]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct FlowConnections {
+    #[command(subcommand)]
+    pub(crate) command: Option<FlowConnectionsCommand>,
+
+    #[command(flatten)]
+    pub(crate) list: FlowConnectionsList,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowConnectionsCommand {
+    List(FlowConnectionsList),
+    Flush(FlowConnectionsFlush),
+    Limit(FlowConnectionsLimit),
+    Fragments(FlowConnectionsFragments),
+}
+
+/// Print connections, a line each, in the form of ovs-appctl dpctl/dump-conntrack
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow connections list ct_zone=5
+  linerate flow connections list ct_nw_proto=6,ct_tp_dst=443 --limit 100")]
+pub(crate) struct FlowConnectionsList {
+    /// Only those whose zone, mark, label or first packet is like this: `ct_zone`, `ct_mark`, `ct_label`,
+    /// `ct_nw_proto`, `ct_nw_src`, `ct_nw_dst`, `ct_ipv6_src`, `ct_ipv6_dst`, `ct_tp_src`, `ct_tp_dst`, as in a
+    /// match
+    #[arg(value_name = "MATCH", default_value = "")]
+    pub(crate) like: String,
+
+    /// Print so many connections at most
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 10_000)]
+    pub(crate) limit: usize,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Forget connections: their next packets are new
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow connections flush ct_nw_src=10.1.1.1,ct_nw_dst=10.1.1.2,ct_nw_proto=17
+  linerate flow connections flush --all")]
+pub(crate) struct FlowConnectionsFlush {
+    /// Those whose zone, mark, label or first packet is like this, as for list
+    #[arg(value_name = "MATCH", required_unless_present = "all")]
+    pub(crate) like: Option<String>,
+
+    /// All
+    #[arg(long, conflicts_with = "like")]
+    pub(crate) all: bool,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Print how many connections zones may have, or change it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow connections limit
+  linerate flow connections limit 5=1000
+  linerate flow connections limit default=100000 5=none
+
+Connections beyond a limit are not remembered; those that are there stay.")]
+pub(crate) struct FlowConnectionsLimit {
+    /// A zone and its limit, none to take it away; default is that of zones without one
+    #[arg(value_name = "ZONE=LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Print what became of fragments in ct(), or change what they are allowed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow connections fragments
+  linerate flow connections fragments --shortest-v4 500 --most 2000
+
+Fragments wait 15 s for the others of their packet, a quarter of --most of one source.")]
+pub(crate) struct FlowConnectionsFragments {
+    /// How many fragments may wait, 5000 at most
+    #[arg(long, value_name = "FRAGMENTS")]
+    pub(crate) most: Option<u32>,
+
+    /// How short a fragment of IPv4 may be that is not the last of its packet, 400 at least
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) shortest_v4: Option<u32>,
+
+    /// The same of IPv6
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) shortest_v6: Option<u32>,
 
     #[command(flatten)]
     pub(crate) asked: FlowControl,

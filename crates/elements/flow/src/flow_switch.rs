@@ -8,7 +8,7 @@ use linerate_flow::table::PortCount;
 use linerate_flow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_graph::{
     Arg, Class, Context, Copies, Element, Filename, Handler, HandlerError, HandlerResult, Inert,
-    Make, Merge, Next, Text, lang::config::words,
+    Make, Merge, Next, OffWorker, Text, lang::config::words,
 };
 use linerate_kit::links::Followed;
 use linerate_memory::Frame;
@@ -19,6 +19,7 @@ use crate::{
     FAMILY,
     bell::Bell,
     change,
+    connections::Connections,
     out::Out,
     shown,
     switches::{self, Home},
@@ -65,7 +66,7 @@ const FILE: Arg = Arg::keyword(
      `OpenFlow` says what there is",
 );
 
-const HANDLERS: [Handler; 16] = [
+const HANDLERS: [Handler; 21] = [
     Handler::read("flows", "the flows of all tables, or those like the parameter").with_parameter(),
     Handler::write("add_flow", "adds flows, a line each, in the syntax of ovs-ofctl"),
     Handler::write("mod_flows", "has flows like these do something else"),
@@ -76,7 +77,9 @@ const HANDLERS: [Handler; 16] = [
     Handler::read(
         "trace",
         "what becomes of a packet: its fields as in a flow's match, or some of them, a space and its bytes in \
-         hexadecimal; nothing is sent, learnt or counted. Behind it the entry of each fast path that has one",
+         hexadecimal; nothing is sent, learnt or counted. Before them `ct-next=STATE` says which state a \
+         connection is taken to be in, once for each that is looked up; without it new|trk. Behind it the entry \
+         of each fast path that has one",
     )
     .with_parameter()
     .merged(Merge::Lines),
@@ -89,6 +92,27 @@ const HANDLERS: [Handler; 16] = [
     Handler::read("ports", "number, name, and packets and bytes in and out of each port"),
     Handler::read("version", "how often the tables have changed"),
     Handler::button("cache_clear", "forgets all entries of fast paths"),
+    Handler::read(
+        "connections",
+        "the connections that ct() remembers, a line each as of ovs-appctl dpctl/dump-conntrack, or those like \
+         the parameter: `ct_zone=5,ct_nw_src=10.0.0.0/8`; 10000 of them, or behind `limit=N` so many",
+    )
+    .with_parameter()
+    .off_worker(),
+    Handler::read("connection_count", "how many connections are remembered").off_worker(),
+    Handler::write("flush_connections", "forgets connections like these; all where nothing is written")
+        .off_worker(),
+    Handler::value(
+        "connection_limits",
+        "how many connections zones may have; writing `5=1000 default=none` limits zone 5, and others no more",
+    )
+    .off_worker(),
+    Handler::value(
+        "fragments",
+        "what became of fragments in ct(), and what they are allowed; written as `most=1000 shortest_v4=1200 \
+         shortest_v6=1280`: how many wait, and how short one is that is not the last of its packet",
+    )
+    .off_worker(),
 ];
 
 pub(crate) const CLASS: Class = Class {
@@ -102,6 +126,8 @@ pub(crate) const CLASS: Class = Class {
         most packets never come to the tables: `cache` shows these entries. A change of the tables \
         takes effect with the next frame, without a pause: a packet goes by the tables as they were before \
         the change or as they are after it.\n\n\
+        `ct` puts fragments together, tracks the packet, and sends them on as they came: they wait 15 s for the \
+        others of their packet, 1,000 in all and a quarter of that from one source. `fragments` counts them.\n\n\
         Packets that have to be decided are bounded for each port while other ports have packets, too; \
         those over that are dropped and counted, so a flood of new flows at one port harms no other.\n\n\
         When the configuration is replaced, tables and counters are kept where `TABLES` stays the same.",
@@ -287,7 +313,8 @@ impl FlowSwitch {
         if self.fast.has_to_tell() {
             return Some(now + EXPIRE_TIME);
         }
-        let is_known = self.fast.totals().entries > 0 || self.bell.is_some();
+        let waits = self.switch.memory().tracker.has_fragments();
+        let is_known = self.fast.totals().entries > 0 || self.bell.is_some() || waits;
         let calm = is_known.then_some(now + CALM_TIME);
         // Whoever controls the switch has flows expire.
         let expires = self.next.filter(|_| self.bell.is_none());
@@ -377,6 +404,12 @@ impl Element for FlowSwitch {
             self.switch.expire_hosts(now);
             self.switch.memory().tracker.expire(now);
         }
+        let tracker = &self.switch.memory().tracker;
+        tracker.expire_fragments(now);
+        let lost = tracker.take_lost_fragments();
+        if lost > 0 {
+            cx.count_drops(Drop::Fragment as usize, lost as usize);
+        }
         if let Some(at) = self.next_tick(now) {
             cx.set_timer(TICK, at);
         }
@@ -402,9 +435,14 @@ impl Element for FlowSwitch {
         self.worker.set_working(false);
     }
 
+    fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
+        Some(Arc::new(Connections(Arc::clone(&self.home))))
+    }
+
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let now = cx.steady();
         if self.is_first {
+            self.home.set_time(now);
             self.add_ports(now);
             if self.home.is_controlled() {
                 let bell = Arc::new(Bell::new().map_err(|error| error.to_string())?);

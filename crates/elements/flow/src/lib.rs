@@ -5,6 +5,7 @@ use linerate_graph::Class;
 
 mod bell;
 mod change;
+mod connections;
 mod flow_export;
 mod flow_switch;
 mod open_flow;

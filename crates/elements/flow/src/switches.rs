@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linerate_flow::export::Exporter;
 use linerate_flow::switch::Switch;
 use linerate_graph::World;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::bell::Bell;
 
@@ -26,6 +27,8 @@ pub struct Home {
     exporter: Mutex<Option<Arc<Exporter>>>,
     /// How often the switch or the exporter has become another.
     changes: AtomicU64,
+    /// What is added to the system's monotonic clock to have the graph's steady time.
+    clock_offset: AtomicU64,
 }
 
 impl Home {
@@ -38,7 +41,18 @@ impl Home {
             bell: Mutex::default(),
             exporter: Mutex::default(),
             changes: AtomicU64::new(0),
+            clock_offset: AtomicU64::new(0),
         }
+    }
+
+    /// It is this time of the steady clock.
+    pub(crate) fn set_time(&self, steady: u64) {
+        self.clock_offset.store(steady.wrapping_sub(monotonic()), Ordering::Relaxed);
+    }
+
+    /// The time of the steady clock, for a thread that is no worker.
+    pub(crate) fn now(&self) -> u64 {
+        monotonic().wrapping_add(self.clock_offset.load(Ordering::Relaxed))
     }
 
     /// Packets are told of by an exporter from now on, or by none; workers take it with their next
@@ -118,6 +132,11 @@ impl Home {
     pub(crate) fn is_restored(&self) -> bool {
         self.is_restored.load(Ordering::Acquire)
     }
+}
+
+fn monotonic() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The switches of a graph, by the names of their elements.

@@ -9,12 +9,14 @@ use linerate_flow::wire::{Field, Match, PortNumber, Version};
 
 /// The bytes of a packet behind its fields.
 const LONGEST: usize = 1 << 16;
+/// What begins a state that a connection is taken to be in.
+const STATE: &str = "ct-next=";
 
 use crate::shown;
 
 /// Says it of a packet with these fields, or with these bytes: `in_port=1,tcp,nw_dst=10.0.0.1`, or
-/// `in_port=1 0102...`. What tables say of it is for one worker to say, and for each which of its entries
-/// the packet would find.
+/// `in_port=1 0102...`; before them come states of connections, `ct-next=est|trk`. What tables say of it is
+/// for one worker to say, and for each which of its entries the packet would find.
 pub(crate) fn trace(
     switch: &Switch,
     names: &[String],
@@ -28,6 +30,13 @@ pub(crate) fn trace(
         known.add_port(name, PortNumber(number));
     }
     let syntax = Syntax::with_names(Version::V15, &known);
+    let mut packet = packet.trim();
+    let mut states = Vec::new();
+    while let Some(rest) = packet.strip_prefix(STATE) {
+        let (state, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        states.push(state_of(&syntax, state)?);
+        packet = rest.trim();
+    }
     let (fields, bytes) = match packet.trim().rsplit_once(' ') {
         Some((fields, hex)) => (fields, bytes(hex)),
         None => ("", bytes(packet.trim())),
@@ -38,12 +47,22 @@ pub(crate) fn trace(
     let key = key(&said, bytes.as_deref());
     let mut told = String::new();
     if is_first {
-        told = pipeline::trace(&switch.snapshot(), switch.memory(), &key, None, now).1;
+        let (snapshot, memory) = (switch.snapshot(), switch.memory());
+        told = pipeline::follow(&snapshot, memory, &key, bytes.as_deref(), &states, now);
     }
     if let Some(entry) = fast.entry_of(&key) {
         told += &format!("fast path of worker {worker}: {}", shown::entry(&entry, now));
     }
     Ok(told)
+}
+
+/// A state of a connection, in the words of a match: `est|trk`, `+est+trk`, or as Open vSwitch has it
+/// `est,trk`.
+fn state_of(syntax: &Syntax<'_>, text: &str) -> Result<u32, String> {
+    let wanted = format!("ct_state={}", text.replace(',', "|"));
+    let said = syntax.matching(&wanted).map_err(|error| error.shown(&wanted))?;
+    let state = said.get(Field::CtState).map(|entry| entry.value() as u32);
+    state.ok_or_else(|| format!("{STATE}{text}: write states of a connection, as in est|trk"))
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {

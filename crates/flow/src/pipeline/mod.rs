@@ -29,6 +29,7 @@
 
 mod continuations;
 mod decision;
+mod follow;
 mod outside;
 mod trace;
 mod walk;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use continuations::Continuations;
 pub use decision::{Continuation, Decision, Depends, Learnt, Punt, Rest, Select, Step, Suspended};
+pub use follow::{ASSUMED, follow};
 pub use outside::{Learning, Memory, Nobody, Outside};
 pub use trace::{looked_at, print_steps};
 

@@ -16,24 +16,43 @@ use crate::{
     output,
 };
 
-/// Asks a handler of the switch's element.
-fn ask(at: &FlowAt, asked: &FlowControl, handler: &str, parameter: Option<&str>) -> Result<String> {
+fn connect(at: &FlowAt, asked: &FlowControl) -> Result<Client> {
     let control = asked.control.as_deref().unwrap_or(switch::NAME);
-    let mut client = Client::connect(control, asked.token_file.as_deref(), at.timeout)
-        .with_context(|| {
-            format!(
-                "cannot reach a switch at {control}; start one by `linerate switch --openflow`, or \
-                 say --control"
-            )
-        })?;
-    let name = format!("{}.{handler}", asked.element);
-    match client.read(&name, parameter) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+    Client::connect(control, asked.token_file.as_deref(), at.timeout).with_context(|| {
+        format!(
+            "cannot reach a switch at {control}; start one by `linerate switch --openflow`, or \
+             say --control"
+        )
+    })
+}
+
+/// What a switch refuses names the handler.
+fn explained<T>(answer: Result<T>, name: &str) -> Result<T> {
+    match answer {
         Err(error) if error.is::<Refusal>() => {
             Err(error.context(format!("the switch says of {name}")))
         }
-        Err(error) => Err(error),
+        other => other,
     }
+}
+
+/// Asks a handler of the switch's element.
+pub(super) fn ask(
+    at: &FlowAt,
+    asked: &FlowControl,
+    handler: &str,
+    parameter: Option<&str>,
+) -> Result<String> {
+    let name = format!("{}.{handler}", asked.element);
+    let answer = connect(at, asked)?.read(&name, parameter);
+    Ok(String::from_utf8_lossy(&explained(answer, &name)?).into_owned())
+}
+
+/// Writes to a handler of the switch's element.
+pub(super) fn tell(at: &FlowAt, asked: &FlowControl, handler: &str, value: &str) -> Result<()> {
+    let name = format!("{}.{handler}", asked.element);
+    let answer = connect(at, asked)?.write(&name, value.as_bytes());
+    explained(answer, &name).map(drop)
 }
 
 pub(super) fn trace(at: &FlowAt, args: &FlowTrace) -> Result<()> {
@@ -65,6 +84,8 @@ pub(super) fn trace(at: &FlowAt, args: &FlowTrace) -> Result<()> {
     } else if args.fields.trim().is_empty() {
         return Err(UsageError("no packet: say its fields, or --pcap FILE".into()).into());
     }
+    let states = args.ct_next.iter().map(|state| format!("ct-next={} ", state.trim()));
+    let parameter = states.collect::<String>() + &parameter;
     let text = ask(at, &args.asked, "trace", Some(&parameter))?;
     // Workers without an entry say nothing.
     let lines = text.lines().filter(|line| !line.is_empty());

@@ -3,6 +3,7 @@
 mod ask;
 mod change;
 mod connection;
+mod connections;
 mod dump;
 mod groups;
 mod monitor;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &Flow) -> Result<()> {
         FlowCommand::Tables(args) => ports::tables(at, args),
         FlowCommand::Ports(_) => ports::ports(at),
         FlowCommand::Cache(args) => ask::cache(at, args),
+        FlowCommand::Connections(args) => connections::run(at, args),
         FlowCommand::Monitor(args) => monitor::run(at, args),
         FlowCommand::Top(args) => top::run(at, args),
     }

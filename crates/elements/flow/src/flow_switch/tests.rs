@@ -90,6 +90,100 @@ fn a_trace_names_the_entry_of_each_worker() {
     }
 }
 
+#[test]
+fn a_trace_takes_states_of_connections() {
+    let mut run = Run::new("s :: FlowSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;");
+    run.write(
+        "s.add_flow",
+        "table=0,ip,actions=ct(table=1,zone=5)\ntable=1,ip,ct_state=+est+trk,actions=output:2\n\
+         table=1,ip,ct_state=+new+trk,actions=drop\n",
+    )
+    .expect("flows");
+    let traced = run.read_with("s.trace", "in_port=1,ip");
+    assert!(traced.contains("ct_state=+new+trk") && !traced.contains("output 2"), "{traced}");
+    for state in ["ct-next=est|trk", "ct-next=+est+trk", "ct-next=trk,est"] {
+        let traced = run.read_with("s.trace", &format!("{state} in_port=1,ip"));
+        assert!(traced.contains("output 2"), "{traced}");
+    }
+}
+
+/// A datagram of hosts 1 and 2 in two fragments, both of them of 1,200 bytes and more or the last.
+fn fragments(from: u8, to: u8) -> [String; 2] {
+    let head = |length: u16, word: u16| {
+        let mut head = vec![0x45, 0, 0, 0, 0, 7, 0, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
+        head[2..4].copy_from_slice(&length.to_be_bytes());
+        head[6..8].copy_from_slice(&word.to_be_bytes());
+        let sum: u32 =
+            head.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        head[10..12].copy_from_slice(&sum.to_be_bytes());
+        head.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let ethernet = format!("0200000000{to:02x}0200000000{from:02x}0800");
+    let udp = "04d2003505580000";
+    [
+        format!("{ethernet}{}{udp}{}", head(1220, 0x2000), "11".repeat(1192)),
+        format!("{ethernet}{}{}", head(188, 150), "22".repeat(168)),
+    ]
+}
+
+/// Fragments come out as they came in, both ways, and connections can be asked for, forgotten and limited.
+#[test]
+fn fragments_are_tracked_and_connections_told_of() {
+    for frame_limit in [1, 7, 256] {
+        let there = [fragments(1, 2)[1].clone(), fragments(1, 2)[0].clone(), udp(3, 2, 53)];
+        let alone = fragments(4, 2)[0].clone();
+        let mut run = Run::new(&format!(
+            "s :: FlowSwitch; Packets({} {alone}) -> s; Idle -> [1] s;
+             s [0] -> Discard; s [1] -> c1 :: Collect;",
+            there.join(" ")
+        ))
+        .frame_limit(frame_limit);
+        run.write("s.add_flow", "in_port=1,ip,actions=ct(commit,zone=9),output:2").expect("a flow");
+        run.run();
+        assert_eq!(run.read("c1.lengths").lines().count(), 3);
+        let packets = run.read("c1.packets");
+        for packet in &there {
+            assert!(packets.contains(packet.as_str()), "{packets}");
+        }
+        let told = run.read("s.connections");
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].starts_with(
+            "udp,orig=(src=10.0.0.1,dst=10.0.0.2,sport=1234,dport=53),\
+             reply=(src=10.0.0.2,dst=10.0.0.1,sport=53,dport=1234),zone=9,timeout="
+        ));
+        assert_eq!((lines.len(), run.read("s.connection_count").as_str()), (2, "2"));
+        assert!(run.read("s.fragments").contains("accepted=3,completed=2"), "{told}");
+        assert_eq!(run.read_with("s.connections", "ct_nw_src=10.0.0.3").lines().count(), 1);
+        let one = run.read_with("s.connections", "limit=1 ct_zone=9");
+        assert!(one.ends_with("… and 1 more\n"), "{one}");
+        run.write("s.flush_connections", "ct_nw_src=10.0.0.3").expect("some");
+        assert_eq!(run.read("s.connection_count"), "1");
+        run.write("s.connection_limits", "9=5 default=100").expect("limits");
+        let limits = "zone=default,limit=100\nzone=9,limit=5,count=1\n";
+        assert_eq!(run.read("s.connection_limits"), limits);
+        run.write("s.connection_limits", "9=none,default=none").expect("none");
+        assert_eq!(run.read("s.connection_limits"), "zone=default,limit=none\n");
+        run.write("s.fragments", "most=500 shortest_v4=1000").expect("limits");
+        assert!(
+            run.read("s.fragments").starts_with("most=500\nversion=v4,shortest=1000,waiting=1")
+        );
+        for (handler, wrong) in [
+            ("flush_connections", "nw_src=10.0.0.1"),
+            ("flush_connections", "in_port=1"),
+            ("connection_limits", "65536=1"),
+            ("connection_limits", "5"),
+            ("fragments", "most=5001"),
+            ("fragments", "some=1"),
+        ] {
+            assert!(run.write(&format!("s.{handler}"), wrong).is_err(), "{handler} {wrong}");
+        }
+        assert_eq!(run.read("s.connection_count"), "1", "what is wrong forgets nothing");
+        run.write("s.flush_connections", "").expect("all");
+        assert_eq!(run.read("s.connections"), "");
+    }
+}
+
 /// Each packet takes effect before the next, whatever the frame.
 #[test]
 fn normal_learns_within_a_frame() {

@@ -382,6 +382,96 @@ fn connections_are_looked_up_when_the_packet_is_there() {
     assert_eq!(then.mask.get(Field::CtState), 0x21, "its bits are the packet's");
 }
 
+/// What a controller is told of a packet.
+fn punted(steps: &[Step]) -> Vec<&Punt> {
+    let punt = |step| match step {
+        &Step::Controller(ref punt) => Some(&**punt),
+        _ => None,
+    };
+    steps.iter().filter_map(punt).collect()
+}
+
+/// Controllers are told what flows know of a packet, not what it has come with or what comes later.
+#[test]
+fn what_is_told_is_what_flows_know() {
+    let switch = switch(&[
+        "table=0,priority=9,udp,actions=ct(commit,zone=3),controller",
+        "table=0,priority=9,tcp,actions=set_tunnel:6,load:7->NXM_NX_REG0[],controller,\
+         set_tunnel:9,controller",
+    ]);
+    let mut came = key(TCP);
+    came.set(Field::CtState, 0x21);
+    came.set(Field::CtZone, 3);
+    came.set(Field::TunnelId, 5);
+    let tcp = decided(&switch, TCP);
+    let [first, second] = &punted(&tcp.steps)[..] else { panic!("{:?}", tcp.steps) };
+    assert_eq!(first.known(&came).get(Field::TunnelId), 6);
+    assert_eq!(first.known(&came).get(Field::Reg0), 7);
+    assert_eq!(first.known(&came).get(Field::CtZone), 3, "nothing was written there");
+    assert_eq!(second.known(&came).get(Field::TunnelId), 9);
+    let udp = decided(&switch, &TCP.replace("tcp", "udp"));
+    let [punt] = &punted(&udp.steps)[..] else { panic!("{:?}", udp.steps) };
+    for field in [Field::CtState, Field::CtZone] {
+        assert_eq!(punt.known(&came).get(field), 0, "{}", field.name());
+    }
+    assert_eq!(punt.known(&came).get(Field::InPort), 1);
+    assert_eq!(punt.known(&came).get(Field::Ipv4Src), came.get(Field::Ipv4Src));
+}
+
+fn followed(switch: &Switch, packet: &str, states: &[u32]) -> String {
+    follow(&switch.snapshot(), switch.memory(), &key(packet), None, states, SECOND)
+}
+
+#[test]
+fn a_trace_goes_on_where_connections_are_looked_up() {
+    let switch = switch(&[
+        "table=0,ip,actions=ct(table=1,zone=5,nat)",
+        "table=1,ct_state=+new+trk,ip,in_port=1,actions=ct(commit,table=2,zone=6,nat(src=10.9.9.9:77)),output:2",
+        "table=1,ct_state=+est+trk,ct_zone=5,ip,actions=output:3",
+        "table=2,ct_state=+new,ct_nw_src=10.0.0.1,tcp,nw_src=10.9.9.9,tp_src=77,actions=output:4",
+        "table=2,ct_state=+rpl,ct_nw_dst=10.0.0.1,tcp,actions=output:3",
+    ]);
+    let text = followed(&switch, TCP, &[]);
+    assert_eq!(text.matches("be ct_state=+new+trk (--ct-next").count(), 2, "{text}");
+    assert!(text.contains("its connection was looked up in zone 5, taken to be"), "{text}");
+    assert!(text.contains("output 2") && text.contains("output 4"), "{text}");
+    // Each state is of one that is looked up.
+    let text = followed(&switch, TCP, &[0x02]);
+    assert!(text.contains("output 3") && !text.contains("output 4"), "{text}");
+    assert!(!text.contains("--ct-next"), "{text}");
+    let text = followed(&switch, TCP, &[0x01, 0x2a]);
+    assert!(text.contains("output 2") && text.contains("output 3"), "{text}");
+}
+
+#[test]
+fn a_trace_goes_on_where_headers_are_looked_at_again() {
+    let switch = switch(&[
+        "table=0,mpls,actions=pop_mpls:0x0800,resubmit(,1)",
+        "table=0,priority=9,udp,actions=check_pkt_larger(100)->NXM_NX_REG0[0],resubmit(,2)",
+        "table=0,priority=9,tcp,actions=ct(table=0,zone=1)",
+        "table=1,ip,actions=output:2",
+        "table=2,reg0=0/1,actions=output:3",
+        "table=2,reg0=1/1,actions=output:4",
+    ]);
+    let udp = TCP.replace("tcp", "udp");
+    let text = followed(&switch, &udp, &[]);
+    assert!(text.contains("output 3") && text.contains("output 4"), "it has no length: {text}");
+    let bytes = crate::key::compose(&key(&udp));
+    let snapshot = switch.snapshot();
+    let text = follow(&snapshot, switch.memory(), &key(&udp), Some(&bytes), &[], SECOND);
+    assert!(text.contains("output 3") && !text.contains("output 4"), "{text}");
+    let mut bytes = crate::key::compose(&key("in_port=1,mpls,mpls_label=16,mpls_bos=1,mpls_ttl=9"));
+    bytes.truncate(18);
+    bytes.extend(&crate::key::compose(&key(&udp))[14..]);
+    let mut labelled = key("in_port=1");
+    crate::key::extract(&bytes, &mut labelled);
+    let text = follow(&snapshot, switch.memory(), &labelled, Some(&bytes), &[], SECOND);
+    assert!(text.contains("output 2"), "{text}");
+    // One that is looked up for ever comes to an end.
+    let text = followed(&switch, TCP, &[]);
+    assert!(text.contains("the rest is not told"), "{text}");
+}
+
 #[test]
 fn packets_of_controllers() {
     let switch = switch(&["table=0,in_port=controller,actions=output:3"]);

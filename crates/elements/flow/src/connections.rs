@@ -1,0 +1,192 @@
+//! Handlers for connections: which there are, forgetting some, and what is allowed.
+//!
+//! They look at what workers share, so that no packet waits while thousands of connections are told of.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use linerate_flow::connection::{FragmentLimits, Shown, Tracker};
+use linerate_flow::key::{Key, Mask, of_match};
+use linerate_flow::text::Syntax;
+use linerate_flow::wire::{Field, Version};
+use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope};
+
+use crate::{change::without_quotes, switches::Home};
+
+/// Connections that are told of unless said otherwise.
+const TOLD: usize = 10_000;
+
+/// What fields of connections need before they can be asked for.
+const TRACKED: &str = "ct_state=+trk-inv";
+
+/// The handlers of a switch's connections.
+pub(crate) struct Connections(pub(crate) Arc<Home>);
+
+impl OffWorker for Connections {
+    fn read(&self, _: &Scope<'_>, handler: &str, parameter: &str) -> HandlerResult {
+        let switch = self.0.switch();
+        let tracker = &switch.memory().tracker;
+        match handler {
+            "connections" => list(tracker, parameter, self.0.now()).map_err(HandlerError::refused),
+            "connection_count" => Ok(tracker.len().to_string()),
+            "connection_limits" => Ok(limits(tracker)),
+            "fragments" => Ok(fragments(tracker)),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(&self, _: &Scope<'_>, handler: &str, value: &str) -> HandlerResult {
+        let switch = self.0.switch();
+        let tracker = &switch.memory().tracker;
+        let value = without_quotes(value);
+        let done = match handler {
+            "flush_connections" => flush(tracker, value),
+            "connection_limits" => set_limits(tracker, value),
+            "fragments" => set_fragments(tracker, value),
+            _ => return Err(HandlerError::missing(handler)),
+        };
+        done.map_err(HandlerError::refused)?;
+        Ok(String::new())
+    }
+}
+
+/// Which connections a text means.
+fn filter(text: &str) -> Result<(Key, Mask), String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok((Key::default(), Mask::default()));
+    }
+    let whole = format!("{TRACKED},{text}");
+    let syntax = Syntax::new(Version::V15);
+    let wanted = syntax.matching(&whole).map_err(|error| error.shown(&whole))?;
+    for entry in wanted.entries() {
+        let field = entry.field();
+        let known = matches!(
+            field,
+            Field::CtState
+                | Field::CtZone
+                | Field::CtMark
+                | Field::CtLabel
+                | Field::CtProto
+                | Field::CtIpv4Src
+                | Field::CtIpv4Dst
+                | Field::CtIpv6Src
+                | Field::CtIpv6Dst
+                | Field::CtTpSrc
+                | Field::CtTpDst
+        );
+        if !known {
+            return Err(format!(
+                "{} is not of connections; ct_zone, ct_mark, ct_label, ct_nw_proto, ct_nw_src, ct_nw_dst, \
+                 ct_ipv6_src, ct_ipv6_dst, ct_tp_src and ct_tp_dst are",
+                field.name()
+            ));
+        }
+    }
+    Ok(of_match(&wanted))
+}
+
+fn list(tracker: &Tracker, text: &str, now: u64) -> Result<String, String> {
+    let (most, text) = match text.trim().strip_prefix("limit=") {
+        Some(rest) => {
+            let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+            let wrong = || format!("limit={number}: write a number of connections");
+            (number.parse().map_err(|_| wrong())?, rest)
+        }
+        None => (TOLD, text),
+    };
+    let filter = filter(text)?;
+    let (shown, others) = tracker.some(now, most, |shown| shown.is_like(&filter));
+    let line = |shown: &Shown| format!("{shown},timeout={}\n", shown.seconds(now));
+    let mut lines: Vec<String> = shown.iter().map(line).collect();
+    lines.sort_unstable();
+    let mut told = lines.concat();
+    if others > 0 {
+        let _ = writeln!(told, "… and {others} more");
+    }
+    Ok(told)
+}
+
+fn flush(tracker: &Tracker, text: &str) -> Result<(), String> {
+    let filter = filter(text)?;
+    tracker.flush(|shown| shown.is_like(&filter));
+    Ok(())
+}
+
+fn limits(tracker: &Tracker) -> String {
+    let (default, zones) = tracker.limits();
+    let default = default.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+    let mut told = format!("zone=default,limit={default}\n");
+    for zone in zones {
+        let _ = writeln!(told, "zone={},limit={},count={}", zone.zone, zone.limit, zone.count);
+    }
+    told
+}
+
+/// The words of a text, `NAME=NUMBER` each.
+fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
+    let words = text.split([' ', ',', '\n']).filter(|word| !word.is_empty());
+    let pair = |word| -> Result<_, String> {
+        let wrong = || format!("{word}: write NAME=NUMBER");
+        str::split_once(word, '=').ok_or_else(wrong)
+    };
+    words.map(pair).collect()
+}
+
+fn set_limits(tracker: &Tracker, text: &str) -> Result<(), String> {
+    let mut wanted = Vec::new();
+    for (zone, limit) in pairs(text)? {
+        let zone = match zone {
+            "default" => None,
+            number => Some(number.parse::<u16>().map_err(|_| {
+                format!("{number}: write the number of a zone, 0 to 65535, or default")
+            })?),
+        };
+        let limit = match limit {
+            "none" => None,
+            number => Some(
+                number
+                    .parse::<u32>()
+                    .map_err(|_| format!("{number}: write a number of connections, or none"))?,
+            ),
+        };
+        wanted.push((zone, limit));
+    }
+    wanted.into_iter().for_each(|(zone, limit)| tracker.set_limit(zone, limit));
+    Ok(())
+}
+
+fn fragments(tracker: &Tracker) -> String {
+    let (limits, counts) = (tracker.fragment_limits(), tracker.fragment_counts());
+    let mut told = format!("most={}\n", limits.most);
+    for (version, (shortest, counts)) in limits.shortest.iter().zip(counts).enumerate() {
+        let version = ["v4", "v6"][version];
+        let _ = writeln!(
+            told,
+            "version={version},shortest={shortest},waiting={},accepted={},completed={},expired={},short={},\
+             overlapping={},refused={}",
+            counts.waiting,
+            counts.accepted,
+            counts.completed,
+            counts.expired,
+            counts.short,
+            counts.overlapping,
+            counts.refused,
+        );
+    }
+    told
+}
+
+fn set_fragments(tracker: &Tracker, text: &str) -> Result<(), String> {
+    let FragmentLimits { mut most, mut shortest } = tracker.fragment_limits();
+    for (name, number) in pairs(text)? {
+        let number = number.parse().map_err(|_| format!("{name}={number}: write a number"))?;
+        match name {
+            "most" => most = number,
+            "shortest_v4" => shortest[0] = number,
+            "shortest_v6" => shortest[1] = number,
+            _ => return Err(format!("{name}: write most, shortest_v4 or shortest_v6")),
+        }
+    }
+    tracker.set_fragment_limits(FragmentLimits { most, shortest })
+}
