@@ -33,8 +33,8 @@ pub use limits::ZoneLimit;
 pub use shown::{Address, Direction, Ends, Shown};
 
 use crate::edit::Ip;
-use crate::key::Key;
 use crate::key::extract::{ICMP, ICMPV6, TCP};
+use crate::key::{CONNECTION, FOUND, Key};
 use crate::wire::{Action, Ct, Field, Nat, NatFlags};
 use fragments::{Fragments, Taken};
 use state::{Fit, Segment, State};
@@ -149,13 +149,15 @@ impl Tracker {
         match self.fragments.take(ip, zone, key, packet, now) {
             Taken::Waits => Tracked::Waits,
             Taken::Refused => {
-                set_known(key, zone, &Found::INVALID);
+                set_known(key, zone, &Found::INVALID, false);
                 Tracked::One
             }
             Taken::Whole(mut whole) => {
                 let ip = Ip::of(&whole.packet);
                 let (key, packet) = (&mut whole.key, &mut whole.packet);
                 self.track_whole(action, (ip, zone), key, packet, now);
+                // The next time it is put together again, and is a packet of its own.
+                set_found(key, false);
                 Tracked::All(whole.into_fragments())
             }
         }
@@ -178,7 +180,7 @@ impl Tracker {
             let mut inside = connection.lock();
             action.actions.iter().for_each(|action| inside.set(action));
         }
-        set_known(key, zone, &found);
+        set_known(key, zone, &found, nat_of(action).is_none());
     }
 
     fn find(
@@ -189,10 +191,7 @@ impl Tracker {
         packet: &mut [u8],
         now: u64,
     ) -> Found {
-        let nat = action.actions.iter().find_map(|action| match action {
-            Action::Nat(nat) => Some(&**nat),
-            _ => None,
-        });
+        let nat = nat_of(action);
         let segment = match parsed.tuple.protocol {
             TCP if parsed.about.is_none() => {
                 Segment::of(&packet[parsed.ip.transport..parsed.ip.end])
@@ -204,6 +203,13 @@ impl Tracker {
             if action.force && reply {
                 // The asker is taken to have begun.
                 self.table.remove(&connection);
+            } else if was_found(key) && seen.before != 0 && !action.force {
+                let mut state = seen.before;
+                if nat.is_some() && state & TRANSLATED == 0 {
+                    state |= translate(&connection, reply, parsed, key, packet);
+                }
+                let original = Some(connection.original);
+                return Found { state, connection: Some(connection), original };
             } else if let Some(found) = self.belongs(
                 &connection,
                 reply,
@@ -423,8 +429,28 @@ fn known_of(key: &Key, zone: u16) -> u32 {
     if key.get(Field::CtZone) == zone.into() { key.get(Field::CtState) as u32 } else { 0 }
 }
 
-/// Says in a key what was found.
-fn set_known(key: &mut Key, zone: u16, found: &Found) {
+/// The translation that an action says.
+fn nat_of(action: &Ct) -> Option<&Nat> {
+    action.actions.iter().find_map(|action| match action {
+        Action::Nat(nat) => Some(&**nat),
+        _ => None,
+    })
+}
+
+/// Whether the last `ct` found a packet's connection: the next one in its zone does not take the packet for
+/// another one of it.
+fn was_found(key: &Key) -> bool {
+    key.words()[FOUND.word] >> FOUND.shift & 1 != 0
+}
+
+fn set_found(key: &mut Key, found: bool) {
+    let word = &mut key.words_mut()[FOUND.word];
+    *word = *word & !(1 << FOUND.shift) | u64::from(found) << FOUND.shift;
+}
+
+/// Says in a key what was found. With `stays` the packet is left as it is.
+fn set_known(key: &mut Key, zone: u16, found: &Found, stays: bool) {
+    set_found(key, stays && found.connection.is_some());
     let (mark, label) = found.connection.as_ref().map_or((0, 0), |connection| {
         let inside = connection.lock();
         (inside.mark, inside.label)
@@ -442,7 +468,7 @@ pub fn assume(state: u32, zone: u16, key: &mut Key, packet: &[u8]) {
     let parsed = Ip::of(packet).and_then(|ip| Parsed::of(packet, ip, zone));
     let original = parsed.map(|parsed| parsed.tuple);
     let original = original.map(|tuple| if state & REPLY == 0 { tuple } else { tuple.reverse() });
-    set_known(key, zone, &Found { state, connection: None, original });
+    set_known(key, zone, &Found { state, connection: None, original }, false);
 }
 
 /// Translates a packet as its connection is, and returns the flag that says so.
@@ -499,8 +525,5 @@ fn set_original(key: &mut Key, original: Option<&Tuple>) {
 
 /// Forgets what is known of the packet's connection.
 pub fn clear(key: &mut Key) {
-    for field in [Field::CtState, Field::CtZone, Field::CtMark, Field::CtLabel] {
-        key.set(field, 0);
-    }
-    set_original(key, None);
+    key.words_mut()[CONNECTION].fill(0);
 }

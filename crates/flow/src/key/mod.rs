@@ -30,6 +30,9 @@ pub const HEADERS: Range<usize> = 1..extract::HEADER_WORDS;
 /// Words of a key that say what is known of a packet's connection.
 pub(crate) const CONNECTION: Range<usize> = 23..32;
 
+/// The place of a bit that says that the last `ct` found a packet's connection and left it as it is: no field.
+pub(crate) const FOUND: Place = Place { word: 23, shift: 8 };
+
 /// Where a field is: the word its last bit is in, and how far from that word's end. A field of more
 /// than 64 bits has its upper half in the word before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

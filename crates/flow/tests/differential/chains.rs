@@ -15,8 +15,11 @@ const PACKETS: usize = 60;
 /// The shortest fragment that is not the last: Open vSwitch's least for IPv4, from the header of IP on.
 const SHORTEST: usize = 1200;
 
-/// What is done with a connection that begins.
-fn commit(rng: &mut Rng, zone: u16, next: usize) -> String {
+/// How often Open vSwitch looks a packet up again before it drops it.
+const LOOKUPS: usize = 6;
+
+/// What is done with a connection that begins, by looking the packet up again or not.
+fn commit(rng: &mut Rng, zone: u16, next: usize, again: bool) -> String {
     let nat = match rng.u32(..6) {
         0 => format!(",nat(src=192.0.2.{})", 77 + zone % 7),
         1 => format!(",nat(dst=10.0.0.{})", rng.u32(1..=4)),
@@ -28,10 +31,10 @@ fn commit(rng: &mut Rng, zone: u16, next: usize) -> String {
         1 => format!(",exec(set_field:{zone:#x}->ct_label)"),
         _ => String::new(),
     };
-    if rng.bool() {
-        format!("ct(commit,zone={zone}{nat}{exec}),resubmit(,{next})")
-    } else {
+    if again {
         format!("ct(commit,table={next},zone={zone}{nat}{exec})")
+    } else {
+        format!("ct(commit,zone={zone}{nat}{exec}),resubmit(,{next})")
     }
 }
 
@@ -41,25 +44,29 @@ fn chain(rng: &mut Rng) -> Vec<String> {
     let mut zones = [1u16, 2, 9, 300];
     rng.shuffle(&mut zones);
     let stages = rng.usize(1..=4);
-    let mut lines = Vec::new();
+    let (mut lines, mut spare) = (Vec::new(), LOOKUPS - stages);
     for stage in 0..stages {
         // Now and then a zone comes again.
-        let zone = if stage > 0 && one_in(rng, 3) { zones[stage - 1] } else { zones[stage] };
+        let again = stage > 0 && one_in(rng, 3);
+        let zone = if again { zones[stage - 1] } else { zones[stage] };
         let (look, decide, next) = (2 * stage, 2 * stage + 1, 2 * stage + 2);
         let nat = if rng.bool() { ",nat" } else { "" };
-        let clear = if one_in(rng, 6) { "ct_clear," } else { "" };
+        // Two connections of one zone may have the same answers, of which Open vSwitch remembers both.
+        let clear = if !again && one_in(rng, 6) { "ct_clear," } else { "" };
         lines.push(format!(
             "table={look},priority=5,ip,actions={clear}ct(table={decide},zone={zone}{nat})"
         ));
-        let new = commit(rng, zone, next);
+        let looks_again = spare > 0 && rng.bool();
+        spare -= usize::from(looks_again);
+        let new = commit(rng, zone, next, looks_again);
         lines.push(format!(
             "table={decide},priority=20,ip,ct_state=+new-rel-inv,in_port=1,actions={new}"
         ));
-        let new = if one_in(rng, 3) { "drop".into() } else { commit(rng, zone, next) };
+        let new = if one_in(rng, 3) { "drop".into() } else { commit(rng, zone, next, looks_again) };
         lines.push(format!(
             "table={decide},priority=20,ip,ct_state=+new-rel-inv,in_port=2,actions={new}"
         ));
-        let again = if one_in(rng, 3) {
+        let again = if looks_again && rng.bool() {
             format!("ct(commit,table={next},zone={zone},nat)")
         } else {
             format!("resubmit(,{next})")
@@ -84,9 +91,10 @@ fn chain(rng: &mut Rng) -> Vec<String> {
     lines
 }
 
-/// A datagram that is too long for one packet, in fragments, now and then not all of them, in another order, one
-/// of them twice, or with one that overlaps.
-fn fragments(rng: &mut Rng, packet: &[u8], number: u16) -> Vec<Vec<u8>> {
+/// A datagram that is too long for one packet, in fragments, now and then in another order, one of them twice, or
+/// with one that overlaps; and one that comes late, as none may stay away: 15 s later Open vSwitch 3.1 sends what
+/// has come of a packet.
+fn fragments(rng: &mut Rng, packet: &[u8], number: u16) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
     let header = 14;
     let ip = &packet[header..header + 20];
     let length = rng.usize(1500..5000);
@@ -118,20 +126,20 @@ fn fragments(rng: &mut Rng, packet: &[u8], number: u16) -> Vec<Vec<u8>> {
     };
     let (mut all, mut from) = (Vec::new(), 0);
     while from < carried.len() {
-        let short = if one_in(rng, 20) { 800 } else { SHORTEST };
-        let to = from + (rng.usize(short..1480) / 8) * 8;
+        let to = from + (rng.usize(SHORTEST..1480) / 8) * 8;
         all.push(part(from, to));
         from = to;
     }
+    let mut late = None;
     match rng.u32(..8) {
         0 => all.reverse(),
         1 => rng.shuffle(&mut all),
-        2 => drop(all.remove(rng.usize(..all.len()))),
-        3 => all.insert(1, all[0].clone()),
-        4 => all.insert(1, part(8, 8 + 1400)),
+        2 => all.insert(1, all[0].clone()),
+        3 => all.insert(1, part(8, 8 + 1400)),
+        4 => late = Some(all.remove(rng.usize(..all.len()))),
         _ => {}
     }
-    all
+    (all, late)
 }
 
 /// A packet of UDP without a tag, which can be cut.
@@ -139,20 +147,33 @@ fn can_be_cut(packet: &[u8]) -> bool {
     packet[12..14] == [8, 0] && packet[23] == 17
 }
 
+/// A packet that ends a connection. Where the next one begins, Open vSwitch 3.1 takes the ports that a translated
+/// one had to be in use yet.
+fn ends(packet: &[u8]) -> bool {
+    let tag = if packet[12..14] == [0x81, 0] { 4 } else { 0 };
+    packet[tag + 23] == 6 && packet[tag + 47] & 5 != 0
+}
+
 /// Packets of conversations, each with the port it comes to. `number` is that of the next datagram in fragments:
 /// those of former conversations may wait in Open vSwitch yet.
 fn conversation(rng: &mut Rng, number: &mut u16) -> Vec<(u32, Vec<u8>)> {
     let mut talks = [Talk::default(); 4];
-    let mut packets = Vec::new();
+    let (mut packets, mut late) = (Vec::new(), Vec::new());
     while packets.len() < PACKETS {
         let (port, packet) = packet(rng, &mut talks);
+        if ends(&packet) {
+            continue;
+        }
         if can_be_cut(&packet) && rng.bool() {
             *number = number.wrapping_add(1);
-            packets.extend(fragments(rng, &packet, *number).into_iter().map(|one| (port, one)));
+            let (now, then) = fragments(rng, &packet, *number);
+            packets.extend(now.into_iter().map(|one| (port, one)));
+            late.extend(then.into_iter().map(|one| (port, one)));
         } else {
             packets.push((port, packet));
         }
     }
+    packets.extend(late);
     packets
 }
 

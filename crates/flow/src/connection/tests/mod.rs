@@ -372,6 +372,26 @@ fn a_connection_that_is_translated_is_not_translated_again() {
     assert_eq!(packet, tcp(SERVER, CLIENT, SYN | ACK, 500, 101, b""));
 }
 
+/// A packet that is looked up twice in a zone is one packet of its connection.
+#[test]
+fn a_packet_is_not_the_next_one_of_its_connection() {
+    let tracker = Tracker::default();
+    let middle = tcp(CLIENT, SERVER, ACK, 100, 1, b"x");
+    let (state, packet, known) = track(&tracker, "ct(commit,zone=1)", &middle, SECOND);
+    assert_eq!(state, TRACKED | NEW);
+    let (state, packet, known) = track_again(&tracker, "ct(zone=1)", &packet, known, SECOND);
+    assert_eq!(state, TRACKED | NEW);
+    // Elsewhere nothing is known of it, and one that comes in is another one.
+    let mut elsewhere = known;
+    elsewhere.set(Field::CtZone, 2);
+    let (state, ..) = track_again(&tracker, "ct(zone=1)", &packet, elsewhere, SECOND);
+    assert_eq!(state, TRACKED | ESTABLISHED);
+    let mut cleared = known;
+    clear(&mut cleared);
+    assert_eq!(cleared.words()[23..32], [0; 9]);
+    assert_eq!(track(&tracker, "ct(zone=1)", &middle, SECOND).0, TRACKED | ESTABLISHED);
+}
+
 /// What is known of a packet's connection is of the zone it was looked up in.
 #[test]
 fn another_zone_knows_nothing_of_a_translation() {

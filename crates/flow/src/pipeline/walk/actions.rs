@@ -135,6 +135,8 @@ impl<'a> Walk<'a> {
                 self.steps.push(Step::Sample(Arc::new(action.clone())));
             }
             Action::Ct(ct) => self.connection(ct),
+            // Where flows know of none, what the next `ct` knows of it stays, as in Open vSwitch.
+            Action::CtClear if self.has_forgotten_connection() => {}
             Action::CtClear => {
                 self.steps.push(Step::ClearTrack);
                 self.forget_connection();

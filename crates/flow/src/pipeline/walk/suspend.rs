@@ -91,6 +91,13 @@ impl<'a> Walk<'a> {
         self.packet.unknown = Unknown::Nothing;
     }
 
+    /// Whether flows know nothing of the packet's connection, as an action had them forget it.
+    pub(super) fn has_forgotten_connection(&self) -> bool {
+        let written = &self.packet.written.words()[CONNECTION];
+        let known = &self.packet.key.words()[CONNECTION];
+        written.iter().all(|word| *word == u64::MAX) && known.iter().all(|word| *word == 0)
+    }
+
     pub(super) fn forget_connection(&mut self) {
         self.packet.key.words_mut()[CONNECTION].fill(0);
         self.packet.written.words_mut()[CONNECTION].fill(u64::MAX);
