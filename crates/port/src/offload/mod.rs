@@ -12,7 +12,7 @@
 //! hands them to a socket of the same machine, or little-endian, as drivers of virtio 1 write them.
 //!
 //! What the kernel leaves undone of which packets, and what becomes of it at each
-//! kind of port, is a table of `docs/offloads.md`.
+//! kind of port, is a table of `docs/guide/offloads.md`.
 
 mod crc32c;
 mod headers;

@@ -65,6 +65,8 @@ struct Case {
     is_merged: Option<bool>,
     /// The packets, where their senders are not the kernel's tunnels.
     expected: Option<Vec<Vec<u8>>>,
+    /// Whether the kernel makes the packets that are expected.
+    is_kernel_right: bool,
 }
 
 fn payload() -> Vec<u8> {
@@ -117,6 +119,7 @@ fn merged(interface: &'static str, ip: Head, tags: usize, transport: Transport) 
         packets: SEGMENTS,
         is_merged: Some(true),
         expected: is_sent_as_it_is.then(|| pieces(&heads, transport, &payload(), SIZE)),
+        is_kernel_right: true,
     }
 }
 
@@ -134,6 +137,7 @@ fn unfinished(interface: &'static str, ip: Head, transport: Transport) -> Case {
         is_merged: Some(false),
         expected: (interface == "l0")
             .then(|| vec![packet(&heads, transport, &part, Undone::Nothing)]),
+        is_kernel_right: true,
     }
 }
 
@@ -148,6 +152,7 @@ fn finished(interface: &'static str, ip: Head) -> Case {
         packets: 1,
         is_merged: Some(false),
         expected: None,
+        is_kernel_right: true,
     }
 }
 
@@ -161,6 +166,7 @@ fn received(heads: &[Head]) -> Case {
         packets: SEGMENTS,
         is_merged: Some(true),
         expected: Some(packets),
+        is_kernel_right: true,
     }
 }
 
@@ -198,6 +204,10 @@ fn cases() -> Vec<Case> {
             cases.push(received(&[Head::Ethernet, outer, gre, Head::Ethernet, IPV4]));
         }
     }
+    // The kernel forgets that GRE had a checksum when it merges: all segments have that of the first.
+    let gre = Head::Gre { checksum: true, key: false, sequence: false };
+    let case = received(&[Head::Ethernet, IPV4, gre, IPV4]);
+    cases.push(Case { is_kernel_right: false, ..case });
     for outer in [IPV4, IPV6] {
         for inner in [IPV4, IPV6] {
             cases.push(received(&[Head::Ethernet, outer, inner]));
@@ -439,23 +449,27 @@ fn what_is_left_to_an_interface_is_done_as_the_kernel_does_it() {
     for case in cases() {
         let sender = Wire::open(&hub.left, case.interface).with_headers();
         case.frames.iter().for_each(|frame| sender.send(frame));
-        let expected = frames_at(&reference, 0, |frames| frames.len() >= case.packets);
-        assert_eq!(expected.len(), case.packets, "{}", case.name);
-        if let Some(frames) = &case.expected {
-            assert!(expected == *frames, "{}: the kernel differs", case.name);
-        }
+        let by_kernel = frames_at(&reference, 0, |frames| frames.len() >= case.packets);
+        assert_eq!(by_kernel.len(), case.packets, "{}", case.name);
+        let expected = case.expected.as_ref().unwrap_or(&by_kernel);
+        let is_right = by_kernel == *expected || !case.is_kernel_right;
+        assert!(is_right, "{}: the kernel differs", case.name);
         let given = frames_at(&raw, HEADER, |frames| packets_in(frames) >= case.packets);
         assert_eq!(packets_in(&given), case.packets, "{}", case.name);
         let is_merged = given.iter().any(|frame| frame[1] != 0);
         assert!(case.is_merged.is_none_or(|known| known == is_merged), "{}", case.name);
         for side in &mut sides {
-            side.assert_same(&case, &expected);
+            if case.is_kernel_right || side.name == "packet" {
+                side.assert_same(&case, expected);
+            } else {
+                assert_eq!(side.frames(case.packets).len(), case.packets, "{}", case.name);
+            }
         }
         // As the kernel of a guest would give it to its device.
         for frame in &given {
             let (header, frame) = frame.split_first_chunk().unwrap();
             driver.send(header, frame);
         }
-        vhost.assert_same(&case, &expected);
+        vhost.assert_same(&case, expected);
     }
 }
