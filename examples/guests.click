@@ -1,4 +1,4 @@
-// An Ethernet switch of two virtual machines, a container and an uplink.
+// An Ethernet switch of two virtual machines, a container and an uplink. Without UPLINK there is none.
 //
 //   linerate run examples/guests.click UPLINK=xdp:eth1
 //
@@ -12,7 +12,7 @@
 // them may come later, go and come back; the switch may be restarted while they run.
 
 define($A vhost:/run/guest-a.sock, $B vhost:/run/guest-b.sock,
-       $C memif:/run/guests.sock?role=server, $UPLINK null:);
+       $C memif:/run/guests.sock?role=server, $UPLINK null:?count=0);
 
 s :: EtherSwitch;
 

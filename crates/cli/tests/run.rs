@@ -107,6 +107,42 @@ fn every_example_runs() {
     assert!(count > ON_INTERFACES.len());
 }
 
+/// The switch of guests has a silent uplink by default: what one guest sends is all there is.
+#[test]
+fn a_switch_of_guests_without_an_uplink_makes_no_frames() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests.click");
+    let guests = ["A=null:a?count=100", "B=null:b?count=0", "C=null:c?count=0"];
+    let mut command = linerate(&["run", "--json", "--duration", "200ms"]);
+    let output = command.arg(example).args(guests).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary = text(&output.stdout).lines().map(json).next_back().unwrap();
+    let elements = summary["elements"].as_array().unwrap();
+    let sources = elements.iter().filter(|element| element["class"] == "FromPort");
+    let sent: Vec<u64> = sources.map(|source| source["packets"].as_u64().unwrap()).collect();
+    assert_eq!(sent.len(), 4, "{summary}");
+    assert!(sent.iter().sum::<u64>() <= 100, "{sent:?}");
+}
+
+/// Frames of `null:` do not hold what elements wrote into the buffers before.
+#[test]
+fn frames_out_of_nothing_are_never_those_of_others() {
+    let config = "InfiniteSource(DATA \"other packets of this program, longer than a header\", \
+        LIMIT 20000) -> Discard;
+        FromPort(null:?count=20000, STOP true) -> k :: Classifier(12/88b5 14/00000000, -);
+        k -> Discard; k [1] -> others :: Counter -> Discard";
+    let output = linerate(&["run", "-e", config, "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary = text(&output.stdout).lines().map(json).next_back().unwrap();
+    let elements = summary["elements"].as_array().unwrap();
+    let packets = |name: &str| {
+        elements
+            .iter()
+            .find(|element| element["name"] == name)
+            .map(|found| found["packets"].clone())
+    };
+    assert_eq!((packets("k"), packets("others")), (Some(20000.into()), Some(0.into())));
+}
+
 #[test]
 fn figures_for_programs_balance() {
     let config = "i :: InfiniteSource(LIMIT 1000) -> c :: Counter -> q :: SimpleQueue(100)";

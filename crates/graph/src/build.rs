@@ -93,6 +93,9 @@ impl Base {
         let mut errors = Diagnostics::default();
         let plan = Arc::new(plan);
         let types = plan.elements.iter().any(|element| element.class.asks_type);
+        if plan.elements.iter().any(|element| element.class.writes) {
+            self.ports.arena.forget_template();
+        }
         let workers = self.hub.workers();
         let mut world = World {
             library: self.library.clone(),

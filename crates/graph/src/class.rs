@@ -92,6 +92,9 @@ pub struct Class {
     /// Whether it is initialized behind all that are not. Tasks that run from the start
     /// have their first turns in that order.
     pub starts_last: bool,
+    /// Whether it may write bytes of packets, its own or those it gets. Where nothing in a graph does,
+    /// sources whose packets are all alike write theirs once.
+    pub writes: bool,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
     /// The source file it is declared in, as the compiler was told of it
@@ -149,6 +152,7 @@ impl Class {
             calls: |_, _| false,
             shows_order: |_, _| false,
             starts_last: false,
+            writes: true,
             prepare: None,
             file: Location::caller().file(),
             make: |_| Box::new(Inert),

@@ -3,7 +3,9 @@
 //! For measuring everything but a port: what is left is the cost of taking
 //! buffers, passing slots on and giving buffers back.
 //!
-//! Unless they are copied the frames hold whatever their buffers held before.
+//! What is received is always the same frame, the port's own. Where all that writes into the arena
+//! are `null:` ports it is in every buffer from the start, and no packet is touched; where others
+//! write too, each frame is written.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -24,13 +26,16 @@ pub(crate) const DRIVER: Driver = Driver {
     summary: "frames out of nothing; discards what it is sent",
     description: "\
 For measuring everything but a port: what is left is the cost of taking buffers, passing packets
-on and giving buffers back. Without `copy` nobody writes the frames, so they hold whatever their
-buffers held before.",
+on and giving buffers back. All frames are alike: broadcasts of an EtherType for experiments, zeros
+behind the header. Where nothing but `null:` ports writes packets, as in `linerate forward null:
+null:`, they are in the buffers from the start; where another port or an element may have written
+into a buffer, each frame is written anew.",
     needs: "It needs no privileges and no interface.",
     examples: &[
         ("null:", "frames of 60 bytes without end"),
         ("null:?size=1514&count=1000", "a thousand of the longest that plain Ethernet carries"),
         ("null:?copy", "frames that are really written and read"),
+        ("null:?count=0", "no frames: stays open, and discards what it is sent"),
     ],
     options: &[OptionGroup {
         when: "",
@@ -52,7 +57,7 @@ buffers held before.",
                 name: "count",
                 value: Value::Number { least: 0, most: u64::MAX },
                 default: "endless",
-                help: "Ends after that many frames.",
+                help: "Ends after that many frames; with 0 there are none, and the port stays open.",
             },
             QUEUES,
         ],
@@ -78,6 +83,9 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let queues = options.number("queues")?.map(|n| n as usize);
     options.finish()?;
 
+    // One template for all sizes: the frames of a size are its beginning.
+    let written =
+        context.direction.receives() && context.arena.set_template(&template(context.arena.room()));
     let template: Arc<[u8]> = template(size).into();
     let queues = queues.or(context.queues).unwrap_or(1);
     // What does not divide evenly goes to the first queue.
@@ -88,7 +96,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         receive: context.direction.receives().then(|| {
             Box::new(NullReceive {
                 template: Arc::clone(&template),
-                copy,
+                copy: copy || !written,
+                silent: count == Some(0),
                 left: share(index as u64).unwrap_or(u64::MAX),
                 counters: Counters::shared(),
             }) as Box<dyn Receive>
@@ -109,7 +118,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
             copies: if copy { Copies::Driver } else { Copies::None },
             stamps: false,
             types: false,
-            mode: format!("{size}-byte frames, {}", if copy { "copied" } else { "not written" }),
+            mode: format!("{size}-byte frames{}", if copy { ", copied" } else { "" }),
         },
         queues: (0..queues).map(queue).collect(),
     })
@@ -127,7 +136,10 @@ pub(crate) fn template(size: usize) -> Vec<u8> {
 
 struct NullReceive {
     template: Arc<[u8]>,
+    /// Whether frames are written whatever the buffers hold.
     copy: bool,
+    /// Whether there are no frames and no end of them.
+    silent: bool,
     left: u64,
     counters: Arc<Counters>,
 }
@@ -139,7 +151,7 @@ impl Receive for NullReceive {
         let before = frame.len();
         let size = self.template.len();
         let taken = pool.take(frame, wanted, size);
-        if self.copy {
+        if self.copy || !pool.arena().has_template() {
             for slot in &mut frame.slots_mut()[before..] {
                 if let Some(bytes) = pool.arena().packet_mut(slot) {
                     bytes.copy_from_slice(&self.template);
@@ -163,11 +175,11 @@ impl Receive for NullReceive {
     }
 
     fn wake(&mut self) -> Wake<'_> {
-        if self.ended() { Wake::Never } else { Wake::Now }
+        if self.left == 0 { Wake::Never } else { Wake::Now }
     }
 
     fn ended(&self) -> bool {
-        self.left == 0
+        self.left == 0 && !self.silent
     }
 }
 
@@ -228,6 +240,58 @@ mod tests {
         assert_eq!(receive.counters().read().bytes, 4000);
         assert_eq!(transmit.counters().read().packets, 32);
         assert_eq!(pool.arena().accounting().held, 0);
+    }
+
+    /// All packets of an arena, received by a port.
+    fn receive_all(port: &mut Port, pool: &mut PoolCache) -> Frame {
+        let mut frame = Frame::new(2048);
+        let receive = port.queues[0].receive.as_mut().unwrap();
+        assert_eq!(receive.receive(pool, &mut frame).unwrap(), pool.arena().count());
+        frame
+    }
+
+    #[test]
+    fn frames_are_the_ports_own_whatever_the_buffers_held() {
+        let (mut port, mut pool) = open_null("null:?size=100");
+        let arena = pool.arena().clone();
+        let mut frame = receive_all(&mut port, &mut pool);
+        assert!(arena.packets(&frame).all(|packet| packet == template(100)), "from the start");
+        // A port that writes: its packets come round.
+        let ring = crate::open(&"ring:x".parse().unwrap(), &Context::new(arena.clone())).unwrap();
+        arena.for_each_mut(&mut frame, |packet| packet.fill(0xaa));
+        pool.give(&mut frame);
+        let mut frame = receive_all(&mut port, &mut pool);
+        assert!(arena.packets(&frame).all(|packet| packet == template(100)), "beside a ring");
+        pool.give(&mut frame);
+        drop(ring);
+    }
+
+    #[test]
+    fn a_port_that_is_opened_later_sends_its_own_frames_too() {
+        let arena =
+            ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap();
+        let mut pool = arena.cache(64);
+        let mut frame = Frame::new(2048);
+        pool.take(&mut frame, usize::MAX, 1500);
+        arena.for_each_mut(&mut frame, |packet| packet.fill(0xaa));
+        let mut port = open(&"null:".parse().unwrap(), &Context::new(arena.clone())).unwrap();
+        pool.give(&mut frame);
+        let mut frame = receive_all(&mut port, &mut pool);
+        assert!(arena.packets(&frame).all(|packet| packet == template(60)));
+        pool.give(&mut frame);
+    }
+
+    #[test]
+    fn without_frames_it_stays_open() {
+        let (mut port, mut pool) = open_null("null:?count=0&queues=2");
+        let mut frame = Frame::new(32);
+        for queue in &mut port.queues {
+            let receive = queue.receive.as_mut().unwrap();
+            assert_eq!(receive.receive(&mut pool, &mut frame).unwrap(), 0);
+            assert!(!receive.ended() && matches!(receive.wake(), Wake::Never));
+        }
+        let (mut port, _) = open_null("null:?count=1&queues=2");
+        assert!(port.queues[1].receive.as_mut().unwrap().ended(), "no share of a count");
     }
 
     #[test]

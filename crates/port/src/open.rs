@@ -34,7 +34,12 @@ pub const DRIVERS: &[Driver] = &[
 ///
 /// When the name is wrong or the port cannot be had; the error says what to do.
 pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let mut port = (driver(uri)?.open)(uri, context)?;
+    let driver = driver(uri)?;
+    if driver.name != null::DRIVER.name {
+        // Its packets stay in the buffers that it gives back.
+        context.arena.forget_template();
+    }
+    let mut port = (driver.open)(uri, context)?;
     if let Some(filter) = &context.filter {
         // What a capture cut; all others have packets as they are.
         let may_be_cut = uri.driver() == pcap::DRIVER.name;

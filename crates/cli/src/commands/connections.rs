@@ -118,6 +118,7 @@ fn converse(
     let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(uri)?;
     let arena = resources::arena(&running.memory)?;
+    arena.forget_template();
     let context = Context { disconnect: host.disconnect, ..Context::new(arena) };
     let port = open(uri, &context)?;
     let room = room(&port.info, &context.arena)?;

@@ -216,6 +216,9 @@ impl Run {
         // that are only memory are made anew.
         let context = Context { disconnect: args.disconnect, ..Context::new(arena.clone()) };
         let toward = |direction| {
+        if args.rewrite != Rewrite::None {
+            arena.forget_template();
+        }
             if args.bidirectional || args.from == args.to {
                 context.toward(Direction::Both)
             } else {

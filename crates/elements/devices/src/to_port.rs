@@ -51,6 +51,7 @@ pub(super) const CLASS: Class = Class {
     cost: "What the port's driver costs; the element adds one call per frame.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToPort(null:);",
     make: |make| Box::new(ToPort::new(make)),
+    writes: false,
     ..Class::here()
 };
 

@@ -64,6 +64,7 @@ pub(super) const QUEUE: Class = Class {
     cost: "Eight bytes copied in and out per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue(16) -> Unqueue -> Discard;",
     make: |make| Box::new(Queue::new(make)),
+    writes: false,
     ..Class::here()
 };
 

@@ -17,6 +17,7 @@ use super::{
     map::Mapping,
     numbers::Numbers,
     options::{BUFFER_MAX, COUNT_MAX},
+    template::Template,
 };
 use crate::{
     error::MemoryError,
@@ -109,6 +110,7 @@ impl Arena {
             growth: Growth::done(count),
             caches: Mutex::default(),
             numbers,
+            template: Template::forgotten(),
             _own_shares: Some(shares),
             #[cfg(debug_assertions)]
             tracker: Tracker::new(count as usize),

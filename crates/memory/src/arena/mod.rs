@@ -14,6 +14,7 @@ mod numbers;
 mod options;
 mod packet;
 mod survey;
+mod template;
 #[cfg(debug_assertions)]
 mod track;
 mod visit;
@@ -37,7 +38,7 @@ pub use self::{
     packet::{Packet, PacketMut},
     survey::{Leaves, Survey},
 };
-use self::{growth::Growth, map::Mapping, numbers::Numbers};
+use self::{growth::Growth, map::Mapping, numbers::Numbers, template::Template};
 use crate::{
     frame::Frame,
     meta::Meta,
@@ -77,6 +78,7 @@ struct Inner {
     /// Other processes that may write to the file.
     writers: Mutex<Writers>,
     numbers: Numbers,
+    template: Template,
     /// The share counts of an attached arena, which each process has for itself.
     _own_shares: Option<Words<AtomicU32>>,
     #[cfg(debug_assertions)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, atomic::AtomicU32};
 
 #[cfg(debug_assertions)]
 use super::track::Tracker;
-use super::{Arena, Inner, growth::Growth, map::Mapping, numbers::Numbers};
+use super::{Arena, Inner, growth::Growth, map::Mapping, numbers::Numbers, template::Template};
 use crate::{error::MemoryError, meta::Meta, ring::Mpmc, sync};
 
 /// How an arena is to be made.
@@ -138,6 +138,7 @@ impl ArenaOptions {
             growth: Growth::default(),
             caches: Mutex::default(),
             numbers,
+            template: Template::default(),
             _own_shares: None,
             #[cfg(debug_assertions)]
             tracker: Tracker::new(count),

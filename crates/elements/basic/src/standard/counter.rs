@@ -42,6 +42,7 @@ pub(super) const CLASS: Class = Class {
         thousand times a second.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> c :: Counter -> Discard;",
     make: |make| Box::new(Counter::new(make)),
+    writes: false,
     ..Class::here()
 };
 

@@ -25,6 +25,7 @@ pub(super) const CLASS: Class = Class {
     cost: "The buffers of a frame go back in one piece: below a cycle per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;",
     make: |make| Box::new(Discard::new(make)),
+    writes: false,
     ..Class::here()
 };
 

@@ -15,6 +15,7 @@ pub(super) const NULL: Class = Class {
     cost: "One call per frame; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Null -> Discard;",
     make: |_| Box::new(Null),
+    writes: false,
     ..Class::here()
 };
 

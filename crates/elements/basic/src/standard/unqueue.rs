@@ -38,6 +38,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A copy of eight bytes per packet, out of the queue.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> Unqueue -> Discard;",
     make: |make| Box::new(Unqueue::new(make)),
+    writes: false,
     ..Class::here()
 };
 

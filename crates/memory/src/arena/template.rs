@@ -1,0 +1,137 @@
+//! Packets that are written once, for sources whose packets are all alike.
+//!
+//! A template is written into every buffer before the first is used. As long as nothing else writes
+//! into the arena a fresh packet begins with it, and its source need not touch the packet. Nothing
+//! here notices writes: programs that write packets, or let others do it, say so before they begin
+//! ([`Arena::forget_template`]).
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use super::Arena;
+use crate::frame::{FRAME_LIMIT, Frame};
+
+/// The template of an arena.
+#[derive(Debug, Default)]
+pub(super) struct Template {
+    state: Mutex<State>,
+    /// Set while fresh packets begin with the template.
+    holds: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// None was asked for.
+    #[default]
+    Unset,
+    /// What is in every buffer behind the headroom.
+    Written(Box<[u8]>),
+    /// Buffers may hold anything, for good.
+    Forgotten,
+}
+
+impl Template {
+    /// Of an arena whose buffers others write.
+    #[cfg(not(any(loom, miri)))]
+    pub(super) fn forgotten() -> Template {
+        Template { state: Mutex::new(State::Forgotten), ..Template::default() }
+    }
+}
+
+impl Arena {
+    /// Writes `bytes` behind the headroom of every buffer, the first time, and returns true if fresh
+    /// packets begin with them from now on, for as long as [`Arena::has_template`] does. Not where
+    /// another template was written, some buffer is in use or not yet populated, or the template was
+    /// forgotten.
+    ///
+    /// # Panics
+    ///
+    /// When `bytes` are longer than [`Arena::room`].
+    pub fn set_template(&self, bytes: &[u8]) -> bool {
+        let template = &self.inner.template;
+        let mut state = template.state.lock().expect("no panic while held");
+        if matches!(*state, State::Unset) {
+            *state = if self.write_free_buffers(bytes) {
+                template.holds.store(true, Ordering::Relaxed);
+                State::Written(bytes.into())
+            } else {
+                State::Forgotten
+            };
+        }
+        matches!(&*state, State::Written(written) if written.starts_with(bytes))
+    }
+
+    /// Returns true while fresh packets begin with the template. Asked after a packet was taken it
+    /// is right about that packet: what was written into its buffer was written before.
+    #[inline]
+    pub fn has_template(&self) -> bool {
+        // Relaxed: who forgets it passes its buffers on by a ring, which orders the two.
+        self.inner.template.holds.load(Ordering::Relaxed)
+    }
+
+    /// Says that something else will write into buffers: no template holds any more, and none can
+    /// be set.
+    pub fn forget_template(&self) {
+        let template = &self.inner.template;
+        *template.state.lock().expect("no panic while held") = State::Forgotten;
+        template.holds.store(false, Ordering::Relaxed);
+    }
+
+    /// Writes `bytes` into every buffer, and returns true if all were free.
+    fn write_free_buffers(&self, bytes: &[u8]) -> bool {
+        if self.inner.unpopulated() > 0 {
+            return false;
+        }
+        let mut pool = self.cache(FRAME_LIMIT);
+        let mut taken = Vec::new();
+        loop {
+            let mut frame = Frame::new(FRAME_LIMIT);
+            if pool.take(&mut frame, FRAME_LIMIT, bytes.len()) == 0 {
+                break;
+            }
+            self.for_each_mut(&mut frame, |packet| packet.copy_from_slice(bytes));
+            taken.push(frame);
+        }
+        let count: usize = taken.iter().map(Frame::len).sum();
+        taken.iter_mut().for_each(|frame| pool.give(frame));
+        count == self.count()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::{Arena, ArenaOptions, Frame};
+
+    fn arena(gradual: bool) -> Arena {
+        let options = ArenaOptions { size: 1 << 20, huge: false, gradual, ..Default::default() };
+        options.create().unwrap()
+    }
+
+    #[test]
+    fn every_fresh_packet_begins_with_the_template() {
+        let arena = arena(false);
+        assert!(!arena.has_template());
+        assert!(arena.set_template(b"template"));
+        assert!(arena.has_template() && arena.set_template(b"temp") && !arena.set_template(b"pt"));
+        let mut pool = arena.cache(64);
+        let mut frame = Frame::new(2048);
+        assert_eq!(pool.take(&mut frame, usize::MAX, 8), arena.count());
+        assert!(arena.packets(&frame).all(|packet| packet == b"template"));
+        pool.give(&mut frame);
+        arena.forget_template();
+        assert!(!arena.has_template() && !arena.set_template(b"template"));
+    }
+
+    #[test]
+    fn there_is_no_template_where_a_buffer_is_in_use_or_not_populated() {
+        let arena = arena(false);
+        let mut pool = arena.cache(64);
+        let slot = pool.take_one(60).unwrap();
+        assert!(!arena.set_template(b"template") && !arena.has_template());
+        pool.give_one(slot);
+        assert_eq!(arena.accounting().held, 0);
+        assert!(!self::arena(true).set_template(b"template"));
+    }
+}
