@@ -19,7 +19,7 @@ use linerate_graph::{
     },
 };
 
-use linerate_host::closest;
+use linerate_host::{closest, files::ReadGuard};
 
 use crate::{
     archive::{self, Member},
@@ -73,6 +73,15 @@ impl Source {
             Source::Expression(_) | Source::Input => None,
         };
         instance_name(&stem.map_or(command.into(), OsStr::to_string_lossy))
+    }
+
+    /// Keeps this program from writing over the file.
+    pub(crate) fn guard(&self) -> Option<ReadGuard> {
+        match self {
+            Source::File(name) => ReadGuard::of_name(Path::new(name)),
+            Source::Input => ReadGuard::of_open(io::stdin()),
+            Source::Expression(_) | Source::Program { .. } => None,
+        }
     }
 
     /// The text. Bytes that are not UTF-8 become replacement characters. Of an

@@ -5,6 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::Result;
 use linerate_graph::{Access, Class, Handler, Library, Need, Right};
+use linerate_host::files;
 use serde_json::{Value, json};
 
 use crate::exit::cannot_write;
@@ -34,7 +35,7 @@ pub(crate) fn write(folder: &Path, pages: Vec<(String, String)>) -> Result<()> {
     for (name, text) in pages {
         let path = folder.join(name);
         fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&path, text))
+            .and_then(|()| files::replace(&path, text.as_bytes()))
             .map_err(|error| cannot_write(&path, error))?;
     }
     Ok(())

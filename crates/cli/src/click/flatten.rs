@@ -5,9 +5,10 @@
 //! it always puts the values of global variables in their places, as that does
 //! under `--expand-vars`.
 
-use std::{env, fmt::Write as _, fs, process::ExitCode};
+use std::{env, fmt::Write as _, path::Path, process::ExitCode};
 
 use linerate_graph::lang::{Classes, Flat, Globals};
+use linerate_host::files;
 
 use super::{
     command_line::{Ending, done, prefixed, wrong},
@@ -170,6 +171,7 @@ Options:
 }
 
 fn run(line: &CommandLine) -> u8 {
+    let _guard = line.source.guard();
     let name = line.source.name();
     let (text, members) = match line.source.read_members() {
         Ok(read) => read,
@@ -204,7 +206,7 @@ fn run(line: &CommandLine) -> u8 {
     match line.output.as_deref() {
         None | Some("-") => print(&bytes),
         Some(file) => {
-            if let Err(error) = fs::write(file, bytes) {
+            if let Err(error) = files::replace(Path::new(file), &bytes) {
                 eprintln!("{file}: {}", system_message(&error));
                 return 1;
             }

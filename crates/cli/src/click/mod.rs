@@ -14,13 +14,15 @@ mod self_test;
 mod usage;
 
 use std::{
-    env, fs,
+    env,
     io::{self, Write},
+    path::Path,
     process::ExitCode,
     time::Instant,
 };
 
 use linerate_graph::{BuildError, Class, ConfigReader, Library, Options, Plan, Router};
+use linerate_host::files;
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
 use signal_hook::consts;
 
@@ -92,6 +94,7 @@ fn print(text: impl AsRef<[u8]>) {
 }
 
 fn run(line: &CommandLine, library: &Library) -> u8 {
+    let _guard = line.source.guard();
     let Some(plan) = read(line, library) else { return 1 };
     let Some(mut router) = build(line, plan, library) else { return 1 };
     let mut code = 0;
@@ -237,7 +240,7 @@ fn write_flat(router: &mut Router, file: &str) -> u8 {
         print(&text);
         return 0;
     }
-    match fs::write(file, text) {
+    match files::replace(Path::new(file), text.as_bytes()) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("{file}: {}", system_message(&error));

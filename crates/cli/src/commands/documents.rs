@@ -1,7 +1,7 @@
 //! `linerate completions` and `linerate man`: both made from the command line
 //! definition itself, so that they cannot differ from it.
 
-use std::{fs, io};
+use std::io;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -9,6 +9,7 @@ use clap_mangen::{
     Man as Page,
     roff::{Roff, bold, roman},
 };
+use linerate_host::files;
 
 use crate::{
     args::{Cli, Completions, Man},
@@ -25,7 +26,8 @@ pub(crate) fn completions(args: &Completions) -> Result<()> {
 pub(crate) fn man(args: &Man) -> Result<()> {
     for (name, text) in pages()? {
         let path = args.folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        files::replace(&path, text.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

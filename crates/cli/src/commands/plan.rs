@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow};
 use linerate_graph::{Library, lang::SourceMap};
+use linerate_host::files;
 use linerate_lab::{
     FrameMaker,
     calibration::{self, Calibrated},
@@ -137,7 +138,7 @@ fn configuration(
         let mut tell = |text: String| eprintln!("{text}");
         if trial.measure(&bench, calibrated, &sampled, &ports, &mut tell) {
             let text = serde_json::to_string(calibrated)? + "\n";
-            fs::write(path, text).map_err(|error| cannot_write(path, error))?;
+            files::replace(path, text.as_bytes()).map_err(|error| cannot_write(path, error))?;
         }
     }
     let limits = Limits { sources: sampled.most.map(PacketsPerSecond::new), ..scenario.limits };

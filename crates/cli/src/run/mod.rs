@@ -150,6 +150,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     };
     let control = sockets.configs();
     let loader = Arc::new(PlanLoader { source, globals, library, texts, socket, control });
+    let _guard = loader.source.guard();
     let (plan, sources) = loader.plan()?;
     if plan.elements.iter().all(|element| element.class.name == "ControlSocket") {
         notes.push(

@@ -3,15 +3,16 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    fs,
     hash::{BuildHasherDefault, Hasher},
     io::{self, Write as _},
+    path::Path,
 };
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, HandlerResult, Make, Right,
     Text, lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
+use linerate_host::files;
 use linerate_memory::{Frame, Meta, Slot};
 
 use super::FAMILY;
@@ -327,7 +328,7 @@ impl AggregateCounter {
                 cx.console().print(&String::from_utf8_lossy(&file));
                 Ok(())
             }
-            (path, _) => fs::write(path, &file).map_err(refused),
+            (path, _) => files::replace(Path::new(path), &file).map_err(refused),
         }
     }
 }

@@ -2,12 +2,14 @@
 //! replaces them.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     io::{self, Write},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use linerate_graph::Make;
+use linerate_host::files;
 
 /// What all replicas of an element write to, so that packets of several workers do not
 /// write over each other: `W` is what a file is written by.
@@ -119,12 +121,13 @@ pub(super) enum Output {
 
 impl Output {
     /// Opens `path`, `-` for the standard output. An existing file is emptied,
-    /// unless somebody is writing it.
+    /// unless somebody is writing it; one that this program reads is refused.
     pub(super) fn open(path: &str) -> io::Result<Output> {
         if path == "-" {
+            files::check_open_unread(io::stdout())?;
             return Ok(Output::Ready(Box::new(io::stdout())));
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let file = files::open_to_write(Path::new(path))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(Output::Busy(file)),
             // A file that cannot be locked has nobody else's lock either.

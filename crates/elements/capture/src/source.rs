@@ -1,6 +1,9 @@
 //! What elements have in common that make packets of what they read in a file.
 
+use std::path::Path;
+
 use linerate_graph::{Context, HandlerError, HandlerResult, Make};
+use linerate_host::files::ReadGuard;
 use linerate_memory::Frame;
 
 use super::sample::Sample;
@@ -14,12 +17,16 @@ pub(super) struct Source {
     /// Most packets sent at a time.
     pub(super) burst: usize,
     pub(super) pushes: bool,
+    /// That nothing here writes over the file. It is there from the start: other elements open
+    /// theirs in an order of their own.
+    _guard: Option<ReadGuard>,
 }
 
 impl Source {
     /// From the arguments that all such elements have.
     pub(super) fn from_args(make: &mut Make<'_>, path: String) -> Source {
         Source {
+            _guard: ReadGuard::of_input(Path::new(&path)),
             path,
             active: make.or("ACTIVE", true),
             sample: Sample::from_args(make),

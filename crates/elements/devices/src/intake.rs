@@ -2,11 +2,13 @@
 //! it has received, what it waits for, and what happens when the port fails.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Make, Merge, Replica};
+use linerate_host::files::ReadGuard;
 use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::MacAddr;
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
@@ -38,6 +40,9 @@ pub(super) struct Intake {
     uri: PortUri,
     replica: Replica,
     port: Option<Arc<LeasedPort>>,
+    /// That nothing here writes over a file that the port reads. It is there from the start: other
+    /// elements open theirs in an order of their own.
+    _guard: Option<ReadGuard>,
     sides: Vec<Side>,
     /// Its number among those who share the port's queues, and how many they are.
     place: (usize, usize),
@@ -95,7 +100,9 @@ impl Intake {
     ) -> Intake {
         let replica = make.replica();
         make.world.common::<PortUsers>().receives(&uri, make.element(), replica, sharing);
+        let file = (uri.driver() == "pcap").then(|| Path::new(uri.name()));
         Intake {
+            _guard: file.and_then(ReadGuard::of_input),
             uri,
             replica,
             port: None,

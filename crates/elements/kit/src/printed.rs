@@ -6,6 +6,7 @@ use std::{
 };
 
 use linerate_graph::{Arguments, Context, Filename, Make, parse_bool};
+use linerate_host::files;
 
 /// What the system says of an error, as Click prints it: without the number.
 pub fn reason(error: &io::Error) -> String {
@@ -63,7 +64,7 @@ impl Lines {
     pub fn open(&mut self) -> Result<(), String> {
         if let Some(Filename(path)) = &self.path {
             let said = |error| format!("{}: {}", path.display(), reason(&error));
-            self.file = Some(File::create(path).map_err(said)?);
+            self.file = Some(files::create(path).map_err(said)?);
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use linerate_host::files::ReadGuard;
+
 use super::Format;
 use super::classic::{self, Classic};
 use super::error::{Error, Fault};
@@ -103,6 +105,8 @@ pub struct Reader {
     file: PathBuf,
     /// The same file as the window's source, for seeking; none where the source is not a file.
     seekable: Option<File>,
+    /// That nothing here writes over the file.
+    pub(super) guard: Option<ReadGuard>,
     window: Window,
     layout: Layout,
     interfaces: Vec<Interface>,
@@ -131,14 +135,16 @@ impl Reader {
     pub fn open_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         if path == Path::new("-") {
-            return Self::from_source(Box::new(io::stdin()), path.to_owned(), options);
+            let guard = ReadGuard::of_input(path);
+            let reader = Self::from_source(Box::new(io::stdin()), path.to_owned(), options)?;
+            return Ok(Self { guard, ..reader });
         }
         let open = |source| Error::new(path, Fault::Open(source));
         let file = File::open(path).map_err(open)?;
         let seekable = file.try_clone().map_err(open)?;
-        let mut reader = Self::from_source(Box::new(file), path.to_owned(), options)?;
-        reader.seekable = Some(seekable);
-        Ok(reader)
+        let guard = ReadGuard::of_open(&file);
+        let reader = Self::from_source(Box::new(file), path.to_owned(), options)?;
+        Ok(Self { seekable: Some(seekable), guard, ..reader })
     }
 
     /// Reads a capture from any source of bytes; `file` is its name in errors.
@@ -163,6 +169,7 @@ impl Reader {
             Ok((layout, interfaces)) => Ok(Self {
                 file,
                 seekable: None,
+                guard: None,
                 window,
                 layout,
                 interfaces,

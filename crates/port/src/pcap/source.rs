@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use linerate_host::files::ReadGuard;
+
 use super::error::Error;
 use super::reader::{Interface, Reader, Record};
 
@@ -50,6 +52,8 @@ pub(super) enum Source {
         next: usize,
         /// The file ends inside a record.
         cut: bool,
+        /// That nothing here writes over the file: it is named to be read.
+        _guard: Option<ReadGuard>,
     },
 }
 
@@ -81,8 +85,8 @@ impl Source {
                 }
             }
         }
-        let cut = reader.tail().is_some();
-        Ok(Self::Memory { records, bytes, missing, lengths, next: 0, cut })
+        let (cut, guard) = (reader.tail().is_some(), reader.guard.take());
+        Ok(Self::Memory { records, bytes, missing, lengths, next: 0, cut, _guard: guard })
     }
 
     /// The next record; `None` at the end of the file.

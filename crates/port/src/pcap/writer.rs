@@ -9,9 +9,10 @@
 //! large pages, which halves what it costs where it does. A process that is killed loses what is in the
 //! buffer and may leave a cut-off record, which readers recognise.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use linerate_host::files;
 
 use super::error::{Error, Fault};
 use super::{ETHERNET, Format, MAX_PACKET, ng};
@@ -104,14 +105,15 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// The file cannot be created or written.
+    /// The file cannot be created or written, or this process reads it.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
         let path = path.as_ref();
+        let wrong = |source| Error::new(path, Fault::Open(source));
         if path == Path::new("-") {
+            files::check_open_unread(io::stdout()).map_err(wrong)?;
             return Self::new(io::stdout(), path, options);
         }
-        let file = File::create(path).map_err(|source| Error::new(path, Fault::Open(source)))?;
-        Self::new(file, path, options)
+        Self::new(files::create(path).map_err(wrong)?, path, options)
     }
 
     /// Writes a capture to any sink of bytes; `file` is its name in errors.

@@ -1,8 +1,9 @@
 //! `linerate lab calibrate`: from results to the parameters of the model.
 
-use std::{fs, io::Write as _};
+use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
+use linerate_host::files;
 use linerate_lab::{calibration, report};
 
 use crate::{args::Calibrate, exit::cannot_write};
@@ -12,7 +13,8 @@ pub(crate) fn run(args: &Calibrate) -> Result<()> {
         .with_context(|| format!("cannot calibrate {}", args.dir.display()))?;
     let path = args.dir.join(calibration::FILE);
     let text = serde_json::to_string(&calibrated)?;
-    fs::write(&path, text.clone() + "\n").map_err(|error| cannot_write(&path, error))?;
+    let line = text.clone() + "\n";
+    files::replace(&path, line.as_bytes()).map_err(|error| cannot_write(&path, error))?;
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{text}")?;

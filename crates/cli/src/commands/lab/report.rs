@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use linerate_host::files;
 use linerate_lab::{
     calibration,
     criteria::Criterion,
@@ -98,7 +99,7 @@ impl Files {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|error| cannot_write(folder, error))?;
         }
-        fs::write(path, text).map_err(|error| cannot_write(path, error))?;
+        files::replace(path, text.as_bytes()).map_err(|error| cannot_write(path, error))?;
         self.0.push(path.into());
         Ok(())
     }

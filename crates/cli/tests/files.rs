@@ -1,0 +1,112 @@
+//! Files that a command reads are not destroyed by what it writes.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+const CAPTURE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../port/tests/data/scapy-nano-little.pcap");
+
+/// A folder with a capture `x` that has three names, and a configuration.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        fs::copy(CAPTURE, folder.path().join("x")).unwrap();
+        fs::hard_link(folder.path().join("x"), folder.path().join("hard")).unwrap();
+        symlink("x", folder.path().join("soft")).unwrap();
+        fs::write(folder.path().join("y.click"), "Idle -> Discard;").unwrap();
+        folder
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], input: Stdio) -> Output {
+        let mut command = Command::new(program);
+        command.current_dir(self.path()).args(arguments).stdin(input).output().unwrap()
+    }
+
+    /// A command fails, says why, and leaves all as it was.
+    fn refuses(&self, program: &str, arguments: &[&str], input: Stdio) {
+        let output = self.run(program, arguments, input);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{arguments:?}: {said}");
+        assert!(said.contains("writing would destroy it"), "{arguments:?}: {said}");
+        assert_eq!(fs::read(self.path().join("x")).unwrap(), fs::read(CAPTURE).unwrap());
+        let configuration = fs::read_to_string(self.path().join("y.click")).unwrap();
+        assert_eq!(configuration, "Idle -> Discard;", "{arguments:?}");
+    }
+}
+
+const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
+
+#[test]
+fn a_command_does_not_write_the_file_that_it_reads() {
+    let folder = Folder::new();
+    for to in ["x", "hard", "soft", "./x"] {
+        let port = format!("pcap:{to}");
+        folder.refuses(LINERATE, &["capture", "-r", "x", "-w", to], Stdio::null());
+        folder.refuses(LINERATE, &["replay", "x", &port], Stdio::null());
+        folder.refuses(LINERATE, &["replay", "x", &port, "--loop", "2"], Stdio::null());
+        folder.refuses(LINERATE, &["forward", "pcap:soft?rate=max", &port], Stdio::null());
+        let both = format!("pcap:x?out={to}");
+        folder.refuses(LINERATE, &["forward", &both, "null:", "--bidirectional"], Stdio::null());
+        let input = File::open(folder.path().join("x")).unwrap();
+        folder.refuses(LINERATE, &["capture", "-r", "-", "-w", to], input.into());
+    }
+}
+
+/// Elements open their files in the order of the configuration: what is read is known before.
+#[test]
+fn a_configuration_does_not_write_the_file_that_it_reads() {
+    let folder = Folder::new();
+    for to in ["x", "hard", "soft"] {
+        for (from, to) in [
+            ("FromDump(x)", format!("ToDump({to})")),
+            ("FromDump(x)", format!("ToIPSummaryDump({to})")),
+            ("FromPort(pcap:x)", format!("ToPort(pcap:{to}?format=pcap)")),
+            ("FromPort(pcap:x)", format!("IPPrint(OUTFILE {to}) -> Discard")),
+            ("FromIPSummaryDump(x)", format!("ToDump({to})")),
+        ] {
+            let config = format!("i :: Idle -> {to}; {from} -> Discard;");
+            folder.refuses(LINERATE, &["run", "-e", &config], Stdio::null());
+        }
+    }
+}
+
+#[test]
+fn a_configuration_is_not_flattened_over_itself() {
+    let folder = Folder::new();
+    symlink("y.click", folder.path().join("z.click")).unwrap();
+    let flatten = env!("CARGO_BIN_EXE_click-flatten");
+    for to in ["y.click", "z.click"] {
+        folder.refuses(flatten, &["y.click", "-o", to], Stdio::null());
+    }
+    let other = folder.run(flatten, &["y.click", "-o", "flat.click"], Stdio::null());
+    assert!(other.status.success());
+    assert!(fs::read_to_string(folder.path().join("flat.click")).unwrap().contains("Discard"));
+}
+
+/// Another file is written as ever, and what was read stays.
+#[test]
+fn another_file_is_written() {
+    let folder = Folder::new();
+    let output = folder.run(LINERATE, &["capture", "-r", "x", "-w", "new"], Stdio::null());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let packets = |file: &str| {
+        let mut reader = linerate_port::pcap::Reader::open(folder.path().join(file)).unwrap();
+        let mut count = 0;
+        while reader.next().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    assert_eq!(packets("new"), packets("x"));
+    assert!(packets("x") > 0);
+}
