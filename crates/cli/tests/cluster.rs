@@ -195,6 +195,29 @@ fn what_is_recorded_has_the_time_it_was_received_at_and_the_newest_files_are_kep
     assert!(server.end().0);
 }
 
+/// There are always more packets than a burst has.
+#[test]
+fn a_count_of_packets_is_exact() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = folder.path().join("n.sock").to_str().unwrap().to_owned();
+    let server = serve(&address, "InfiniteSource(LENGTH 60) -> ToConsumer(a)");
+    let file = folder.path().join("n.pcap").to_str().unwrap().to_owned();
+    for count in [1u64, 10, 64, 100] {
+        let number = count.to_string();
+        let words = ["attach", &address, "a", "-n", &number, "--write", &file, "--json"];
+        let said = text(&output(&words));
+        let last: serde_json::Value =
+            serde_json::from_str(said.lines().next_back().unwrap()).unwrap();
+        let mut written = 0;
+        let mut reader = Reader::open(&file).unwrap();
+        while reader.next().unwrap().is_some() {
+            written += 1;
+        }
+        assert_eq!((last["packets"].as_u64(), written), (Some(count), count), "{said}");
+    }
+    assert!(server.end().0);
+}
+
 #[test]
 fn memory_is_said_before_it_is_taken() {
     let config = "Idle -> ConsumerFanOut(a b, c if tcp port 80, CELLS 4000);

@@ -137,12 +137,33 @@ impl Consumer {
     ///
     /// When the server is gone or has ended this consumer, which is noticed when there are no packets.
     pub fn receive(&mut self) -> Result<usize, ClientError> {
+        self.receive_at_most(BURST)
+    }
+
+    /// As [`Consumer::receive`], at most `limit` packets: what is behind them stays with the server, for
+    /// programs that take a certain number and end.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn receive_at_most(&mut self, limit: usize) -> Result<usize, ClientError> {
         self.give_back()?;
+        let limit = limit.min(BURST);
+        if limit == 0 {
+            return Ok(0);
+        }
         if !self.ahead.is_empty() {
-            std::mem::swap(&mut self.burst, &mut self.ahead);
+            if self.ahead.len() <= limit {
+                std::mem::swap(&mut self.burst, &mut self.ahead);
+            } else {
+                self.burst.append(&mut self.ahead, limit);
+            }
             return Ok(self.burst.len());
         }
-        let received = self.member.receive(&mut self.pool, &mut self.burst)?;
+        self.burst.set_limit(limit);
+        let received = self.member.receive(&mut self.pool, &mut self.burst);
+        self.burst.set_limit(BURST);
+        let received = received?;
         if received == 0 {
             self.idle += 1;
             if self.idle >= LOOK {

@@ -112,6 +112,8 @@ pub(crate) struct Inlet {
     receives: Vec<Box<dyn Receive>>,
     pool: PoolCache,
     frame: Frame,
+    /// Most frames taken at a time.
+    burst: usize,
     arrivals: Arrivals,
     sequences: BTreeMap<u16, Sequence>,
     /// The only stream that counts; all when `None`.
@@ -125,6 +127,7 @@ impl Inlet {
             receives,
             pool,
             frame: Frame::new(burst),
+            burst,
             arrivals: Arrivals::default(),
             sequences: BTreeMap::new(),
             only: None,
@@ -137,6 +140,16 @@ impl Inlet {
         self.only = Some(only);
         self.arrivals = Arrivals::default();
         self.sequences.clear();
+    }
+
+    /// Takes at most so many frames at a time from now on, and never more than a burst; `false` when
+    /// none is to be taken.
+    pub(crate) fn limit(&mut self, frames: u64) -> bool {
+        let limit = usize::try_from(frames).map_or(self.burst, |frames| frames.min(self.burst));
+        if limit > 0 {
+            self.frame.set_limit(limit);
+        }
+        limit > 0
     }
 
     pub(crate) fn queues(&self) -> usize {

@@ -93,6 +93,9 @@ impl Sink {
             let measured = self.meter.round();
             let (mut bursts, mut packets) = (0, 0);
             for queue in 0..self.inlet.queues() {
+                if self.left.is_some_and(|left| !self.inlet.limit(left)) {
+                    break;
+                }
                 let received = self.inlet.receive(queue)?;
                 if measured {
                     self.meter.stage(Stage::Receive);
@@ -106,14 +109,14 @@ impl Sink {
                 }
                 bursts += 1;
                 packets += received;
+                if let Some(left) = &mut self.left {
+                    *left -= received as u64;
+                }
                 if time >= self.due {
                     self.publish(time, false);
                 }
             }
             self.meter.done(bursts, packets, measured);
-            if let Some(left) = &mut self.left {
-                *left = left.saturating_sub(packets as u64);
-            }
             if packets > 0 {
                 self.sleeper.busy();
             } else if self.inlet.ended() {
@@ -239,6 +242,25 @@ mod tests {
         let reader = sink.reader();
         sink.run(&Stop::new()).unwrap();
         assert_eq!((reader.read().frames, reader.read().unsigned), (77, 77));
+    }
+
+    #[test]
+    fn a_count_is_exact_over_all_queues() {
+        for count in [1, 10, 32, 33, 100] {
+            let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+            let context = Context::new(arena.create().unwrap());
+            let mut port = open(&"null:?queues=3".parse().unwrap(), &context).unwrap();
+            let receives: Vec<_> =
+                port.queues.iter_mut().filter_map(|queue| queue.receive.take()).collect();
+            let counters: Vec<_> =
+                receives.iter().map(|receive| Arc::clone(receive.counters())).collect();
+            let sink = Sink::new(receives, context.arena.cache(64), 32, Idle::Poll, Some(count));
+            let reader = sink.reader();
+            sink.run(&Stop::new()).unwrap();
+            let taken: u64 = counters.iter().map(|counters| counters.read().packets).sum();
+            assert_eq!((reader.read().frames, taken), (count, count));
+            assert_eq!(context.arena.accounting().held, 0);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use linerate_port::{DRAIN_LIMIT, DropReason, PortError, Receive, Transmit, Wake,
 use smallvec::SmallVec;
 
 use crate::{
+    budget::Budget,
     idle::{Idle, Sleeper},
     meter::{Meter, Stage, UsageReader},
     stop::Stop,
@@ -54,8 +55,9 @@ pub struct Path {
     on_full: OnFull,
     /// Packets on the way. Empty between rounds unless `on_full` is `Wait`.
     frame: Frame,
-    /// Packets still to be received; all there are when `None`.
+    /// Packets still to be received; all there are when `None`. None within a budget, which says it.
     left: Option<u64>,
+    budget: Option<Budget>,
 }
 
 /// A worker that forwards over some paths until told to stop.
@@ -94,7 +96,14 @@ impl Path {
             on_full: OnFull::default(),
             frame: Frame::new(burst),
             left: count,
+            budget: None,
         }
+    }
+
+    /// The same path ending when it and all others within `budget` have moved that many packets, and
+    /// not after a count of its own.
+    pub fn within(self, budget: Budget) -> Path {
+        Path { left: Some(0), budget: Some(budget), ..self }
     }
 
     /// The same path changing packets.
@@ -110,7 +119,15 @@ impl Path {
     /// Whether nothing more will come.
     fn ended(&self) -> bool {
         self.frame.is_empty()
-            && (self.left == Some(0) || self.receives.iter().all(|receive| receive.ended()))
+            && (self.is_done() || self.receives.iter().all(|receive| receive.ended()))
+    }
+
+    /// Whether no more packets are to be moved.
+    fn is_done(&self) -> bool {
+        match &self.budget {
+            Some(budget) => budget.is_spent(),
+            None => self.left == Some(0),
+        }
     }
 
     /// Moves a burst from each receiving queue; returns how many bursts and
@@ -181,21 +198,31 @@ impl Path {
         Ok(sent)
     }
 
-    /// A burst that must not be a whole one, through a smaller frame: only the
-    /// end of a counted run comes here.
+    /// A burst that must not be a whole one: comes at the end of a counted run, and always within a
+    /// budget.
     #[cold]
     fn last_burst(&mut self, queue: usize, pool: &mut PoolCache) -> Result<usize, PortError> {
-        let left = self.left.unwrap_or(0) as usize;
+        let whole = self.frame.limit();
+        let left = match &self.budget {
+            Some(budget) => budget.claim(whole as u64),
+            None => self.left.unwrap_or(0),
+        };
         if left == 0 {
             return Ok(0);
         }
-        let mut part = Frame::new(left);
-        let received = self.receives[queue].receive(pool, &mut part);
-        let moved = self.frame.append(&mut part, left);
-        self.left = Some((left - moved) as u64);
-        received?;
-        self.action.apply(pool, &mut self.frame);
-        self.send(pool)?;
+        self.frame.set_limit(left as usize);
+        let outcome = self.receives[queue].receive(pool, &mut self.frame);
+        self.frame.set_limit(whole);
+        let moved = self.frame.len();
+        match &self.budget {
+            Some(budget) => budget.settle(left, moved as u64),
+            None => self.left = Some(left - moved as u64),
+        }
+        outcome?;
+        if moved > 0 {
+            self.action.apply(pool, &mut self.frame);
+            self.send(pool)?;
+        }
         Ok(moved)
     }
 }
@@ -326,10 +353,12 @@ impl Forwarder {
             wakes.push(Wake::At(Instant::now() + OUTSTANDING));
         }
         for path in &mut self.paths {
-            match (path.frame.is_empty(), path.left) {
+            match (path.frame.is_empty(), path.is_done()) {
                 (false, _) => wakes.push(path.transmit.wake()),
-                (true, Some(0)) => {}
-                (true, _) => wakes.extend(path.receives.iter_mut().map(|receive| receive.wake())),
+                (true, true) => {}
+                (true, false) => {
+                    wakes.extend(path.receives.iter_mut().map(|receive| receive.wake()))
+                }
             }
         }
         self.sleeper.sleep(&wakes);
@@ -436,6 +465,25 @@ mod tests {
             let pool = context.arena.cache(64);
             Forwarder::new(vec![path], pool, Idle::Poll).run(&Stop::new()).unwrap();
             assert_eq!((received.read().packets, sent.read().packets), (count, count));
+            assert_eq!(context.arena.accounting().held, 0);
+        }
+    }
+
+    /// Packets come by one of two queues only: it moves all that both are to.
+    #[test]
+    fn a_count_that_paths_have_in_common_is_exact() {
+        for (count, of_the_first) in [(1, 0), (33, 7), (100, 1000)] {
+            let context = Context::new(arena());
+            let (silent, mut endless) =
+                (format!("null:?count={of_the_first}"), port(&context, "null:"));
+            let (mut first, mut a, mut b) =
+                (port(&context, &silent), port(&context, "null:"), port(&context, "null:"));
+            let budget = Budget::new(count);
+            let (one, [received, _]) = path(&mut first, &mut a, None);
+            let (two, [others, _]) = path(&mut endless, &mut b, None);
+            let paths = vec![one.within(budget.clone()), two.within(budget)];
+            Forwarder::new(paths, context.arena.cache(64), Idle::Poll).run(&Stop::new()).unwrap();
+            assert_eq!(received.read().packets + others.read().packets, count);
             assert_eq!(context.arena.accounting().held, 0);
         }
     }

@@ -5,16 +5,18 @@
 //! with plain stores; who reads it never makes it wait.
 //!
 //! `forward` is the loop between two ports, `idle` decides when a worker sleeps, `meter`
-//! accounts cycles, `spent` has their sums for readers, `stop` ends it. The loop of a worker that
+//! accounts cycles, `budget` is a count that several paths have in common, `spent` has their sums for readers, `stop` ends it. The loop of a worker that
 //! runs a graph is in `linerate_graph` (`engine/worker.rs`).
 #![forbid(unsafe_code)]
 
+mod budget;
 mod forward;
 mod idle;
 mod meter;
 mod spent;
 mod stop;
 
+pub use budget::Budget;
 pub use forward::{Forwarder, OnFull, Path, Rewrite};
 pub use idle::{Idle, Sleeper};
 pub use meter::{Meter, Stage, Usage, UsageReader};

@@ -15,7 +15,7 @@ use linerate_port::{
     Context, Counters, Counts, Direction, Link, OpenError, PortError, PortUri, Receive, Transmit,
     open, probe,
 };
-use linerate_worker::{Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
+use linerate_worker::{Budget, Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
 use serde_json::json;
 
 use crate::{
@@ -264,12 +264,14 @@ impl Run {
             let left = args.running.count.map(|count| count.saturating_sub(so_far));
             let flow = Flow::new(ends.map(PortUri::to_string), &receives, &transmits);
             let joined = join(&direction(&flow.ends), receives, transmits)?;
-            let workers = joined.len() as u64;
-            for (queue, (receives, transmit)) in (0..).zip(joined) {
-                // What does not divide evenly goes to the first.
-                let share = |n: u64| n / workers + if queue == 0 { n % workers } else { 0 };
-                let path =
-                    Path::new(receives, transmit, args.running.burst.into(), left.map(share));
+            let budget = left.filter(|_| joined.len() > 1).map(Budget::new);
+            for (receives, transmit) in joined {
+                // One path counts by itself; several have a count in common.
+                let path = Path::new(receives, transmit, args.running.burst.into(), left);
+                let path = match &budget {
+                    Some(budget) => path.within(budget.clone()),
+                    None => path,
+                };
                 paths.push(path.rewriting(args.rewrite).on_full(args.on_full));
             }
             flows.push(flow);

@@ -127,7 +127,8 @@ fn turn(
     done: &mut Done,
     file: Option<&mut File>,
 ) -> Result<(), Failure> {
-    if consumer.receive()? == 0 {
+    let left = args.count.map_or(u64::MAX, |count| count - done.packets);
+    if consumer.receive_at_most(left.try_into().unwrap_or(usize::MAX))? == 0 {
         consumer.wait(Some(patience))?;
         return Ok(());
     }

@@ -1,0 +1,66 @@
+//! Commands with a count move exactly so many packets.
+
+use std::process::{Command, Stdio};
+
+use linerate_port::pcap::Reader;
+use serde_json::Value;
+
+/// The last object that a command prints.
+fn summary(arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(lines.lines().next_back().unwrap()).unwrap()
+}
+
+fn packets(file: &str) -> u64 {
+    let mut reader = Reader::open(file).unwrap();
+    let mut count = 0;
+    while reader.next().unwrap().is_some() {
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_sink_takes_as_many_as_it_is_to() {
+    for (port, count) in [("null:", "10"), ("null:?queues=3", "10"), ("null:?queues=3", "100")] {
+        let summary = summary(&["sink", port, "--count", count, "--json"]);
+        assert_eq!(summary["received_packets"].to_string(), count, "{port}");
+    }
+}
+
+#[test]
+fn what_is_forwarded_is_counted_over_all_queues() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("n.pcap").to_str().unwrap().to_owned();
+    let to_file = format!("pcap:{file}");
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../port/tests/data/scapy-nano-little.pcap");
+    for (count, arguments) in [
+        (10, vec!["forward", "null:", "null:", "--count", "10"]),
+        (11, vec!["forward", "null:?queues=2", "null:?queues=2", "--count", "11"]),
+        // Only the first of two queues has packets.
+        (1, vec!["forward", "null:?queues=2&count=1", "null:?queues=2", "--count", "1"]),
+        (10, vec!["forward", "null:", &to_file, "--count", "10"]),
+        (10, vec!["capture", "null:", "-w", &file, "-c", "10"]),
+        (2, vec!["replay", capture, "null:", "--rate", "max", "--count", "2"]),
+    ] {
+        let summary = summary(&[arguments.as_slice(), &["--json"]].concat());
+        let flow = &summary["flows"][0];
+        let counts = [&flow["received_packets"], &flow["sent_packets"]];
+        assert_eq!(counts.map(|count| count.as_u64()), [Some(count); 2], "{arguments:?}");
+        if arguments.contains(&file.as_str()) || arguments.contains(&to_file.as_str()) {
+            assert_eq!(packets(&file), count, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn a_generator_sends_as_many_as_it_is_to() {
+    for port in ["null:", "null:?queues=2"] {
+        let summary = summary(&["generate", port, "--count", "33", "--json"]);
+        assert_eq!(summary["sent_packets"], 33, "{port}");
+    }
+}
