@@ -74,11 +74,12 @@ right -> routes;
 left [1] -> ICMP6Error(right, 1, 3) -> routes;
 right [1] -> ICMP6Error(left, 1, 3) -> routes;
 
-// What is for the router itself: it has no ports.
-routes [0] -> for_us :: Classifier(6/11, 6/06, -);
+// What is for the router itself: it has no ports, and answers pings.
+routes [0] -> for_us :: Classifier(6/11, 6/06, 6/3a, -);
 for_us [0] -> no_port :: ICMP6Error(left, 1, 4) -> routes;
 for_us [1] -> no_port;
-for_us [2] -> Discard;
+for_us [2] -> ICMP6PingResponder -> routes;
+for_us [3] -> Discard;
 
 // Where no route leads. A default route takes its place.
 routes [3] -> ICMP6Error(left, 1, 0) -> routes;

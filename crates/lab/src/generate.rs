@@ -17,9 +17,11 @@ use crate::{
     traffic::Frames,
 };
 
-/// Being late by less than this is made up for; what came due before is given
-/// up and counted.
+/// Frames that came due longer ago than this are late.
 const LATE: Duration = Duration::from_millis(2);
+/// Late frames are made up for, as fast as the port takes them, as long as the generator is late by less
+/// than this. What came due before is given up, and stays intended and not accepted.
+const CATCH_UP: Duration = Duration::from_secs(1);
 /// Gaps longer than this are slept through, where the idle strategy allows
 /// sleeping at all: a sleep overshoots by about as much.
 const NAP: Duration = Duration::from_micros(200);
@@ -36,6 +38,8 @@ pub struct Generator {
     left: Option<u64>,
     /// Frames that are due and not made.
     owed: u64,
+    /// Most frames it was late with since it was last on time; 0 when it is.
+    late: u64,
     /// When the schedule began.
     start: u64,
     /// How it is changed, and the last change that was made.
@@ -68,6 +72,7 @@ impl Generator {
             meter: Meter::new(),
             left: count,
             owed: 0,
+            late: 0,
             start: 0,
             steering: Steering::default(),
             changed: 0,
@@ -134,6 +139,7 @@ impl Generator {
                 self.rest(&mut sleeper)?;
             }
         }
+        self.note_lateness(u64::MAX, 0);
         Ok(())
     }
 
@@ -147,7 +153,7 @@ impl Generator {
         }
         if let Some(schedule) = change.schedule {
             self.schedule = schedule;
-            self.owed = 0;
+            (self.owed, self.late) = (0, 0);
             self.start = now();
         }
         self.sends = change.sends.unwrap_or(self.sends);
@@ -165,10 +171,9 @@ impl Generator {
                 let due = due.min(left.saturating_sub(self.owed));
                 self.outlet.intend(due);
                 self.owed += due;
-                // Too late is given up, so that a hiccup does not become a
-                // burst the schedule never meant.
-                let late = self.schedule.expected(LATE.as_nanos() as f64).unwrap_or(0.0) as u64;
-                self.owed = self.owed.min(late.max(burst));
+                let together = burst.max(self.schedule.together());
+                self.owed = self.owed.min(self.due_within(CATCH_UP).max(together));
+                self.note_lateness(self.due_within(LATE) + together, burst);
                 self.owed.min(limit)
             }
             None => limit,
@@ -179,6 +184,24 @@ impl Generator {
             self.outlet.intend(made);
         }
         self.outlet.count_offered(made);
+    }
+
+    /// Frames that come due in a time, on average.
+    #[inline]
+    fn due_within(&self, time: Duration) -> u64 {
+        self.schedule.expected(time.as_nanos() as f64).unwrap_or(0.0) as u64
+    }
+
+    /// Takes note of being late, with more than `on_time` frames owed, and of having caught up, with at
+    /// most `burst` of them.
+    #[inline]
+    fn note_lateness(&mut self, on_time: u64, burst: u64) {
+        if self.owed > on_time {
+            self.late = self.late.max(self.owed);
+        } else if self.late > 0 && self.owed <= burst {
+            self.outlet.count_caught_up(self.late);
+            self.late = 0;
+        }
     }
 
     /// Offers what is made; what the port does not take stays.
@@ -224,7 +247,7 @@ impl std::fmt::Debug for Generator {
 
 #[cfg(test)]
 mod tests {
-    use linerate_memory::ArenaOptions;
+    use linerate_memory::{ArenaOptions, Frame};
     use linerate_port::{Context, open};
 
     use super::*;
@@ -292,6 +315,62 @@ mod tests {
         // The first had 60 bytes, without the FCS, and all others 124.
         assert_eq!(bytes, 60 + 124 * (sent.accepted - 1));
         assert!(sent.accepted >= 1000 && sent.offered == sent.accepted, "{sent:?}");
+    }
+
+    /// A port at which the worker does not run for a while, once.
+    struct Descheduled(Box<dyn Transmit>, Duration);
+
+    impl Transmit for Descheduled {
+        fn transmit(
+            &mut self,
+            pool: &mut PoolCache,
+            frame: &mut Frame,
+        ) -> Result<usize, PortError> {
+            thread::sleep(std::mem::take(&mut self.1));
+            self.0.transmit(pool, frame)
+        }
+
+        fn counters(&self) -> &std::sync::Arc<linerate_port::Counters> {
+            self.0.counters()
+        }
+    }
+
+    #[test]
+    fn frames_that_came_due_while_it_did_not_run_are_made_up_for_and_reported() {
+        let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let mut port = open(&"null:".parse().unwrap(), &context).unwrap();
+        let away = Duration::from_millis(50);
+        let transmit = Descheduled(port.queues[0].transmit.take().unwrap(), away);
+        let (frames, schedule) = (frames("64"), schedule(1e5));
+        let pool = context.arena.cache(64);
+        let transmit = Box::new(transmit);
+        let generator =
+            Generator::new(frames, schedule, transmit, pool, 32, Idle::Poll, Some(20_000));
+        let progress = generator.progress();
+        generator.run(&Stop::new()).unwrap();
+        let sent = progress.read();
+        // The schedule asks for no frame twice: what was late is not given up.
+        assert_eq!((sent.intended, sent.accepted, sent.unsent()), (20_000, 20_000, 0));
+        assert!(sent.longest_catch_up >= 4_900, "{sent:?}");
+        assert!(sent.caught_up >= sent.longest_catch_up, "{sent:?}");
+    }
+
+    #[test]
+    fn what_is_made_up_for_is_bounded() {
+        let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
+        let context = Context::new(arena.create().unwrap());
+        let mut port = open(&"null:".parse().unwrap(), &context).unwrap();
+        let transmit = port.queues[0].transmit.take().unwrap();
+        let pool = context.arena.cache(64);
+        let (frames, schedule) = (frames("64"), schedule(1e4));
+        let mut generator = Generator::new(frames, schedule, transmit, pool, 32, Idle::Poll, None);
+        // A minute late: what came due in the last second is made up for.
+        generator.fill(0, 60_000_000_000);
+        let made = generator.outlet.progress().offered;
+        assert_eq!((made, generator.owed + made, generator.late), (32, 10_000, 10_000));
+        assert!(generator.outlet.progress().intended >= 600_000);
+        generator.outlet.give_up();
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub struct Progress {
     pub offered: u64,
     /// Frames the port took.
     pub accepted: u64,
+    /// Frames that were late and were made up for.
+    pub caught_up: u64,
+    /// Most of them at a time.
+    pub longest_catch_up: u64,
 }
 
 impl Progress {
@@ -37,6 +41,8 @@ struct PublishedProgress {
     intended: AtomicU64,
     offered: AtomicU64,
     accepted: AtomicU64,
+    caught_up: AtomicU64,
+    longest_catch_up: AtomicU64,
 }
 
 /// Reads a generator's progress from another thread.
@@ -52,7 +58,13 @@ impl ProgressReader {
         // In the order that keeps accepted <= offered <= intended.
         let accepted = published.accepted.load(Ordering::Acquire);
         let offered = published.offered.load(Ordering::Acquire);
-        Progress { intended: published.intended.load(Ordering::Acquire), offered, accepted }
+        Progress {
+            intended: published.intended.load(Ordering::Acquire),
+            offered,
+            accepted,
+            caught_up: published.caught_up.load(Ordering::Relaxed),
+            longest_catch_up: published.longest_catch_up.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -119,6 +131,16 @@ impl Outlet {
     pub(crate) fn intend(&mut self, frames: u64) {
         self.progress.intended += frames;
         self.published.intended.store(self.progress.intended, Ordering::Release);
+    }
+
+    /// Counts frames that were late and have been made up for in one go.
+    #[cold]
+    pub(crate) fn count_caught_up(&mut self, frames: u64) {
+        let progress = &mut self.progress;
+        progress.caught_up += frames;
+        progress.longest_catch_up = progress.longest_catch_up.max(frames);
+        self.published.caught_up.store(progress.caught_up, Ordering::Relaxed);
+        self.published.longest_catch_up.store(progress.longest_catch_up, Ordering::Relaxed);
     }
 
     /// Makes frames, sent at `time`, as far as there are buffers; returns how

@@ -168,6 +168,15 @@ impl Schedule {
         schedule
     }
 
+    /// Frames that come due together: those of a burst.
+    #[inline]
+    pub fn together(&self) -> u64 {
+        match self.pattern {
+            Pattern::Bursts(size) => size.into(),
+            Pattern::Constant | Pattern::Poisson => 1,
+        }
+    }
+
     /// Frames that have come due by `elapsed` nanoseconds after the start and
     /// were not reported before, of independent ones at most some ten thousand; `None` for as many as the port takes.
     #[inline]

@@ -248,6 +248,9 @@ start, stop and clear have no value and are written with -w:
                          sent alone; has these begin at zero, and the table goes on
   stop                   ends it, as Ctrl-C does
 
+When this machine was busy, frames that are late are sent as fast as the port takes them until the
+rate is made up for, at most those of a second; the summary says how many and in how long bursts.
+
 Frames carry a sequence number and the time of sending in their payload, from which
 `linerate sink` finds loss, duplication, reordering and latency. Sizes count the four bytes
 of FCS. The default addresses are those set aside for tests (RFC 2544, RFC 5180).")]
@@ -383,7 +386,9 @@ Examples:
       as fast as possible, until Ctrl-C
   linerate replay trace.pcapng packet:eth1 --speed 10 --loop 3
 
-Every packet of the file is sent, in order: when the port is full, replay waits.")]
+Every packet of the file is sent, in order: when the port is full, replay waits. Packets that cannot
+be sent, as they are longer than a packet buffer or the port carries, make it end with an error
+behind all others.")]
 pub(crate) struct Replay {
     /// File to read, pcap or pcapng; - is standard input
     #[arg(value_name = "FILE")]

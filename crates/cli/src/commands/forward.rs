@@ -89,8 +89,8 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
     .map(drop)
 }
 
-/// Forwards after a plan until its end; returns what was received.
-pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
+/// Forwards after a plan until its end; returns what became of all packets.
+pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
     let showing = &args.running.showing;
@@ -144,7 +144,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<Counts> {
     drop((following, answered));
     let total = board.now();
     total.print(args.verb, started.elapsed(), arena.accounting().held, &mut live)?;
-    Ok(total.sum().received)
+    Ok(total.sum())
 }
 
 /// One direction: its ports and where their figures are read.
@@ -166,9 +166,9 @@ struct Run {
 
 /// Figures of one direction.
 #[derive(Debug, Default, Clone, Copy)]
-struct FlowCounts {
-    received: Counts,
-    sent: Counts,
+pub(crate) struct FlowCounts {
+    pub(crate) received: Counts,
+    pub(crate) sent: Counts,
 }
 
 /// Figures of the whole run, over reopened ports.

@@ -433,6 +433,9 @@ impl Readers {
             figures.progress.intended += progress.intended;
             figures.progress.offered += progress.offered;
             figures.progress.accepted += progress.accepted;
+            figures.progress.caught_up += progress.caught_up;
+            let longest = &mut figures.progress.longest_catch_up;
+            *longest = progress.longest_catch_up.max(*longest);
         }
         self.usage.iter().for_each(|reader| figures.usage += reader.read());
         figures
@@ -494,6 +497,14 @@ impl Figures {
                 per_second(progress.accepted),
             ),
         ];
+        if progress.caught_up > 0 {
+            lines.push(format!(
+                "  {} frames were late and sent as fast as the port takes them, at most {} at a time: \
+                 this machine was busy, or the port full",
+                grouped(progress.caught_up),
+                grouped(progress.longest_catch_up),
+            ));
+        }
         if progress.unsent() > 0 {
             lines.push(format!(
                 "  {} frames came due and were not sent: the port or this machine was too slow",
@@ -511,6 +522,8 @@ impl Figures {
             "offered": progress.offered,
             "accepted": progress.accepted,
             "unsent": progress.unsent(),
+            "caught_up": progress.caught_up,
+            "longest_catch_up": progress.longest_catch_up,
             "sent_packets": sent.packets,
             "sent_bytes": sent.bytes,
             "streams": streams

@@ -1,12 +1,13 @@
 //! `linerate replay`: forwarding from a file to a port.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use linerate_memory::BUFFER_MAX;
 use linerate_port::{DropReason, PortUri};
 use linerate_worker::{OnFull, Rewrite};
 
 use super::{
     capture::file_name,
-    forward::{Plan, carry_out},
+    forward::{FlowCounts, Plan, carry_out},
 };
 use crate::args::Replay;
 
@@ -18,7 +19,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     if args.times != 1 {
         from = from.with("loop", args.times);
     }
-    let received = carry_out(&Plan {
+    let FlowCounts { received, sent } = carry_out(&Plan {
         command: "replay",
         verb: "replayed",
         from,
@@ -40,6 +41,24 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
              a capture that was not closed in order ends like this: keep what is whole with \
              `editcap FILE NEW`, or record it again",
             args.file.display()
+        );
+    }
+    let too_long = received.dropped_for(DropReason::TooLong);
+    if too_long > 0 {
+        bail!(
+            "{}: records longer than a packet buffer: {too_long}, not sent; merged segments are that \
+             long: record with offloads off, or give buffers room with --buffer-size {BUFFER_MAX} for \
+             a port that carries such frames",
+            args.file.display()
+        );
+    }
+    // Packets that wait for a full port are only given up when the run is ended.
+    let unsent = sent.dropped() - sent.dropped_for(DropReason::QueueFull);
+    if unsent > 0 {
+        bail!(
+            "{}: packets that {} did not send: {unsent}, for the reasons above",
+            args.file.display(),
+            args.port
         );
     }
     Ok(())

@@ -28,6 +28,12 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
         let output = ping_text(&a, arguments, to);
         assert!(output.contains(&expected), "{to} {arguments:?}: {output}");
     }
+    for to in ["2001:db8:0:1::1", "2001:db8:0:2::1"] {
+        for size in ["0", "56", "1400"] {
+            let output = ping_text(&a, &["-s", size], to);
+            assert!(output.contains(&format!("bytes from {to}: icmp_seq=1")), "{output}");
+        }
+    }
     for to in [FAR, "2001:db8:0:1::1", "2001:db8:0:2::1"] {
         assert_refused(&a, to);
     }

@@ -10,6 +10,7 @@ mod discovery;
 mod get_ip6_address;
 mod header;
 mod icmp6_error;
+mod icmp6_ping_responder;
 mod ip6_encap;
 mod ip6_fragmenter;
 mod ip6_mirror;
@@ -30,6 +31,7 @@ const CLASSES: &[&Class] = &[
     &get_ip6_address::GET,
     &get_ip6_address::SET,
     &icmp6_error::CLASS,
+    &icmp6_ping_responder::CLASS,
     &ip6_encap::CLASS,
     &ip6_fragmenter::CLASS,
     &ip6_mirror::CLASS,

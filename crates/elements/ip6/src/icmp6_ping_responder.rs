@@ -1,0 +1,127 @@
+//! `ICMP6PingResponder`: answers pings over IPv6 (RFC 4443 section 4).
+//!
+//! Click has none; `ICMPPingResponder` is the model. Requests behind extension headers, fragments
+//! among them, are left to others.
+
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_memory::{Frame, PacketMut};
+use linerate_packet::{IpProtocol, checksum::update16};
+
+use super::{
+    FAMILY,
+    header::{
+        DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, NEXT, REFUSED, SOURCE, address, get16, known,
+        put16,
+    },
+};
+
+pub(super) const CLASS: Class = Class {
+    name: "ICMP6PingResponder",
+    family: FAMILY,
+    summary: "answers ICMPv6 echo requests",
+    description: "Each becomes its answer, to the address it came from, which is the destination \
+        annotation; the paint is taken off. The IPv6 header must be known (`CheckIP6Header`). Other \
+        packets, requests to groups and those behind extension headers leave by output 1, or are \
+        dropped where there is none.",
+    ports: "1/1-2",
+    processing: "a/ah",
+    annotates: true,
+    drops: &["no buffer", "no IPv6 header", "not an ICMPv6 echo request"],
+    cost: "One pass over the packets' headers; the checksum is updated, not computed.",
+    example: "InfiniteSource(DATA \\<60000000 0008 3a40 20010db8000000000000000000000001 \
+        20010db8000000000000000000000002 8000 23b7 00010001>, LIMIT 10, STOP true) \
+        -> CheckIP6Header -> ICMP6PingResponder -> Discard;",
+    ..Icmp6PingResponder::CLASS
+};
+
+/// Hops an answer gets.
+const HOP_LIMIT: u8 = 255;
+/// Length of an echo message without data.
+const ECHO: usize = 8;
+/// Types.
+const REQUEST: u8 = 128;
+const REPLY: u8 = 129;
+/// What addresses of groups begin with.
+const GROUP: u8 = 0xff;
+
+#[derive(Arguments)]
+struct Icmp6PingResponder {
+    /// When the frame came.
+    now: u64,
+}
+
+/// Makes a request its answer; `false`, changing nothing, when it is none.
+fn answer(ip: &mut [u8]) -> bool {
+    let is_request = ip[NEXT] == IpProtocol::ICMPV6.0
+        && ip.len() >= LEAST + ECHO
+        && ip[LEAST] == REQUEST
+        && ip[DESTINATION] != GROUP;
+    if !is_request {
+        return false;
+    }
+    // The pseudo header's sum stays: it does not know which address is which.
+    ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
+    ip[HOPS] = HOP_LIMIT;
+    let message = &mut ip[LEAST..];
+    let before = get16(message, 0);
+    message[0] = REPLY;
+    let sum = update16(get16(message, ICMP_CHECKSUM), before, get16(message, 0));
+    put16(message, ICMP_CHECKSUM, sum);
+    true
+}
+
+impl Step for Icmp6PingResponder {
+    #[inline]
+    fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
+        self.now = cx.now();
+        true
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        let now = self.now;
+        let ip = known(packet)?;
+        if !answer(ip) {
+            return Err(Exit::Refuse(REFUSED));
+        }
+        let destination = address(ip, DESTINATION);
+        let meta = packet.meta_mut();
+        meta.destination = destination;
+        meta.timestamp = now;
+        meta.paint = 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against etherparse.
+        #[test]
+        fn answers_are_right(
+            addresses in any::<[[u8; 16]; 2]>(),
+            ids: (u16, u16),
+            payload in prop::collection::vec(any::<u8>(), 0..100),
+            hops: u8,
+        ) {
+            let [from, to] = addresses;
+            let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+            let request = PacketBuilder::ipv6(from, to, hops).icmpv6_echo_request(ids.0, ids.1);
+            request.write(&mut bytes, &payload).unwrap();
+            let reply = PacketBuilder::ipv6(to, from, HOP_LIMIT).icmpv6_echo_reply(ids.0, ids.1);
+            reply.write(&mut expected, &payload).unwrap();
+            if to[0] == GROUP {
+                prop_assert!(!answer(&mut bytes));
+            } else {
+                prop_assert!(answer(&mut bytes));
+                prop_assert_eq!(&bytes, &expected);
+                prop_assert!(!answer(&mut bytes), "an answer is no request");
+            }
+        }
+    }
+}
