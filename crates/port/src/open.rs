@@ -41,8 +41,12 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     }
     let mut port = (driver.open)(uri, context)?;
     if let Some(filter) = &context.filter {
-        // What a capture cut; all others have packets as they are.
-        let may_be_cut = uri.driver() == pcap::DRIVER.name;
+        // What a capture cut, or the port itself; all others have packets as they are.
+        let cuts = uri
+            .written()
+            .iter()
+            .any(|(key, value)| key == "long" && value.as_deref() == Some("cut"));
+        let may_be_cut = cuts || uri.driver() == pcap::DRIVER.name;
         for queue in &mut port.queues {
             let receive = queue.receive.take();
             queue.receive = receive.map(|side| Filtered::over(side, filter, may_be_cut));
@@ -64,7 +68,7 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
 ///
 /// As [`open`] would say.
 pub fn probe(uri: &PortUri) -> Result<(), OpenError> {
-    if driver(uri)?.interface {
+    if driver(uri)?.interface && !af_packet::is_any(uri) {
         // Looking takes no privileges.
         OpenErrors::with_remedy(uri, String::new()).find(uri.name())?;
     }

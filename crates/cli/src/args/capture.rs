@@ -3,7 +3,6 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args};
-use linerate_memory::BUFFER_MAX;
 use linerate_worker::Idle;
 
 use super::{Host, Memory, Readiness, Running, Showing};
@@ -101,6 +100,15 @@ pub(crate) struct Capture {
     /// Print Ethernet addresses and types as well
     #[arg(short = 'e', long = "link-header", help_heading = "Printing")]
     pub(crate) link: bool,
+
+    /// Decode more: lifetimes, identifications, options and checksums of headers, and all lines of
+    /// requests in text; twice: also checksums of UDP over IPv4
+    #[arg(short = 'v', long = "verbose", action = ArgAction::Count, help_heading = "Printing")]
+    pub(crate) verbose: u8,
+
+    /// Print TCP's sequence numbers as they are, not relative to the connection's first
+    #[arg(short = 'S', long = "absolute-tcp-sequence-numbers", help_heading = "Printing")]
+    pub(crate) absolute: bool,
 
     /// Print no time; twice: seconds since 1970; three times: since the packet before; four times:
     /// with the date; five times: since the first packet
@@ -207,8 +215,9 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// The options of a command that runs ports.
-    pub(crate) fn running(&self) -> Running {
+    /// The options of a command that runs ports, with packet buffers of that size unless another was
+    /// asked for.
+    pub(crate) fn running(&self, buffer_size: Option<usize>) -> Running {
         // The files of -G are full after so much time, whatever has come.
         let files = match (self.file_size, self.file_seconds, self.file_count) {
             (None, Some(seconds), Some(files)) => {
@@ -216,8 +225,7 @@ impl Capture {
             }
             _ => None,
         };
-        // In files there are merged segments, which no MTU limits.
-        let buffer_size = self.memory.buffer_size.or(self.read.is_some().then_some(BUFFER_MAX));
+        let buffer_size = self.memory.buffer_size.or(buffer_size);
         Running {
             duration: self.duration.into_iter().chain(files).min(),
             count: self.count,

@@ -13,10 +13,14 @@ use linerate_graph::{
     device_ipv4, known_protocol, system_host, system_network, system_port, system_station,
 };
 use linerate_host::interface::{self, Link};
+use linerate_memory::{ArenaOptions, BUFFER_MAX};
 use linerate_port::PortUri;
 use linerate_worker::{OnFull, Rewrite};
 
 use super::forward::{Plan, carry_out};
+
+/// Bytes of a frame beyond the MTU: the Ethernet header and a VLAN tag.
+const FRAMING: usize = 18;
 use crate::{
     args::Capture,
     exit::{UsageError, cannot_read},
@@ -50,7 +54,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         (false, false, true) => Bytes::Text,
         (false, false, false) => Bytes::None,
     };
-    let running = args.running();
+    let running = args.running(buffer_size(&from));
     let port = source(args, from.clone())?;
     if port.driver() != from.driver() && !running.showing.quiet {
         let text = format!(
@@ -71,7 +75,14 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
         disconnect: args.host.disconnect,
         exit_on_loss: true,
         filter: Some(Arc::new(filter)),
-        view: print.then_some(Style { link: args.link, time: args.time, bytes }),
+        view: print.then_some(Style {
+            link: args.link,
+            time: args.time,
+            bytes,
+            json: running.showing.json,
+            verbose: args.verbose,
+            absolute: args.absolute,
+        }),
         controlled: None,
         running: &running,
     })
@@ -167,6 +178,10 @@ fn is_loopback(link: &Link) -> bool {
     link.kind == "loopback"
 }
 
+fn is_loopback_named(name: &str) -> bool {
+    interface::find(name).is_ok_and(|link| is_loopback(&link))
+}
+
 /// A line for each, as `tcpdump -D` has it.
 fn listing(links: &[Link]) -> String {
     let line = |(number, link): (usize, &Link)| {
@@ -184,6 +199,24 @@ fn listing(links: &[Link]) -> String {
         format!("{number}.{} [{flags}]\n", link.name)
     };
     (1..).zip(links).map(line).collect()
+}
+
+/// Bytes of a packet buffer that what a port receives fits, where those of the default do not: long
+/// frames of an interface, and merged segments in files, which no MTU limits.
+fn buffer_size(from: &PortUri) -> Option<usize> {
+    let least = match from.driver() {
+        "pcap" => BUFFER_MAX,
+        "packet" | "xdp" => longest_frame(from.name())? + ArenaOptions::default().headroom,
+        _ => return None,
+    };
+    (least > ArenaOptions::default().buffer_size).then_some(least.min(BUFFER_MAX))
+}
+
+/// The longest frame of an interface, or of all of them.
+fn longest_frame(name: &str) -> Option<usize> {
+    let links = interface::links().ok()?;
+    let found = links.iter().filter(|link| link.name == name || (name == "any" && link.ethernet));
+    found.map(|link| link.mtu as usize + FRAMING).max()
 }
 
 /// The port that is opened for the one that was named.
@@ -208,16 +241,16 @@ fn source(args: &Capture, from: PortUri) -> Result<PortUri, UsageError> {
         return Ok(port);
     }
     if !port.written().iter().any(|(key, _)| key == "outbound") {
-        port = port.with(
-            "outbound",
-            match args.direction.as_str() {
-                "in" => "off",
-                "out" => "only",
-                _ => "on",
-            },
-        );
+        // Of a loopback interface each packet comes back, and would be there twice.
+        let outbound = match args.direction.as_str() {
+            "in" => "off",
+            "out" => "only",
+            _ if is_loopback_named(port.name()) => "off",
+            _ => "on",
+        };
+        port = port.with("outbound", outbound);
     }
-    Ok(port.without("time").with("time", "on"))
+    Ok(port.without("time").with("time", "on").without("long").with("long", "cut"))
 }
 
 /// The port that copies what an `xdp:` port would take.

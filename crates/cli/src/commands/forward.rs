@@ -95,7 +95,8 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
     let stop = session::stop_on_signals()?;
     let showing = &args.running.showing;
     let mut output = Output::new(showing.json).beside(&args.to);
-    if args.view.is_some() {
+    // Objects of packets are among those of the run.
+    if args.view.is_some_and(|style| !style.json) {
         output = output.beside_data();
     }
     let mut live = Live::new(output, showing);
@@ -164,7 +165,7 @@ struct Run {
     paths: Vec<Path>,
 }
 
-/// Figures of one direction.
+/// Figures of one direction, or of all.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct FlowCounts {
     pub(crate) received: Counts,
@@ -215,10 +216,10 @@ impl Run {
         // The memory stays, and what lost ports had of it comes back to it; ports
         // that are only memory are made anew.
         let context = Context { disconnect: args.disconnect, ..Context::new(arena.clone()) };
-        let toward = |direction| {
         if args.rewrite != Rewrite::None {
             arena.forget_template();
         }
+        let toward = |direction| {
             if args.bidirectional || args.from == args.to {
                 context.toward(Direction::Both)
             } else {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use linerate_packet::{Arp, EtherType, MacAddr, arp::Operation};
 
-use super::{network, number};
+use super::{View, network, number};
 
 /// Bytes of an Ethernet header.
 pub(super) const HEADER: usize = 14;
@@ -12,8 +12,9 @@ const TAG: usize = 4;
 /// Numbers below are lengths, not types.
 const LEAST_TYPE: u16 = 0x600;
 
-/// Writes a frame that had so many bytes more, with the link's own if asked for.
-pub(super) fn write(frame: &[u8], missing: usize, with_link: bool, to: &mut String) {
+/// Writes a frame that had so many bytes more.
+pub(super) fn write(frame: &[u8], missing: usize, view: &mut View, to: &mut String) {
+    let with_link = view.style.link;
     let length = frame.len() + missing;
     let Some(kind) = number::<2>(frame, 12) else {
         to.push_str("[|ether]");
@@ -40,17 +41,17 @@ pub(super) fn write(frame: &[u8], missing: usize, with_link: bool, to: &mut Stri
     let is_known = match kind {
         EtherType::IPV4 => {
             to.push_str(if with_link { "" } else { "IP " });
-            network::four(rest, missing, to);
+            network::four(rest, missing, view, to);
             true
         }
         EtherType::IPV6 => {
             to.push_str(if with_link { "" } else { "IP6 " });
-            network::six(rest, missing, to);
+            network::six(rest, missing, view, to);
             true
         }
         EtherType::ARP => {
             to.push_str(if with_link { "" } else { "ARP, " });
-            arp(rest, to);
+            arp(rest, view.style.verbose > 0, to);
             true
         }
         _ => false,
@@ -92,12 +93,15 @@ fn name(kind: EtherType) -> String {
     format!("ethertype {name} (0x{:04x})", kind.0)
 }
 
-fn arp(message: &[u8], to: &mut String) {
+fn arp(message: &[u8], verbose: bool, to: &mut String) {
     let length = message.len();
     let Ok(arp) = Arp::new_checked(message) else {
         let _ = write!(to, "[|arp], length {length}");
         return;
     };
+    if verbose {
+        to.push_str("Ethernet (len 6), IPv4 (len 4), ");
+    }
     let (sender, target) = (arp.sender_ip(), arp.target_ip());
     let _ = match arp.operation() {
         Operation::REQUEST => {

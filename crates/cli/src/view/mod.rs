@@ -1,10 +1,12 @@
 //! Packets as lines of text, as tcpdump writes them.
 //!
-//! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` what they carry; what
-//! is inside of TCP and UDP is not looked at. `printer` writes a line for each packet on its way
-//! to a port. Numbers are never looked up, and sequence numbers are the packets' own: the text
-//! is that of `tcpdump -n -S`.
+//! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` what they carry, and
+//! `application` requests and answers of DNS, DHCP and HTTP. `conversations` has what sequence numbers
+//! are relative to. `printer` writes a line for each packet on its way to a port. Numbers are never
+//! looked up: the text is that of `tcpdump -n`.
 
+mod application;
+mod conversations;
 mod link;
 mod network;
 mod printer;
@@ -12,6 +14,7 @@ mod transport;
 
 use std::fmt::Write as _;
 
+use conversations::Conversations;
 pub(crate) use printer::printing;
 
 /// How packets are written.
@@ -23,6 +26,12 @@ pub(crate) struct Style {
     pub(crate) time: u8,
     /// With the packet's bytes.
     pub(crate) bytes: Bytes,
+    /// For programs: an object a line.
+    pub(crate) json: bool,
+    /// How much is decoded: how often `-v` was given.
+    pub(crate) verbose: u8,
+    /// With sequence numbers as packets have them, not relative to the first.
+    pub(crate) absolute: bool,
 }
 
 /// Which bytes of a packet are written below its line.
@@ -39,11 +48,30 @@ pub(crate) enum Bytes {
     Text,
 }
 
-/// Writes the line of a packet that had so many bytes more when it was captured, without its end.
-pub(crate) fn line(packet: &[u8], missing: usize, style: Style, to: &mut String) {
-    link::write(packet, missing, style.link, to);
-    if style.bytes != Bytes::None {
-        bytes(packet.get(link::HEADER..).unwrap_or_default(), style.bytes, to);
+/// Writes packets in a style, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    style: Style,
+    conversations: Conversations,
+}
+
+impl View {
+    pub(crate) fn new(style: Style) -> View {
+        View { style, conversations: Conversations::default() }
+    }
+
+    /// Writes the line of a packet that had so many bytes more when it was captured, without its end;
+    /// lines, where more is decoded.
+    pub(crate) fn line(&mut self, packet: &[u8], missing: usize, to: &mut String) {
+        self.text(packet, missing, to);
+        if self.style.bytes != Bytes::None {
+            bytes(packet.get(link::HEADER..).unwrap_or_default(), self.style.bytes, to);
+        }
+    }
+
+    /// The same without the packet's bytes.
+    fn text(&mut self, packet: &[u8], missing: usize, to: &mut String) {
+        link::write(packet, missing, self, to);
     }
 }
 

@@ -11,7 +11,9 @@ use std::{
 use linerate_memory::{Frame, PoolCache};
 use linerate_port::{Counters, PortError, PortFault, Transmit, Wake};
 
-use super::{Style, line};
+use serde_json::json;
+
+use super::{Bytes, Style, View, hexadecimal};
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// As many bytes are collected at most before they are written.
@@ -19,12 +21,14 @@ const COLLECTED: usize = 1 << 16;
 
 /// What is sent to `port` is written as text, too.
 pub(crate) fn printing(port: Box<dyn Transmit>, style: Style) -> Box<dyn Transmit> {
-    Box::new(Printer { port, style, clock: Clock::default(), text: String::new(), written: 0 })
+    let (view, clock) = (View::new(style), Clock::default());
+    Box::new(Printer { port, style, view, clock, text: String::new(), written: 0 })
 }
 
 struct Printer {
     port: Box<dyn Transmit>,
     style: Style,
+    view: View,
     clock: Clock,
     /// Lines that are not written yet.
     text: String,
@@ -51,9 +55,15 @@ impl Transmit for Printer {
         // What the port has left in the frame comes again.
         for slot in &frame.slots()[self.written.min(frame.len())..] {
             let arena = pool.arena();
-            let meta = arena.meta(slot);
-            self.clock.write(meta.timestamp, self.style.time, &mut self.text);
-            line(arena.packet(slot), meta.missing() as usize, self.style, &mut self.text);
+            let (packet, meta) = (arena.packet(slot), arena.meta(slot));
+            let missing = meta.missing() as usize;
+            if self.style.json {
+                let object = object(&mut self.view, packet, missing, time(meta.timestamp));
+                let _ = writeln!(self.text, "{object}");
+                continue;
+            }
+            self.clock.write(time(meta.timestamp), self.style.time, &mut self.text);
+            self.view.line(packet, missing, &mut self.text);
             self.text.push('\n');
         }
         self.written = frame.len();
@@ -87,6 +97,29 @@ impl Transmit for Printer {
     }
 }
 
+/// The time of a packet, in nanoseconds since 1970; now where that is 0.
+fn time(noted: u64) -> u64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if noted == 0 { now().as_nanos() as u64 } else { noted }
+}
+
+/// A packet for programs: its line, and its bytes where those are wanted.
+fn object(view: &mut View, packet: &[u8], missing: usize, time: u64) -> serde_json::Value {
+    let mut text = String::new();
+    view.text(packet, missing, &mut text);
+    let mut object = json!({
+        "event": "packet",
+        "time_ns": time,
+        "length": packet.len() + missing,
+        "captured": packet.len(),
+        "text": text,
+    });
+    if view.style.bytes != Bytes::None {
+        object["bytes"] = hexadecimal(packet).into();
+    }
+    object
+}
+
 /// Times of packets, as they are written.
 #[derive(Debug, Default)]
 struct Clock {
@@ -95,12 +128,10 @@ struct Clock {
 }
 
 impl Clock {
-    /// Writes the time of a packet, in nanoseconds since 1970; now where that is 0. `style` is how
-    /// often `-t` was given: 1 for no time, 2 for seconds since 1970, 3 and 5 for the time since
-    /// the packet before and since the first, 4 with the date.
+    /// Writes the time of a packet, in nanoseconds since 1970. `style` is how often `-t` was given: 1
+    /// for no time, 2 for seconds since 1970, 3 and 5 for the time since the packet before and since
+    /// the first, 4 with the date.
     fn write(&mut self, time: u64, style: u8, to: &mut String) {
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = if time == 0 { now().as_nanos() as u64 } else { time };
         let since = match style {
             3 => self.before.unwrap_or(time),
             5 => *self.first.get_or_insert(time),

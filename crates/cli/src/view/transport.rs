@@ -7,10 +7,22 @@ use std::{
 
 use linerate_packet::{
     IpProtocol, Tcp,
+    checksum::{self, Sum},
     tcp::{Flags, TcpOption},
 };
 
-use super::{hexadecimal, network::Ends, number};
+use super::{
+    View, application,
+    conversations::Base,
+    hexadecimal,
+    network::{self, Ends},
+    number,
+};
+
+const UDP_HEADER: usize = 8;
+/// Places of checksums.
+const UDP_CHECKSUM: usize = 6;
+const TCP_CHECKSUM: usize = 16;
 
 /// What IP carries.
 pub(super) struct Carried<'a> {
@@ -19,14 +31,45 @@ pub(super) struct Carried<'a> {
     pub(super) bytes: &'a [u8],
     /// How long it is.
     pub(super) length: usize,
+    /// Whether it is a part of a packet.
+    pub(super) fragmented: bool,
+    /// Where it goes in the end, which a source route may say: checksums cover that.
+    pub(super) last: IpAddr,
 }
 
-pub(super) fn write(carried: &Carried<'_>, protocol: IpProtocol, to: &mut String) {
+impl Carried<'_> {
+    /// The checksum at a place that is to cover all, and what it should be; `None` where not all is
+    /// there.
+    fn sums(&self, protocol: IpProtocol, at: usize) -> Option<(u16, u16)> {
+        let whole = !self.fragmented && self.bytes.len() == self.length && self.length >= at + 2;
+        let pseudo = match (self.ends.source, self.last) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                checksum::pseudo_v4(source, destination, protocol, self.length.try_into().ok()?)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                checksum::pseudo_v6(source, destination, protocol, self.length as u32)
+            }
+            _ => return None,
+        };
+        whole.then(|| sums(self.bytes, at, pseudo))
+    }
+}
+
+/// A checksum, and what it should be, of bytes and what is summed besides.
+pub(super) fn sums(bytes: &[u8], at: usize, mut besides: Sum) -> (u16, u16) {
+    let said = number::<2>(bytes, at).unwrap_or(0) as u16;
+    let mut bytes = bytes.to_vec();
+    bytes[at..at + 2].fill(0);
+    besides.add_bytes(&bytes);
+    (said, besides.finish())
+}
+
+pub(super) fn write(carried: &Carried<'_>, protocol: IpProtocol, view: &mut View, to: &mut String) {
     match protocol {
-        IpProtocol::TCP => tcp(carried, to),
-        IpProtocol::UDP => udp(carried, to),
-        IpProtocol::ICMP => icmp(carried, to),
-        IpProtocol::ICMPV6 => icmp6(carried, to),
+        IpProtocol::TCP => tcp(carried, view, to),
+        IpProtocol::UDP => udp(carried, view.style.verbose, to),
+        IpProtocol::ICMP => icmp(carried, view, to),
+        IpProtocol::ICMPV6 => icmp6(carried, view.style.verbose, to),
         IpProtocol(other) => {
             carried.ends.write(to);
             let _ = write!(to, " ip-proto-{other} {}", carried.length);
@@ -38,25 +81,37 @@ fn ports(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((number::<2>(bytes, 0)?, number::<2>(bytes, 2)?))
 }
 
-fn udp(carried: &Carried<'_>, to: &mut String) {
-    match (ports(carried.bytes), number::<2>(carried.bytes, 4)) {
-        (Some(ports), Some(length)) => {
-            carried.ends.write_with(ports, to);
-            let length = if length == 0 { carried.length as u32 } else { length };
-            match length.checked_sub(8) {
-                Some(data) => write!(to, "UDP, length {data}"),
-                None => write!(to, "UDP, bad length {length} < 8"),
+fn udp(carried: &Carried<'_>, verbose: u8, to: &mut String) {
+    let (Some(ports), Some(length)) = (ports(carried.bytes), number::<2>(carried.bytes, 4)) else {
+        carried.ends.write(to);
+        to.push_str("[|udp]");
+        return;
+    };
+    carried.ends.write_with(ports, to);
+    let length = if length == 0 { carried.length } else { length as usize };
+    let Some(data) = length.checked_sub(UDP_HEADER) else {
+        let _ = write!(to, "UDP, bad length {length} < 8");
+        return;
+    };
+    // As in tcpdump, where one of IPv4 need not be there.
+    if verbose > u8::from(carried.ends.source.is_ipv4()) && !carried.fragmented {
+        match carried.sums(IpProtocol::UDP, UDP_CHECKSUM) {
+            _ if number::<2>(carried.bytes, UDP_CHECKSUM) == Some(0) => to.push_str("[no cksum] "),
+            Some((said, computed)) if said != checksum::udp_nonzero(computed) => {
+                let _ = write!(to, "[bad udp cksum 0x{said:04x} -> 0x{computed:04x}!] ");
             }
-            .unwrap_or_default();
+            Some(_) => to.push_str("[udp sum ok] "),
+            None => {}
         }
-        _ => {
-            carried.ends.write(to);
-            to.push_str("[|udp]");
-        }
+    }
+    let end = length.min(carried.bytes.len());
+    let bytes = carried.bytes.get(UDP_HEADER..end).unwrap_or_default();
+    if !application::datagram(bytes, data, ports, verbose, to) {
+        let _ = write!(to, "UDP, length {data}");
     }
 }
 
-fn tcp(carried: &Carried<'_>, to: &mut String) {
+fn tcp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
     let Some(ports) = ports(carried.bytes) else {
         carried.ends.write(to);
         to.push_str("[|tcp]");
@@ -80,25 +135,44 @@ fn tcp(carried: &Carried<'_>, to: &mut String) {
     let flags = tcp.flags();
     let shown = if flags.0 == 0 { "none".into() } else { flags.to_string() };
     let _ = write!(to, "Flags [{shown}]");
-    let sequence = tcp.seq();
+    if view.style.verbose > 0
+        && let Some((said, computed)) = carried.sums(IpProtocol::TCP, TCP_CHECKSUM)
+    {
+        let _ = write!(to, ", cksum 0x{said:04x} ");
+        let _ = match said == computed {
+            true => write!(to, "(correct)"),
+            false => write!(to, "(incorrect -> 0x{computed:04x})"),
+        };
+    }
+    let base = if view.style.absolute || !flags.contains(Flags::ACK) {
+        Base::default()
+    } else {
+        let numbers = (tcp.seq(), tcp.ack());
+        view.conversations.base(carried.ends, ports, numbers, flags.contains(Flags::SYN))
+    };
+    let sequence = tcp.seq().wrapping_sub(base.sequence);
     let opens_or_ends = flags.0 & (Flags::SYN | Flags::FIN | Flags::RST).0 != 0;
     if data > 0 {
         let _ = write!(to, ", seq {sequence}:{}", sequence.wrapping_add(data as u32));
-    } else if opens_or_ends {
+    } else if opens_or_ends || view.style.verbose > 1 {
         let _ = write!(to, ", seq {sequence}");
     }
     if flags.contains(Flags::ACK) {
-        let _ = write!(to, ", ack {}", tcp.ack());
+        let _ = write!(to, ", ack {}", tcp.ack().wrapping_sub(base.acknowledged));
     }
     let _ = write!(to, ", win {}", tcp.window());
     if flags.contains(Flags::URG) {
         let _ = write!(to, ", urg {}", tcp.urgent());
     }
-    options(carried.bytes.get(20..tcp.header_len()).unwrap_or_default(), &tcp, to);
+    options(carried.bytes.get(20..tcp.header_len()).unwrap_or_default(), &tcp, base, to);
     let _ = write!(to, ", length {data}");
+    if data > 0 {
+        let bytes = carried.bytes.get(tcp.header_len()..).unwrap_or_default();
+        application::stream(bytes, data, ports, view.style.verbose, to);
+    }
 }
 
-fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, to: &mut String) {
+fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, base: Base, to: &mut String) {
     if bytes.is_empty() {
         return;
     }
@@ -110,8 +184,11 @@ fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, to: &mut String) {
             Ok(TcpOption::WindowScale(shift)) => format!("wscale {shift}"),
             Ok(TcpOption::SackPermitted) => "sackOK".into(),
             Ok(TcpOption::Sack(blocks)) => {
-                let blocks: Vec<_> =
-                    blocks.iter().map(|(left, right)| format!("{{{left}:{right}}}")).collect();
+                let shown = |number: u32| number.wrapping_sub(base.selective);
+                let blocks: Vec<_> = blocks
+                    .iter()
+                    .map(|(left, right)| format!("{{{}:{}}}", shown(left), shown(right)))
+                    .collect();
                 format!("sack {} {}", blocks.len(), blocks.concat())
             }
             Ok(TcpOption::Timestamps { value, echo }) => format!("TS val {value} ecr {echo}"),
@@ -143,7 +220,7 @@ fn ends_early(mut bytes: &[u8]) -> bool {
     }
 }
 
-fn icmp(carried: &Carried<'_>, to: &mut String) {
+fn icmp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
     carried.ends.write(to);
     let bytes = carried.bytes;
     let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
@@ -179,6 +256,20 @@ fn icmp(carried: &Carried<'_>, to: &mut String) {
         _ => write!(to, "type-#{kind}"),
     };
     let _ = write!(to, ", length {}", carried.length);
+    if view.style.verbose == 0 {
+        return;
+    }
+    if !carried.fragmented && bytes.len() == carried.length && bytes.len() >= 4 {
+        let (said, computed) = sums(bytes, 2, Sum::default());
+        if said != computed {
+            let _ = write!(to, " (wrong icmp cksum {said:x} (->{computed:x})!)");
+        }
+    }
+    if let (3 | 4 | 5 | 11 | 12, Some(about)) = (kind, bytes.get(8..)) {
+        to.push_str(if view.style.link { "\n\t" } else { "\n\tIP " });
+        let length = number::<2>(about, 2).map_or(0, |length| length as usize);
+        network::four(about, length.saturating_sub(about.len()), view, to);
+    }
 }
 
 fn echo(name: &str, bytes: &[u8], to: &mut String) -> std::fmt::Result {
@@ -231,13 +322,21 @@ fn unreachable(code: u32, bytes: &[u8], to: &mut String) -> std::fmt::Result {
     }
 }
 
-fn icmp6(carried: &Carried<'_>, to: &mut String) {
+fn icmp6(carried: &Carried<'_>, verbose: u8, to: &mut String) {
     carried.ends.write(to);
     let bytes = carried.bytes;
     let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
         to.push_str("[|icmp6]");
         return;
     };
+    if verbose > 0
+        && let Some((said, computed)) = carried.sums(IpProtocol::ICMPV6, 2)
+    {
+        let _ = match said == computed {
+            true => write!(to, "[icmp6 sum ok] "),
+            false => write!(to, "[bad icmp6 cksum 0x{said:04x} -> 0x{computed:04x}!] "),
+        };
+    }
     to.push_str("ICMP6, ");
     let target = || -> IpAddr {
         let bytes = bytes.get(8..).and_then(<[u8]>::first_chunk::<16>);
@@ -263,5 +362,7 @@ fn icmp6(carried: &Carried<'_>, to: &mut String) {
         143 => write!(to, "multicast listener report v2"),
         _ => write!(to, "type-#{kind}"),
     };
-    let _ = write!(to, ", length {}", carried.length);
+    if verbose == 0 {
+        let _ = write!(to, ", length {}", carried.length);
+    }
 }

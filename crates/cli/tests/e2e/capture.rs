@@ -313,6 +313,37 @@ fn packets_are_shown_as_tcpdump_shows_them() {
     assert!(ended.stderr.contains("captured 4 packets"), "{ended:#?}");
 }
 
+/// Of the loopback interface each packet is there once, however long; a frame longer than a buffer says how
+/// long it was.
+#[test]
+#[ignore = "needs root"]
+fn the_loopback_interface_and_all_interfaces_are_captured_without_options() {
+    let (lab, scratch) = (Lab::new(), Scratch::new());
+    let host = lab.namespace("host");
+    host.ip(["link", "set", "lo", "up"]);
+    for port in ["lo", "any"] {
+        let file = scratch.file(port);
+        let line = format!("capture -i {port} -w {file} --print -c 4 -t icmp");
+        let all = [&[LINERATE][..], &words(&line)].concat();
+        let mut capture = Program::start_command(&host, host.command(all), &line);
+        capture.wait_for("linerate: ready");
+        for size in ["56", "65507"] {
+            host.expect(["ping", "-c", "1", "-W", "10", "-s", size, "127.0.0.1"]);
+        }
+        let ended = capture.end();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let lengths: Vec<_> =
+            ended.stdout.lines().filter_map(|line| line.rsplit(' ').next()).collect();
+        assert_eq!(lengths, ["64", "64", "65515", "65515"], "{ended:#?}");
+        let mut reader = pcap::Reader::open(&file).unwrap();
+        let mut records = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            records.push((record.orig_len, record.data.len()));
+        }
+        assert_eq!(records, [(98, 98), (98, 98), (65_549, 65_344), (65_549, 65_344)]);
+    }
+}
+
 /// tcpdump, at one end, writes a file; replayed to a link, tcpdump at its other end gets the same.
 #[test]
 #[ignore = "needs root"]

@@ -40,7 +40,7 @@ mod transmit;
 
 use std::{os::fd::AsFd, sync::Arc};
 
-use linerate_host::interface::Promiscuous;
+use linerate_host::interface::{self, Link, Promiscuous};
 use linerate_memory::stride_for;
 use linerate_packet::MacAddr;
 
@@ -117,26 +117,69 @@ done here, so nothing has to be turned off with ethtool.",
                 default: "off",
                 help: "Receives what this host sends on the interface as well, or only that.",
             },
+            PortOption {
+                name: "long",
+                value: Value::Word(&[
+                    ("drop", "they are counted as too long"),
+                    (
+                        "cut",
+                        "their beginning comes, with the length they had noted, as to be looked at",
+                    ),
+                ]),
+                default: "drop",
+                help: "What becomes of frames longer than a packet buffer.",
+            },
         ],
     }],
     interface: true,
     open,
 };
 
+/// The name that stands for all interfaces, as in tcpdump.
+const ANY: &str = "any";
+/// Most bytes of a receive ring whose slots nobody has asked for.
+const RING_UNASKED: usize = 64 << 20;
+
+/// Whether a port is on all interfaces and not on one.
+pub(crate) fn is_any(uri: &PortUri) -> bool {
+    uri.driver() == DRIVER.name && uri.name() == ANY
+}
+
+/// What stands for all interfaces: their longest frames, and the index that means all of them.
+fn every_interface(errors: &OpenErrors) -> Result<Link, OpenError> {
+    let links = interface::links().map_err(|error| errors.interface(error))?;
+    let longest = links.iter().filter(|link| link.ethernet).map(|link| link.mtu).max();
+    Ok(Link {
+        name: ANY.into(),
+        index: 0,
+        mtu: longest.unwrap_or(1500),
+        mac: Some([0; 6]),
+        ..Link::default()
+    })
+}
+
 fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let mut options = uri.options(DRIVER.options);
     let queues = options.number("queues")?.map(|n| n as usize);
-    let slots = options.number("slots")?.unwrap_or(options.default_of("slots")) as usize;
+    let slots = options.number("slots")?.map(|n| n as usize);
+    let default_slots = options.default_of("slots") as usize;
     let promiscuous = options.is_on("promisc")?;
     let qdisc = options.is_on("qdisc")?;
     let time = options.is_on("time")?;
     let outbound = options.value("outbound")?.unwrap_or(Outbound::No);
+    let cut = options.word("long")? == Some("cut");
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
     let errors = OpenErrors::new(uri, "cap_net_raw");
     let failed = |step| errors.failed(step);
 
-    let link = errors.find(uri.name())?;
+    let any = is_any(uri);
+    if any && context.direction.transmits() {
+        return Err(errors.unsupported(
+            "packets are received from all interfaces, and sent on one: name it".into(),
+        ));
+    }
+    let link = if any { every_interface(&errors)? } else { errors.find(uri.name())? };
     if link.mac.is_none() {
         return Err(errors.unsupported(format!(
             "{} carries {} packets, not Ethernet frames",
@@ -144,14 +187,18 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         )));
     }
     let mtu = link.mtu as usize;
-    errors.check_room(mtu, &context.arena)?;
+    if !cut {
+        errors.check_room(mtu, &context.arena)?;
+    }
     let stride = stride_for(tpacket::FRAME_AT + mtu + FRAMING);
+    // Of an interface with very long frames a ring of so many would be larger than most machines.
+    let slots = slots.unwrap_or(default_slots.min(RING_UNASKED / stride));
 
     let mut opened = Vec::with_capacity(queues);
     let program = program::build(outbound, context.filter.as_deref());
     let (direction, outbound) = (outbound, outbound != Outbound::No);
     let mut fanout = Fanout::new(queues, outbound);
-    let promiscuous = (promiscuous && context.direction.receives())
+    let promiscuous = (promiscuous && !any && context.direction.receives())
         .then(|| Promiscuous::enable(&link).map(Arc::new))
         .transpose()
         .map_err(|error| errors.interface(error))?;
@@ -168,7 +215,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
                 socket,
                 ring,
                 promiscuous.clone(),
-                Wanted { time, types: context.types, outbound },
+                Wanted { time, types: context.types, outbound, any, cut },
                 (context.filter.is_none()).then_some(direction),
             ))
         };
@@ -196,8 +243,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         info: PortInfo {
             link: None,
             uri: uri.clone(),
-            interface: Some(link.name),
-            mac: link.mac.map(MacAddr),
+            interface: (!any).then_some(link.name),
+            mac: link.mac.filter(|_| !any).map(MacAddr),
             frame_limit: Some(mtu + FRAMING),
             speed: None,
             copies: Copies::Driver,

@@ -63,9 +63,23 @@ pub(super) struct Wanted {
     pub(super) types: bool,
     /// The packets this host sends.
     pub(super) outbound: bool,
+    /// Packets of all interfaces, of which only those with Ethernet frames have any.
+    pub(super) any: bool,
+    /// The beginning of frames that are longer than a buffer.
+    pub(super) cut: bool,
 }
 
 impl Wanted {
+    /// Whether a packet is none that is wanted.
+    #[inline]
+    fn ignores(self, received: &Received<'_>) -> bool {
+        (received.is_outgoing() && !self.outbound)
+            || (self.any
+                && (!received.is_ethernet()
+                    // It comes once more, from the other side.
+                    || received.is_looped() && received.is_outgoing()))
+    }
+
     /// What is noted of a packet.
     #[inline]
     fn note(self, received: &Received<'_>) -> Option<Note> {
@@ -170,13 +184,18 @@ impl PacketReceive {
                 self.wanted,
             ));
         };
-        if received.is_outgoing() && !self.wanted.outbound {
+        if self.wanted.ignores(&received) {
             return Some(Taken::Ignored);
         }
         let tag = if received.tag.is_some() { TAG } else { 0 };
         let length = received.length + tag;
         if length > pool.arena().room() {
-            return Some(Taken::Dropped(DropReason::TooLong));
+            let (room, wanted) = (pool.arena().room(), self.wanted);
+            return Some(if wanted.cut {
+                self.bounced.put(&self.socket, &received, room, wanted)
+            } else {
+                Taken::Dropped(DropReason::TooLong)
+            });
         }
         if length < 12 + tag {
             return Some(Taken::Dropped(DropReason::Malformed));
@@ -248,7 +267,7 @@ impl Bounced {
         } else {
             return Taken::Dropped(DropReason::TooLong);
         }
-        if received.is_outgoing() && !wanted.outbound {
+        if wanted.ignores(received) {
             return Taken::Ignored;
         }
         let (Some(mut offload), true) = (offload, self.length >= 12) else {
@@ -262,14 +281,18 @@ impl Bounced {
             offload = offload.shifted(TAG);
         }
         let frame = &mut self.bytes[self.start..][..self.length];
-        self.rest = if offload.gso.is_some() {
-            match Segments::fitting(frame, &offload, room) {
-                Ok(segments) => Rest::Segments(segments),
-                Err(reason) => return Taken::Dropped(reason),
-            }
+        let segments = match offload.gso.map(|_| Segments::fitting(frame, &offload, room)) {
+            // Of segments that fit no buffer there is the beginning of all.
+            None => None,
+            Some(Err(DropReason::TooLong)) if wanted.cut => None,
+            Some(Ok(segments)) => Some(segments),
+            Some(Err(reason)) => return Taken::Dropped(reason),
+        };
+        self.rest = if let Some(segments) = segments {
+            Rest::Segments(segments)
         } else if offload.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
             return Taken::Dropped(DropReason::Malformed);
-        } else if self.length > room {
+        } else if self.length > room && !wanted.cut {
             return Taken::Dropped(DropReason::TooLong);
         } else {
             Rest::Whole
@@ -297,15 +320,21 @@ impl Bounced {
                 (added, segments.next_length().is_some())
             }
             Rest::Whole => {
-                let Some(mut slot) = pool.take_one(whole.len()) else { return (0, 0) };
+                let there = &whole[..whole.len().min(pool.arena().room())];
+                let Some(mut slot) = pool.take_one(there.len()) else { return (0, 0) };
                 if let Some(to) = pool.arena().packet_mut(&mut slot) {
-                    to.copy_from_slice(whole);
+                    to.copy_from_slice(there);
                 }
                 finish(pool.arena(), &mut slot);
+                if there.len() < whole.len()
+                    && let Some(meta) = pool.arena().meta_mut(&mut slot)
+                {
+                    meta.set_missing((whole.len() - there.len()) as u32);
+                }
                 if let Err(slot) = frame.push(slot) {
                     pool.give_one(slot);
                 }
-                ((1, whole.len() as u64), false)
+                ((1, there.len() as u64), false)
             }
         };
         if !left {

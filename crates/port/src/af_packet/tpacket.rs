@@ -36,6 +36,8 @@ pub(super) struct Received<'a> {
     /// How it was addressed: the kernel numbers the types as
     /// [`Meta`] does.
     pub(super) kind: u8,
+    /// The hardware type of the interface it came by (`ARPHRD_*`).
+    pub(super) hardware: u16,
     /// When it was received, in nanoseconds since the epoch.
     pub(super) time: u64,
 }
@@ -45,6 +47,16 @@ impl Received<'_> {
     #[inline]
     pub(super) fn is_outgoing(&self) -> bool {
         self.kind == Meta::OUTGOING
+    }
+
+    /// Whether it has an Ethernet header.
+    pub(super) fn is_ethernet(&self) -> bool {
+        self.hardware == libc::ARPHRD_ETHER || self.is_looped()
+    }
+
+    /// Whether it came by a loopback interface, which has each packet twice.
+    pub(super) fn is_looped(&self) -> bool {
+        self.hardware == libc::ARPHRD_LOOPBACK
     }
 }
 
@@ -75,6 +87,7 @@ pub(super) fn parse(slot: &[u8]) -> Option<Received<'_>> {
         tag,
         queued: status & libc::TP_STATUS_COPY != 0,
         kind: header[ADDRESS + 10],
+        hardware: half(ADDRESS + 8),
         time: u64::from(word(16)) * 1_000_000_000 + u64::from(word(20)),
     })
 }

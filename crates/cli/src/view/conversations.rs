@@ -1,0 +1,74 @@
+//! Sequence numbers of TCP counted from the beginning of their connection, as tcpdump does.
+//!
+//! The first packet of a connection with an acknowledgement is shown with the numbers it has, and so is
+//! each that opens one; those behind it are shown relative to it.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use super::network::Ends;
+
+/// Connections known at a time. A capture with more begins anew, and numbers are shown as they are.
+const KNOWN: usize = 1 << 18;
+
+/// Where the numbers of both directions begin: of the end with the lower port, or the lower address,
+/// first.
+#[derive(Debug, Clone, Copy, Default)]
+struct Start {
+    lower: u32,
+    higher: u32,
+}
+
+/// What is subtracted from the numbers of a packet: from its own, and from what it acknowledges. Blocks
+/// of selective acknowledgements have numbers as the latter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Base {
+    pub(super) sequence: u32,
+    pub(super) acknowledged: u32,
+    /// Of selective acknowledgements, which have it from the first packet on.
+    pub(super) selective: u32,
+}
+
+/// Connections of which a packet was seen.
+#[derive(Debug, Default)]
+pub(super) struct Conversations(HashMap<(IpAddr, IpAddr, u32, u32), Start>);
+
+impl Conversations {
+    /// What numbers of a packet with an acknowledgement are relative to.
+    pub(super) fn base(
+        &mut self,
+        ends: Ends,
+        ports: (u32, u32),
+        (sequence, acknowledged): (u32, u32),
+        opens: bool,
+    ) -> Base {
+        let Ends { source, destination } = ends;
+        let reversed = (ports.0, source) > (ports.1, destination);
+        let key = if reversed {
+            (destination, source, ports.1, ports.0)
+        } else {
+            (source, destination, ports.0, ports.1)
+        };
+        let own = |start: Start| {
+            if reversed { (start.higher, start.lower) } else { (start.lower, start.higher) }
+        };
+        match self.0.get(&key) {
+            Some(start) if !opens => {
+                let (sequence, acknowledged) = own(*start);
+                Base { sequence, acknowledged, selective: acknowledged }
+            }
+            _ => {
+                if self.0.len() == KNOWN {
+                    self.0.clear();
+                }
+                let others = acknowledged.wrapping_sub(1);
+                let start = if reversed {
+                    Start { lower: others, higher: sequence }
+                } else {
+                    Start { lower: sequence, higher: others }
+                };
+                self.0.insert(key, start);
+                Base { selective: others, ..Base::default() }
+            }
+        }
+    }
+}
