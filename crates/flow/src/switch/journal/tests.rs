@@ -34,10 +34,9 @@ fn actions() -> impl Strategy<Value = Vec<Instruction>> {
 }
 
 fn flow_mod() -> impl Strategy<Value = Message> {
-    let matching = (0..4u128, any::<bool>()).prop_map(|(address, is_ip)| match is_ip {
-        true => Match::new().with(Field::EthType, 0x0800).with(Field::Ipv4Dst, address),
-        false => Match::new().with_masked(Field::EthDst, address, 0xf),
-    });
+    let ip = |address| Match::new().with(Field::EthType, 0x0800).with(Field::Ipv4Dst, address);
+    let ethernet = |address| Match::new().with_masked(Field::EthDst, address, 0xf);
+    let matching = prop_oneof![(0..4u128).prop_map(ip), (0..4u128).prop_map(ethernet)];
     let command = prop_oneof![
         6 => Just(FlowModCommand::Add),
         1 => proptest::sample::select(FlowModCommand::ALL),
