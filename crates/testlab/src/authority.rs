@@ -70,31 +70,33 @@ impl Authority {
     #[must_use]
     #[track_caller]
     pub fn vouch(&self, name: &str, kind: &[&str], days: &str) -> Vouched {
+        let extensions = self.file("extensions");
+        fs::write(&extensions, "basicConstraints=CA:false\n").expect("a file");
+        self.sign(name, kind, &["-days", days, "-extfile", &extensions])
+    }
+
+    /// A key and a certificate of version 1 of X.509, which has no extensions.
+    ///
+    /// # Panics
+    ///
+    /// When `openssl` fails.
+    #[must_use]
+    #[track_caller]
+    pub fn vouch_without_extensions(&self, name: &str, kind: &[&str]) -> Vouched {
+        self.sign(name, kind, &["-days", "2"])
+    }
+
+    #[track_caller]
+    fn sign(&self, name: &str, kind: &[&str], options: &[&str]) -> Vouched {
         let (key, request) = (self.file(&format!("{name}.key")), self.file("request"));
         let certificate = self.file(&format!("{name}.pem"));
         let subject = format!("/CN={name}");
         let rest = ["-nodes", "-subj", &subject, "-keyout", &key, "-out", &request];
         openssl(&[&["req", "-newkey"], kind, &rest].concat());
-        let extensions = self.file("extensions");
-        fs::write(&extensions, "basicConstraints=CA:false\n").expect("a file");
         let (authority, of_authority) = (self.file("ca.pem"), self.file("ca.key"));
-        openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            &authority,
-            "-CAkey",
-            &of_authority,
-            "-CAcreateserial",
-            "-days",
-            days,
-            "-extfile",
-            &extensions,
-            "-out",
-            &certificate,
-        ]);
+        let make = ["x509", "-req", "-in", &request, "-CA", &authority, "-CAkey", &of_authority];
+        let rest = ["-CAcreateserial", "-out", &certificate];
+        openssl(&[&make[..], &rest, options].concat());
         let [key, certificate, authority] = [key, certificate, authority].map(PathBuf::from);
         Vouched { key, certificate, authority }
     }

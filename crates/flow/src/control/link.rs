@@ -9,7 +9,7 @@ use linerate_host::peer_stream::PeerStream;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, ServerConnection};
 
-use super::tls::Tls;
+use super::tls::{OLD_CERTIFICATE, Tls};
 
 /// Reads of TLS records before control returns to the caller.
 const RECORDS: usize = 16;
@@ -187,6 +187,13 @@ fn refused(error: rustls::Error) -> io::Error {
         ) => {
             let text = format!("the other side refuses our certificate: {alert:?}");
             io::Error::new(ErrorKind::PermissionDenied, text)
+        }
+        // The name is that of the library below, which has no other.
+        rustls::Error::InvalidCertificate(error)
+            if format!("{error:?}").contains("UnsupportedCertVersion") =>
+        {
+            let text = format!("the other side's certificate is refused: {OLD_CERTIFICATE}");
+            io::Error::new(ErrorKind::InvalidData, text)
         }
         error => io::Error::new(ErrorKind::InvalidData, error),
     }

@@ -80,6 +80,25 @@ fn supported() -> Result<(), TlsError> {
     Ok(())
 }
 
+/// What is wrong with a certificate of X.509's first version, which cannot say what it may be used for.
+pub(super) const OLD_CERTIFICATE: &str = "the certificate is of version 1 of X.509: it has to be made with \
+    extensions, that is of version 3 (for `openssl x509 -req` by -extfile)";
+
+/// Whether a certificate says its version, which those of the first do not (RFC 5280, section 4.1).
+fn has_version(certificate: &[u8]) -> bool {
+    const SEQUENCE: u8 = 0x30;
+    const VERSION: u8 = 0xa0;
+    let inside = |bytes: &'_ [u8]| {
+        let long = usize::from(*bytes.get(1)? & 0x7f);
+        let header = if bytes[1] & 0x80 == 0 { 2 } else { 2 + long };
+        (bytes[0] == SEQUENCE).then_some(header)
+    };
+    let content = inside(certificate).and_then(|header| certificate.get(header..));
+    let first = content.and_then(|content| content.get(inside(content)?..));
+    // What is no certificate is refused as that.
+    first.and_then(<[u8]>::first).is_none_or(|tag| *tag == VERSION)
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = |path| CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
     let found = read(path).map_err(|error| TlsError::file(path, error))?;
@@ -94,6 +113,9 @@ impl Tls {
         supported()?;
         let provider = Arc::new(rustls_graviola::default_provider());
         let chain = certificates(&credentials.certificate)?;
+        if chain.first().is_some_and(|certificate| !has_version(certificate)) {
+            return Err(TlsError::file(&credentials.certificate, OLD_CERTIFICATE));
+        }
         let key = PrivateKeyDer::from_pem_file(&credentials.key)
             .map_err(|error| TlsError::file(&credentials.key, error))?;
         let mut roots = RootCertStore::empty();
@@ -175,5 +197,22 @@ impl ServerCertVerifier for AnyName {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_certificates_are_told() {
+        // A certificate, what is signed of it, and there a version or else a serial number at once.
+        let third = [0x30, 0x82, 0x01, 0x02, 0x30, 0x81, 0xf0, 0xa0, 0x03, 0x02, 0x01, 0x02];
+        let first = [0x30, 0x82, 0x01, 0x02, 0x30, 0x30, 0x02, 0x01, 0x07];
+        assert!(has_version(&third));
+        assert!(!has_version(&first));
+        for other in [&[][..], &[0x30], &[0x30, 0x05], &[0x31, 0x02, 0, 0], &first[..5]] {
+            assert!(has_version(other), "{other:02x?} is no certificate");
+        }
     }
 }

@@ -65,6 +65,16 @@ fn certificates_are_looked_at_on_both_sides() {
         "UnknownIssuer",
     );
     fails(&past, "xpired");
+    let old = credentials(ours.vouch_without_extensions("old", EC));
+    fails(&old, "the certificate is of version 1 of X.509");
+    let options = AgentOptions {
+        targets: vec!["pssl:0:127.0.0.1".parse().expect("a target")],
+        credentials: Some(old.clone()),
+        ..AgentOptions::default()
+    };
+    let error_of_ours = Agent::start(switch(), options).expect_err("a certificate of version 1");
+    let error_of_ours = error_of_ours.to_string();
+    assert!(error_of_ours.contains("old.pem: the certificate is of version 1"), "{error_of_ours}");
     // The controller does not know who vouches for the switch.
     fails(&Credentials { authorities: stranger.authorities, ..controller.clone() }, "UnknownCA");
     // Somebody who speaks without TLS.
