@@ -242,7 +242,11 @@ impl FastPath {
                 }
                 Step::Controller(punt) => {
                     let key = self.key_now(out, &slot, way);
-                    tables.punt(punt, &key, out.pool().arena().packet(&slot));
+                    if !tables.punt(punt, &key, out.pool().arena().packet(&slot))
+                        && let Some(port) = self.ports.get_mut(way.place)
+                    {
+                        port.counted[PortCount::PuntsDropped as usize] += 1;
+                    }
                     is_sent = true;
                 }
                 Step::Track { action, zone } => {

@@ -12,7 +12,7 @@ use crate::connection::Tracked;
 use crate::edit;
 use crate::key::{Key, Mask};
 use crate::pipeline::{Continuation, Decision, Punt, Step, Suspended};
-use crate::table::{Counters, Snapshot};
+use crate::table::{Counters, PortCount, Snapshot};
 use crate::wire::{Ct, Entry, Field};
 
 const PORTS: u32 = 4;
@@ -628,4 +628,18 @@ fn copies_that_are_looked_up_again_come_to_an_end() {
     assert!(out.dropped[Drop::Loop as usize] > 0);
     std::mem::drop(out);
     assert_eq!(arena.accounting().held, 0);
+}
+
+#[test]
+fn a_packet_that_no_controller_gets_is_counted() {
+    let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
+    let mut out = Taken::new(&arena);
+    let mut path = FastPath::new(&[1], Options::default());
+    let steps = vec![Step::Controller(Arc::new(punt()))];
+    let decision = Decision { steps, ..Decision::default() };
+    let mut key = Key::default();
+    key.set(Field::InPort, 1);
+    let slot = out.pool.take_one(60).unwrap();
+    path.inject(&Doubling::default(), &mut out, slot, (&key, &decision), 1);
+    assert_eq!(path.ports[0].counted[PortCount::PuntsDropped as usize], 1);
 }

@@ -52,7 +52,7 @@ use state::State;
 use crate::key::Key;
 use crate::normal::Hosts;
 use crate::pipeline::{Memory, Punt};
-use crate::table::{Change, PortCount, PortCounters, Snapshot, SwitchPort};
+use crate::table::{Change, PortCounters, Snapshot, SwitchPort};
 use crate::wire::{
     ConfigFlags, CookieFilter, Fault, Field, FlowMod, FlowModCommand, GroupMod, Match, Message,
     MeterMod, PacketOut, Port, PortConfig, PortMod, PortNumber, PortState, TableMod, Version,
@@ -527,17 +527,9 @@ impl Switch {
     }
 
     /// A packet for controllers, from a worker: it never waits. At most [`SwitchOptions::punts`] of a
-    /// port wait, the others are dropped and counted. Returns whether it is on its way.
+    /// port wait. Returns whether it is on its way; one that is not the worker counts.
     pub fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
-        let port = key.get(Field::InPort) as u32;
-        let sent = self.try_punt(port, punt, key, packet);
-        if !sent
-            && let Some(published) = try_lock(&self.published)
-            && let Some(port) = published.port(PortNumber(port))
-        {
-            port.counters.add(PortCount::PuntsDropped, 1);
-        }
-        sent
+        self.try_punt(key.get(Field::InPort) as u32, punt, key, packet)
     }
 
     fn try_punt(&self, port: u32, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
