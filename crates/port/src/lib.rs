@@ -53,7 +53,7 @@ pub use driver::{Driver, OptionGroup, PortOption, Value};
 pub use error::{OpenError, PortError, PortFault, UriError};
 pub use lease::{LeasedPort, Leases};
 pub use link::{Follower, Link};
-pub use open::{DRIVERS, open, probe};
+pub use open::{DRIVERS, open, packets_kept, probe};
 pub use options::Options;
 pub use port::{
     Context, Copies, DRAIN_LIMIT, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit,

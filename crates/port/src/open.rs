@@ -75,6 +75,11 @@ pub fn probe(uri: &PortUri) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Packets that a port may have at a time beyond those that any has: an arena for it needs room for them.
+pub fn packets_kept(uri: &PortUri) -> usize {
+    if uri.driver() == xdp::DRIVER.name { xdp::packets_kept(uri) } else { 0 }
+}
+
 fn driver(uri: &PortUri) -> Result<&'static Driver, OpenError> {
     DRIVERS.iter().find(|driver| driver.name == uri.driver()).ok_or_else(|| {
         let names: Vec<&str> = DRIVERS.iter().map(|driver| driver.name).collect();

@@ -13,7 +13,7 @@ use linerate_filter::Filter;
 use linerate_memory::Arena;
 use linerate_port::{
     Context, Counters, Counts, Direction, Link, OpenError, PortError, PortUri, Receive, Transmit,
-    open, probe,
+    open, packets_kept, probe,
 };
 use linerate_worker::{Budget, Forwarder, OnFull, Path, Rewrite, Stage, Stop, Usage, UsageReader};
 use serde_json::json;
@@ -112,7 +112,8 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
     // Before memory is filled for them.
     probe(&args.from)?;
     probe(&args.to)?;
-    let arena = resources::arena(&args.running.memory)?;
+    let kept = packets_kept(&args.from) + packets_kept(&args.to);
+    let arena = resources::arena_for(&args.running.memory, kept)?;
     loop {
         let total = board.now();
         let wait = || {

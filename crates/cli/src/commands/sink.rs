@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use linerate_lab::{Arrivals, Sink};
-use linerate_port::{Context, Counters, Counts, Direction, open, probe};
+use linerate_port::{Context, Counters, Counts, Direction, open, packets_kept, probe};
 use linerate_worker::{Stage, Usage};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let output = Output::new(running.showing.json);
     let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
-    let arena = resources::arena(&running.memory)?;
+    let arena = resources::arena_for(&running.memory, packets_kept(&args.port))?;
     let context = Context { disconnect: args.host.disconnect, ..Context::new(arena) };
     let port = open(&args.port, &context.toward(Direction::Receive))?;
     let mut live = Live::new(output, &running.showing);

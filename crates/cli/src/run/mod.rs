@@ -6,6 +6,7 @@ mod screen;
 mod watch;
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,14 +21,14 @@ use linerate_graph::{
     self as graph, Console, Control, Library, Options, Plan, Router,
     lang::{Diagnostics, Globals, SourceMap},
 };
-use linerate_port::Devices;
+use linerate_port::{Devices, PortUri, packets_kept};
 use serde_json::json;
 use signal_hook::consts;
 
 use crate::{
     configuration::{self, Parsed, Source, find_library},
     control::ControlSockets,
-    exit::{ConfigurationError, UsageError, cannot_read},
+    exit::{ConfigurationError, UsageError, cannot_read, text_of},
     life::{Life, readiness},
     links::{self, PortLink},
     options::{Configuration, GraphRunning, Operation},
@@ -182,7 +183,8 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         ..Options::default()
     };
     service.status("taking memory and opening ports");
-    let arena = resources::arena_for(&running.memory, plan.packets_held())?;
+    let held = plan.packets_held() + packets_of_ports(&plan);
+    let arena = resources::arena_for(&running.memory, held)?;
     let ports = linerate_port::Context {
         devices,
         disconnect: running.host.disconnect,
@@ -324,6 +326,13 @@ pub(crate) fn plan(subject: Subject) -> Result<Plan> {
     Ok(loader.plan()?.0)
 }
 
+/// Packets that the ports in a configuration's arguments may have, each port counted once.
+fn packets_of_ports(plan: &Plan) -> usize {
+    let words = plan.elements.iter().flat_map(|element| element.config.split([',', ' ', '\n']));
+    let ports: HashSet<PortUri> = words.filter_map(|word| word.trim().parse().ok()).collect();
+    ports.iter().map(packets_kept).fold(0, usize::saturating_add)
+}
+
 /// Whole intervals that have been missed.
 fn late(by: Duration, interval: Duration) -> u32 {
     u32::try_from(by.as_nanos() / interval.as_nanos().max(1)).unwrap_or(0)
@@ -340,7 +349,7 @@ fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) -> bool {
     });
     match &replaced {
         Ok(()) => screen.note(&format!("{} has changed and runs now", loader.source.name())),
-        Err(error) => screen.note(&format!("{error:#}; {REFUSED}")),
+        Err(error) => screen.note(&format!("{}; {REFUSED}", text_of(&error))),
     }
     replaced.is_ok()
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use linerate_host::interface;
 use linerate_memory::{Arena, ArenaOptions, BUFFER_MAX, stride_for};
-use linerate_port::{Context, PortUri};
+use linerate_port::{Context, PortUri, packets_kept};
 
 use super::OpenFailure;
 
@@ -45,7 +45,7 @@ fn create(uri: &PortUri, buffer_size: usize) -> Result<Arena, OpenFailure> {
         options.buffer_size = options.buffer_size.max(mtu + AROUND).min(BUFFER_MAX);
     }
     let stride = stride_for(options.buffer_size);
-    let count = (buffer_size / stride).clamp(BUFFERS, BUFFERS_MAX);
+    let count = (buffer_size / stride).clamp(BUFFERS + packets_kept(uri), BUFFERS_MAX);
     options.size = count * (stride + BESIDE) + (64 << 10);
     options.create().map_err(|error| OpenFailure::other(format!("{uri}: {error}")))
 }

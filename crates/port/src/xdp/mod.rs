@@ -59,6 +59,8 @@ const ETHERNET: usize = 14;
 const VLAN_TAG: usize = 4;
 /// Part of the arena that waits for packets in all fill rings of a port.
 const ARENA_SHARE: usize = 4;
+/// Buffers of a receive ring that an arena has room for anyway.
+const FILL_USUAL: usize = 2048;
 /// Buffers a queue waits with at least.
 const FILL_MIN: usize = 64;
 /// How long a program of ours may stay on an interface that we have closed: another thread
@@ -125,6 +127,14 @@ impl PortState {
             .into()),
         }
     }
+}
+
+/// Packets that a port may have at a time beyond those that any has: what its receive ring holds, and as
+/// many on their way. An interface that is not there has none.
+pub(crate) fn packets_kept(uri: &PortUri) -> usize {
+    let Ok(settings) = Settings::parse(uri) else { return 0 };
+    let ring = interface::find(uri.name()).map_or(0, |link| options::ring(&settings, &link.kind));
+    (ring as usize).saturating_sub(FILL_USUAL) * 2
 }
 
 fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
@@ -359,7 +369,7 @@ fn sockets(
             queue: sockets.len() as u32,
             zero_copy,
             need_wakeup: settings.need_wakeup,
-            ring: settings.ring,
+            ring: options::ring(settings, &interface.link.kind),
             busy_poll: settings.busy_poll,
             receives: context.direction.receives(),
             transmits: context.direction.transmits(),
@@ -386,7 +396,8 @@ fn start(
 ) -> Result<Vec<Queue>, OpenError> {
     let share = context.arena.count() / ARENA_SHARE / sockets.len();
     let complete = settings.complete.unwrap_or(port.link.kind != "device");
-    let target = share.max(FILL_MIN).min(settings.ring as usize);
+    let ring = options::ring(settings, &port.link.kind);
+    let target = share.max(FILL_MIN).min(ring as usize);
     let mut pool = context.arena.cache(256);
     let mut queues = Vec::with_capacity(sockets.len());
     for (index, (socket, Rings { receive, transmit })) in sockets.into_iter().enumerate() {

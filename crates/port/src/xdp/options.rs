@@ -109,8 +109,9 @@ buffer.",
             PortOption {
                 name: "ring",
                 value: Value::Number { least: 64, most: 1 << 16 },
-                default: "2048",
-                help: "Entries of each ring, rounded up to a power of two.",
+                default: "8192 on virtual links, else 2048",
+                help: "Entries of each ring, rounded up to a power of two. A TCP sender on a virtual \
+                       link, which no cable slows down, fills the receive ring at once.",
             },
             PortOption {
                 name: "checksum",
@@ -172,7 +173,8 @@ pub(super) struct Settings {
     /// Microseconds.
     pub(super) busy_poll: Option<u32>,
     pub(super) need_wakeup: bool,
-    pub(super) ring: u32,
+    /// Entries of each ring, where that is said.
+    pub(super) ring: Option<u32>,
     pub(super) promiscuous: bool,
     /// Whether unfinished checksums are finished; `None`: on virtual links.
     pub(super) complete: Option<bool>,
@@ -218,7 +220,7 @@ impl Settings {
         };
         let busy_poll = options.number("busy-poll")?.unwrap_or(options.default_of("busy-poll"));
         let need_wakeup = options.is_on("need-wakeup")?;
-        let ring = options.number("ring")?.unwrap_or(options.default_of("ring"));
+        let ring = options.number("ring")?.map(|entries| (entries as u32).next_power_of_two());
         let promiscuous = options.is_on("promisc")?;
         let complete = match options.word("checksum")? {
             Some("complete") => Some(true),
@@ -234,12 +236,22 @@ impl Settings {
             share,
             busy_poll: (busy_poll > 0).then_some(busy_poll as u32),
             need_wakeup,
-            ring: (ring as u32).next_power_of_two(),
+            ring,
             promiscuous,
             complete,
             disconnect,
         })
     }
+}
+
+/// Entries of a ring of a device, whose cable bounds what comes in a time.
+const RING: u32 = 2048;
+/// Entries of a ring of a virtual link: a few TCP connections have as much on the way.
+const RING_VIRTUAL: u32 = 8192;
+
+/// Entries of each ring of an interface of that kind.
+pub(super) fn ring(settings: &Settings, kind: &str) -> u32 {
+    settings.ring.unwrap_or(if kind == "device" { RING } else { RING_VIRTUAL })
 }
 
 impl FromStr for Queues {
@@ -279,7 +291,7 @@ mod tests {
         let settings = parse("queues=2&mode=generic&copy&ring=1000&busy-poll=20").unwrap();
         assert_eq!(settings.queues, Some(Queues::Exactly(2)));
         assert_eq!(settings.hook, Some(Hook::Generic));
-        assert_eq!((settings.copy_mode, settings.ring), (CopyMode::Copy, 1024));
+        assert_eq!((settings.copy_mode, settings.ring), (CopyMode::Copy, Some(1024)));
         assert_eq!(settings.busy_poll, Some(20));
         let settings = parse("").unwrap();
         assert!(settings.need_wakeup && settings.promiscuous);

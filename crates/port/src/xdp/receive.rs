@@ -34,6 +34,8 @@ pub(super) struct XdpReceive {
     target: usize,
     /// Buffers on their way from the pool to the fill ring.
     scratch: Frame,
+    /// Whether there were fewer than the kernel was to have, since its statistics were read.
+    starved: bool,
     counters: Arc<Counters>,
     /// What has been counted of the kernel's statistics.
     counted: Counted,
@@ -60,6 +62,7 @@ impl XdpReceive {
             kernel_owned: KernelOwned::new(socket.arena()),
             target,
             scratch: Frame::new(linerate_memory::FRAME_DEFAULT),
+            starved: false,
             counters: Counters::shared(),
             counted: Counted::default(),
             idle_rounds: 0,
@@ -84,6 +87,7 @@ impl XdpReceive {
         while left > 0 {
             let taken = pool.take(&mut self.scratch, left, 0);
             if taken == 0 {
+                self.starved = true;
                 break;
             }
             left -= taken;
@@ -176,7 +180,8 @@ impl Receive for XdpReceive {
 
     fn refresh(&mut self) {
         if let Ok(now) = sockopt::xdp_statistics(self.socket.fd()) {
-            self.counted.add(&now, &self.counters);
+            let starved = std::mem::take(&mut self.starved);
+            self.counted.add(&now, starved, &self.counters);
         }
         self.port.refresh();
     }
@@ -191,7 +196,7 @@ impl Drop for XdpReceive {
 /// What the kernel has reported and we have counted.
 #[derive(Debug, Default)]
 struct Counted {
-    no_buffer: u64,
+    empty: u64,
     other: u64,
     overrun: u64,
     malformed: u64,
@@ -203,15 +208,17 @@ impl Counted {
     /// In copy mode `rx_dropped` counts packets longer than a buffer and those
     /// that found the fill ring empty; only the latter show in
     /// `rx_fill_ring_empty_descs` too. A zero-copy device asks an empty fill
-    /// ring without having a packet, which drops nothing.
-    fn add(&mut self, now: &XdpStatistics, counters: &Counters) {
+    /// ring without having a packet, which drops nothing. Unless the pool was empty (`starved`), the
+    /// buffers that the rings have room for were all received into, and not taken out yet.
+    fn add(&mut self, now: &XdpStatistics, starved: bool, counters: &Counters) {
         let empty = now.rx_fill_ring_empty_descs.unwrap_or(0).min(now.rx_dropped);
         let other = now.rx_dropped - empty;
         let count = |reason, now: u64, counted: &mut u64| {
             counters.dropped(reason, now.saturating_sub(*counted) as usize);
             *counted = now.max(*counted);
         };
-        count(DropReason::NoBuffer, empty, &mut self.no_buffer);
+        let reason = if starved { DropReason::NoBuffer } else { DropReason::Overrun };
+        count(reason, empty, &mut self.empty);
         count(DropReason::TooLong, other, &mut self.other);
         count(DropReason::Overrun, now.rx_ring_full.unwrap_or(0), &mut self.overrun);
         count(DropReason::Malformed, now.rx_invalid_descs, &mut self.malformed);
@@ -234,15 +241,21 @@ mod tests {
             rx_fill_ring_empty_descs: Some(5),
             tx_ring_empty_descs: Some(9),
         };
-        counted.add(&now, &counters);
-        counted.add(&now, &counters);
+        counted.add(&now, true, &counters);
+        counted.add(&now, true, &counters);
         let counts = counters.read();
         assert_eq!(counts.dropped_for(DropReason::NoBuffer), 5);
         assert_eq!(counts.dropped_for(DropReason::TooLong), 2);
         assert_eq!(counts.dropped_for(DropReason::Overrun), 3);
         assert_eq!(counts.dropped_for(DropReason::Malformed), 1);
         now.rx_dropped = 8;
-        counted.add(&now, &counters);
+        counted.add(&now, true, &counters);
         assert_eq!(counters.read().dropped(), 12);
+        // All buffers of the rings were in use, while others were free.
+        (now.rx_dropped, now.rx_fill_ring_empty_descs) = (18, Some(15));
+        counted.add(&now, false, &counters);
+        let counts = counters.read();
+        assert_eq!(counts.dropped_for(DropReason::NoBuffer), 5);
+        assert_eq!(counts.dropped_for(DropReason::Overrun), 13);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
-use linerate_port::{Context, Direction, DropReason, OpenError, PortFault, open};
+use linerate_port::{Context, Direction, DropReason, OpenError, PortFault, open, packets_kept};
 use linerate_testlab::wait_until;
 use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -364,6 +364,30 @@ fn a_receiver_that_stops_loses_packets_by_count() {
         received + receive.counters().read().dropped() == 200
     };
     assert!(wait_until(&mut balanced, PATIENCE), "{received} {:?}", receive.counters().read());
+    // The arena has buffers enough: it is the ring that was full.
+    let counts = receive.counters().read();
+    assert_eq!(counts.dropped_for(DropReason::Overrun), counts.dropped(), "{counts:?}");
+    assert_eq!(opened.close(), 0);
+}
+
+/// What a few TCP connections have on their way at a time waits in a port of a virtual link, with as much memory
+/// as a program takes for it.
+#[test]
+#[ignore = "needs root"]
+fn what_tcp_senders_send_at_once_waits_in_the_ring() {
+    const BURST: usize = 4500;
+    let rig = Rig::new(1);
+    let kept = rig.ours.enter(|| packets_kept(&"xdp:x0".parse().unwrap()));
+    let size = (16 << 20) + kept * 2180;
+    let arena = ArenaOptions { size, huge: false, ..Default::default() }.create().unwrap();
+    let mut opened = rig.open("xdp:x0", &arena).unwrap();
+    let wire = Wire::open(&rig.theirs, "p0");
+    let sent = &frames(1)[0];
+    (0..BURST).for_each(|_| wire.send(sent));
+    assert_eq!(opened.receive(BURST).len(), BURST);
+    let receive = opened.port.queues[0].receive.as_mut().unwrap();
+    receive.refresh();
+    assert_eq!(receive.counters().read().dropped(), 0);
     assert_eq!(opened.close(), 0);
 }
 
