@@ -21,7 +21,7 @@ Exit codes:
   2  the command line or a port name is wrong
   3  not permitted
   4  no such interface, or it has gone
-  5  a file cannot be read or written
+  5  a file cannot be read or written, or nothing listens at a socket
   6  not enough memory
   7  the port is in use or cannot do what was asked
   8  the configuration is wrong
@@ -271,6 +271,10 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
         });
     }
     #[cfg(feature = "commands")]
+    if let Some(code) = code_of_controller(cause) {
+        return Some(code);
+    }
+    #[cfg(feature = "commands")]
     if let Some(code) = code_of_client(cause) {
         return Some(code);
     }
@@ -289,18 +293,25 @@ fn code_of_io(error: &io::Error) -> Code {
     }
 }
 
+/// That of what a switch does not do for a controller.
+#[cfg(feature = "commands")]
+fn code_of_controller(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
+    use linerate_flow::control::{ClientError, TlsError};
+    match cause.downcast_ref::<ClientError>()? {
+        ClientError::Connect { error, .. } => Some(code_of_io(error)),
+        ClientError::Tls(TlsError::File { .. }) => Some(Code::File),
+        _ => None,
+    }
+}
+
 /// That of what a cluster's server does not do for us.
 #[cfg(feature = "commands")]
 fn code_of_client(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     use linerate_client::{ClientError, Reason};
     Some(match cause.downcast_ref::<ClientError>()? {
         ClientError::Address(_) => Code::Usage,
-        ClientError::Connect { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            Code::Permission
-        }
-        ClientError::Connect { .. } | ClientError::ServerGone | ClientError::Ended(_) => {
-            Code::Unavailable
-        }
+        ClientError::Connect { source, .. } => code_of_io(source),
+        ClientError::ServerGone | ClientError::Ended(_) => Code::Unavailable,
         ClientError::Refused { reason, .. } => match reason {
             Reason::Unknown | Reason::Protocol => Code::Usage,
             Reason::NotGranted | Reason::Stranger => Code::Permission,
@@ -343,10 +354,19 @@ pub(crate) fn end(program: &str, done: anyhow::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: error: {error:#}");
+            eprintln!("{program}: error: {}", text_of(&error));
             code_of(&error).into()
         }
     }
+}
+
+/// An error's text with those of its causes. One that says what its cause says is not followed by it.
+pub(crate) fn text_of(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text {
+        text if text.is_empty() => cause,
+        text if text.contains(&cause) => text,
+        text => format!("{text}: {cause}"),
+    })
 }
 
 /// Whether whoever reads our output has gone: no reason to complain.
@@ -398,6 +418,21 @@ mod tests {
         found.push(error);
         let error = anyhow::Error::from(ConfigurationError::new(&found, &sources));
         assert_eq!(code_of(&error), Code::Disconnects);
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let missing = || io::Error::from_raw_os_error(2);
+        let words = missing().to_string();
+        let told = anyhow::anyhow!("cannot reach it: {words}").context("no switch");
+        assert_eq!(text_of(&told), format!("no switch: cannot reach it: {words}"));
+        let connect =
+            linerate_client::ClientError::Connect { address: "@x".into(), source: missing() };
+        let error = anyhow::Error::from(connect);
+        assert_eq!(text_of(&error), format!("cannot connect to a cluster at @x: {words}"));
+        assert_eq!(code_of(&error), Code::File);
+        let plain = anyhow::Error::from(missing()).context("cannot read x");
+        assert_eq!(text_of(&plain), format!("cannot read x: {words}"));
     }
 
     #[test]

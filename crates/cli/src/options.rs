@@ -13,7 +13,7 @@ use crate::{
     configuration::{Source, variable},
     control::{ControlAddress, parse_mode},
     exit::UsageError,
-    units::{parse_duration, parse_interval, parse_size},
+    units::{parse_duration, parse_interval, parse_size, whole},
 };
 
 /// Where a configuration is.
@@ -100,7 +100,7 @@ pub(crate) struct GraphRunning {
 
     /// Workers [default: one for each of --cores, else one]
     #[arg(long, short = 'j', value_name = "WORKERS",
-          value_parser = clap::value_parser!(u16).range(1..=256))]
+          value_parser = whole(1u16..=256))]
     pub(crate) workers: Option<u16>,
 
     /// Cores to run workers on, as in 1 or 0,2-5 [default: the system chooses]
@@ -109,7 +109,7 @@ pub(crate) struct GraphRunning {
 
     /// Most packets in a frame
     #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 256,
-          value_parser = clap::value_parser!(u16).range(1..=2048))]
+          value_parser = whole(1u16..=2048))]
     pub(crate) vector: u16,
     /// Have every element find for itself where packets and their headers are, instead of knowing
     /// it from those in front of it: to see what that is worth.
@@ -135,7 +135,7 @@ pub(crate) struct GraphRunning {
 #[command(next_help_heading = "Running")]
 pub(crate) struct Readiness {
     /// Write a line to this open file descriptor when packets would be handled
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(0u32..=i32::MAX as u32))]
     pub(crate) ready_fd: Option<u32>,
 }
 
@@ -211,6 +211,6 @@ pub(crate) struct Memory {
     pub(crate) no_huge: bool,
 
     /// Take the memory from this NUMA node [default: the kernel's choice]
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = whole(0u32..=1023))]
     pub(crate) numa_node: Option<u32>,
 }

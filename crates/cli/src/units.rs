@@ -3,7 +3,7 @@
 //! Every kind of number has a range, which its errors name: what is parsed can be added to a clock, multiplied by
 //! a number of workers or of trials, and turned into nanoseconds or bits without an overflow.
 
-use std::time::Duration;
+use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// The longest time: a year, with a leap day.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -13,6 +13,18 @@ const INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs
 const LARGEST: u64 = 1 << 50;
 /// The highest count.
 const MOST: u64 = 1_000_000_000_000_000_000;
+
+/// Whole numbers of a range.
+pub(crate) fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Copy,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (least, most) = (range.start(), range.end());
+        number.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+    }
+}
 
 /// Bytes, up to 1 PiB: `4096`, `64k`, `16M`, `1G`, with or without `iB`; powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use linerate_worker::Idle;
 
 use super::{Host, Memory, Readiness, Running, Showing};
-use crate::units::{parse_count, parse_duration, parse_file_size, parse_size};
+use crate::units::{parse_count, parse_duration, parse_file_size, parse_size, whole};
 
 /// Record or show the packets of an interface, as tcpdump does: a copy, nothing is taken away
 #[derive(Debug, Args)]
@@ -157,14 +157,14 @@ pub(crate) struct Capture {
     /// Begin a new file after so many seconds; FILE has conversions of strftime(3) for the time, as
     /// in trace-%H%M%S.pcap
     #[arg(short = 'G', value_name = "SECONDS", help_heading = "Files",
-          value_parser = clap::value_parser!(u32).range(1..=31_622_400),
+          value_parser = whole(1u32..=31_622_400),
           conflicts_with_all = ["rotate_size", "rotate_time", "rotate_packets", "keep"])]
     pub(crate) file_seconds: Option<u32>,
 
     /// With -C write so many files, and begin with the first again; with -G alone stop after so
     /// many
     #[arg(short = 'W', value_name = "FILES", help_heading = "Files",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+          value_parser = whole(1u32..=1_000_000))]
     pub(crate) file_count: Option<u32>,
 
     /// Begin a new file when one has this size
@@ -180,7 +180,8 @@ pub(crate) struct Capture {
     pub(crate) rotate_packets: Option<u64>,
 
     /// Keep only the last files
-    #[arg(long, value_name = "FILES", help_heading = "Files")]
+    #[arg(long, value_name = "FILES", help_heading = "Files",
+          value_parser = whole(0u32..=u32::MAX))]
     pub(crate) keep: Option<u32>,
 
     /// Stop after this time [default: run until Ctrl-C]
@@ -193,7 +194,7 @@ pub(crate) struct Capture {
 
     /// Most packets to move at once
     #[arg(long, value_name = "PACKETS", default_value_t = 32, help_heading = "Running",
-          value_parser = clap::value_parser!(u16).range(1..=2048))]
+          value_parser = whole(1u16..=2048))]
     burst: u16,
 
     /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     options::{Configuration, Operation, Showing},
-    units::{parse_count, parse_duration, parse_interval, parse_size},
+    units::{parse_count, parse_duration, parse_interval, parse_size, whole},
 };
 
 /// Share packets with other processes, without a copy
@@ -204,7 +204,7 @@ pub(crate) struct Weights {
     pub(crate) balancer: String,
 
     /// A weight for each of its programs
-    #[arg(value_name = "WEIGHT", required = true)]
+    #[arg(value_name = "WEIGHT", required = true, value_parser = whole(0u32..=u32::MAX))]
     pub(crate) weights: Vec<u32>,
 }
 

@@ -14,7 +14,7 @@ use super::traffic::{Bytes, parse_bytes};
 use crate::{
     exit::UsageError,
     ranges::{Addresses, parse_numbers},
-    units::{grouped, parse_count, parse_duration, parse_size, short, split_unit},
+    units::{grouped, parse_count, parse_duration, parse_size, short, split_unit, whole},
 };
 
 /// Data of a TCP segment over IPv4 on an Ethernet with an MTU of 1500.
@@ -94,11 +94,11 @@ pub(crate) struct Connections {
     gateway: Option<IpAddr>,
 
     /// VLAN of an 802.1Q tag
-    #[arg(long, value_name = "VLAN", value_parser = clap::value_parser!(u16).range(0..=4094))]
+    #[arg(long, value_name = "VLAN", value_parser = whole(0u16..=4094))]
     vlan: Option<u16>,
 
     /// Bytes of data in a segment, at most [default: 1460, or what the port carries]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(64..))]
+    #[arg(long, value_name = "BYTES", value_parser = whole(64u16..=u16::MAX))]
     mss: Option<u16>,
 
     /// How long an acknowledgement is waited for, before it is sent again, at first
@@ -107,7 +107,7 @@ pub(crate) struct Connections {
 
     /// How often a segment is sent again, waiting twice as long each time
     #[arg(long, value_name = "COUNT", default_value_t = 5,
-          value_parser = clap::value_parser!(u8).range(0..=16))]
+          value_parser = whole(0u8..=16))]
     retries: u8,
 
     /// How long the server may be silent when it is its turn
@@ -372,7 +372,7 @@ mod tests {
             ("--rate 0", "is not from 0.000001 to 1000M"),
             ("--rate 10pps", "not a rate of connections"),
             ("--requests 0", "at least one"),
-            ("--retries 17", "17 is not in"),
+            ("--retries 17", "from 0 to 16"),
             ("--payload=", "at least one byte"),
             ("--dst-mac 02:00:00:00:00:01 --gateway 10.0.0.1", "cannot be used with"),
         ] {

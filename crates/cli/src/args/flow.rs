@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use linerate_flow::{control::Target, wire::Version};
 use linerate_host::RuntimeDirectory;
 
-use crate::units::{parse_duration, parse_interval, parse_size};
+use crate::units::{parse_duration, parse_interval, parse_size, whole};
 
 /// Read and change the flows of a switch that speaks OpenFlow
 #[derive(Debug, Args)]
@@ -282,7 +282,7 @@ pub(crate) struct FlowTrace {
 
     /// Which packet of the file
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "pcap",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = whole(1u64..=u64::MAX))]
     pub(crate) packet: u64,
 
     /// State that a connection is taken to be in when ct(table=) looks it up, as in est|trk; may be repeated,

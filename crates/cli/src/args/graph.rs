@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     options::{Configuration, Operation},
-    units::parse_duration,
+    units::{parse_duration, whole},
 };
 
 /// Run a configuration in Click's language and show where the cycles go
@@ -71,7 +71,7 @@ pub(crate) struct Check {
 
     /// Workers to distribute it over
     #[arg(long, short = 'j', value_name = "WORKERS", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=256))]
+          value_parser = whole(1u16..=256))]
     pub(crate) workers: u16,
 
     /// Read only: make no elements, so that devices need not be there

@@ -27,7 +27,7 @@ use linerate_worker::Idle;
 
 use crate::{
     exit,
-    units::{parse_count, parse_duration},
+    units::{parse_count, parse_duration, whole},
 };
 
 pub(crate) use crate::options::{Configuration, Controlled, Host, Memory, Readiness, Showing};
@@ -106,7 +106,7 @@ pub(crate) struct Running {
 
     /// Most packets to move at once
     #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 32,
-          value_parser = clap::value_parser!(u16).range(1..=2048))]
+          value_parser = whole(1u16..=2048))]
     pub(crate) burst: u16,
 
     /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
@@ -456,6 +456,42 @@ mod tests {
                 assert!(argument.get_help().is_some(), "{} {name}", command.get_name());
             }
         }
+    }
+
+    /// Calls `each` with the words of each command, and with the command.
+    fn visit(
+        command: &clap::Command,
+        words: &[String],
+        each: &mut impl FnMut(&[String], &clap::Command),
+    ) {
+        each(words, command);
+        for below in command.get_subcommands() {
+            let words = [words, &[below.get_name().to_owned()]].concat();
+            visit(below, &words, each);
+        }
+    }
+
+    /// Whatever is written where a number is expected, what is said about it has no range in Rust's words.
+    #[test]
+    fn ranges_are_said_in_words() {
+        const VALUES: [&str; 3] = ["99999999999999999999", "4294967296", "-1"];
+        let (mut refused, mut wrong) = (0, Vec::new());
+        visit(&Cli::command(), &["linerate".into()], &mut |words, command| {
+            for argument in command.get_arguments().filter(|it| it.get_action().takes_values()) {
+                let option = argument.get_long().map(|name| format!("--{name}="));
+                let option = option.or_else(|| argument.get_short().map(|name| format!("-{name}")));
+                for value in VALUES {
+                    let value = format!("{}{value}", option.clone().unwrap_or_default());
+                    // In front of one without a name are others: they are given the same.
+                    let line = words.iter().cloned().chain(std::iter::repeat_n(value, 3));
+                    let Err(error) = Cli::try_parse_from(line) else { continue };
+                    let said = error.to_string();
+                    refused += 1;
+                    wrong.extend(said.contains("..=").then(|| format!("{words:?}: {said}")));
+                }
+            }
+        });
+        assert!(refused > 200 && wrong.is_empty(), "{refused}: {wrong:#?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 use linerate_model::units::{BitsPerSecond, Hertz, PacketsPerSecond};
 
 use super::Configuration;
-use crate::configuration::variable;
+use crate::{configuration::variable, units::whole};
 
 /// Say what a configuration will reach, or what hardware a rate needs
 #[derive(Debug, Args)]
@@ -49,17 +49,17 @@ pub(crate) struct Plan {
 
     /// Workers that share the packets
     #[arg(long, value_name = "CORES", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
+          value_parser = whole(1u32..=1024))]
     pub(crate) cores: u32,
 
     /// Most packets at once
     #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 256,
-          value_parser = clap::value_parser!(u16).range(1..=2048))]
+          value_parser = whole(1u16..=2048))]
     pub(crate) burst: u16,
 
     /// Bytes of a frame with its checksum, for the link
     #[arg(long, value_name = "BYTES", default_value_t = 64,
-          value_parser = clap::value_parser!(u32).range(64..=16000))]
+          value_parser = whole(64u32..=16000))]
     pub(crate) frame: u32,
 
     /// The link's bandwidth, as in 10Gbit/s [default: none that limits]
@@ -67,7 +67,8 @@ pub(crate) struct Plan {
     pub(crate) link: Option<BitsPerSecond>,
 
     /// Cycles of a task that is not in the configuration
-    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    #[arg(long, value_name = "CYCLES", default_value_t = 0,
+          value_parser = whole(0u32..=u32::MAX))]
     pub(crate) work: u32,
 
     /// Say what clock and how many cores reach this rate, as in 14.88Mpps
@@ -94,7 +95,7 @@ pub(crate) struct Plan {
 
     /// Confidence of intervals, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 90,
-          value_parser = clap::value_parser!(u8).range(1..=99))]
+          value_parser = whole(1u8..=99))]
     pub(crate) confidence: u8,
 
     /// Print the answer as JSON

@@ -13,7 +13,7 @@ use linerate_packet::MacAddr;
 use crate::{
     commands::PortSpec,
     options::{Controlled, GraphRunning, Readiness},
-    units::parse_duration,
+    units::{parse_duration, whole},
 };
 
 /// Join programs and machines that do not trust each other by a learning switch
@@ -135,12 +135,12 @@ pub(crate) struct SwitchServe {
 
     /// Most hosts remembered at one port: who invents more of them takes no room from others
     #[arg(long, value_name = "HOSTS", default_value_t = 1024,
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
+          value_parser = whole(1u32..=65536))]
     pub(crate) hosts: u32,
 
     /// Have room for so many ports, however they come: for more than 80 in the same memory some share
     /// queues earlier
-    #[arg(long, value_name = "PORTS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "PORTS", value_parser = whole(1u16..=1024))]
     pub(crate) room: Option<u16>,
 
     /// Give packets to ports as they come, without taking turns: faster, for programs that do not
@@ -177,7 +177,7 @@ pub(crate) struct SwitchOpenFlow {
 
     /// How many flow tables there are
     #[arg(long, value_name = "TABLES", default_value_t = 8, requires = "targets",
-          value_parser = clap::value_parser!(u8).range(1..=254))]
+          value_parser = whole(1u8..=254))]
     pub(crate) tables: u8,
 
     /// The number by which controllers know the switch, up to twelve hexadecimal digits
@@ -200,7 +200,8 @@ pub(crate) struct SwitchOpenFlow {
     pub(crate) state: Option<PathBuf>,
 
     /// Packets for controllers: so many a second at most [default: as many as come]
-    #[arg(long, value_name = "PACKETS", requires = "targets")]
+    #[arg(long, value_name = "PACKETS", requires = "targets",
+          value_parser = whole(0u32..=u32::MAX))]
     pub(crate) packet_rate: Option<u32>,
 
     /// User of this machine, by name or number, whose programs may control the switch without TLS, in
@@ -247,7 +248,7 @@ pub(crate) struct SwitchExport {
 
     /// Of so many packets one is counted by --ipfix
     #[arg(long, value_name = "PACKETS", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = whole(1u32..=u32::MAX))]
     pub(crate) ipfix_sampling: u32,
 
     /// Tell a collector of single packets, by sFlow, and of the counters of ports [default PORT: 6343];
@@ -257,7 +258,7 @@ pub(crate) struct SwitchExport {
 
     /// Of so many packets one is a sample, by chance
     #[arg(long, value_name = "PACKETS", default_value_t = 400,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = whole(1u32..=u32::MAX))]
     pub(crate) sflow_rate: u32,
 
     /// Counters of ports are told so often; 0s never

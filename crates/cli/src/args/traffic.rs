@@ -9,6 +9,7 @@ use linerate_packet::MacAddr;
 use crate::{
     exit::UsageError,
     ranges::{Addresses, parse_macs, parse_numbers},
+    units::whole,
 };
 
 /// Sizes and addresses of frames.
@@ -92,19 +93,19 @@ pub(crate) struct Stream {
     pub(crate) vlan: Option<Values>,
 
     /// VLAN of an 802.1ad tag around the 802.1Q tag
-    #[arg(long, value_name = "VLAN", requires = "vlan")]
+    #[arg(long, value_name = "VLAN", requires = "vlan", value_parser = whole(0u16..=u16::MAX))]
     pub(crate) outer_vlan: Option<u16>,
 
     /// Priority of the tags, 0 to 7
-    #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
+    #[arg(long, value_name = "PRIORITY", default_value_t = 0, value_parser = whole(0u8..=255))]
     pub(crate) priority: u8,
 
     /// Time to live or hop limit
-    #[arg(long, value_name = "HOPS", default_value_t = 64)]
+    #[arg(long, value_name = "HOPS", default_value_t = 64, value_parser = whole(0u8..=255))]
     pub(crate) ttl: u8,
 
     /// Type of service or traffic class: DSCP and ECN in one byte
-    #[arg(long, value_name = "BYTE", default_value_t = 0)]
+    #[arg(long, value_name = "BYTE", default_value_t = 0, value_parser = whole(0u8..=255))]
     pub(crate) tos: u8,
 
     /// How ranges are gone through: sequential (all combinations) or random

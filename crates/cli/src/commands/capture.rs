@@ -106,7 +106,10 @@ impl Task {
         let from = match (&args.read, &args.interface) {
             _ if args.dump => PortUri::new("null", ""),
             // What a snap length left of a packet may be less than a frame.
-            (Some(file), _) => PortUri::new("pcap", file_name(file)?).with("short", "keep"),
+            (Some(file), _) => {
+                let file = file_name(file)?;
+                PortUri::new("pcap", file).with("short", "keep").shown_as(file)
+            }
             (None, Some(port)) => named_port(port)?,
             (None, None) => named_port(&next("the PORT to capture from")?)?,
         };
@@ -160,9 +163,9 @@ fn named_port(text: &str) -> Result<PortUri> {
         let link = number.checked_sub(1).and_then(|before| links.get(before)).ok_or_else(|| {
             UsageError(format!("there is no interface number {number}: see linerate capture -D"))
         })?;
-        return Ok(PortUri::new("packet", &link.name));
+        return Ok(PortUri::new("packet", &link.name).shown_as(&link.name));
     }
-    Ok(PortUri::new("packet", text))
+    Ok(PortUri::new("packet", text).shown_as(text))
 }
 
 /// The interfaces that can be captured from: first those that are up, and the loopback interface
@@ -230,6 +233,9 @@ fn source(args: &Capture, from: PortUri) -> Result<PortUri, UsageError> {
         }
         _ => return Ok(from),
     };
+    // What is added below nobody has written.
+    let shown = port.to_string();
+    port = port.shown_as(shown);
     if args.no_promiscuous_mode {
         port = port.without("promisc").with("promisc", "off");
     }
@@ -270,7 +276,8 @@ fn copying(from: &PortUri) -> Result<PortUri, UsageError> {
 
 /// The port that records.
 fn recording(args: &Capture, from: &PortUri, file: &str) -> Result<PortUri, UsageError> {
-    let mut to = as_tcpdump(args, PortUri::new("pcap", file).with("times", "packet"))?;
+    let mut to =
+        as_tcpdump(args, PortUri::new("pcap", file).with("times", "packet"))?.shown_as(file);
     let seconds = args.rotate_time.map(|time| time.as_secs_f64());
     let interface = Some(from.name()).filter(|name| !name.is_empty() && args.read.is_none());
     let options = [

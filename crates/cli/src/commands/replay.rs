@@ -12,7 +12,8 @@ use super::{
 use crate::args::Replay;
 
 pub(crate) fn run(args: &Replay) -> Result<()> {
-    let mut from = PortUri::new("pcap", file_name(&args.file)?).with("rate", &args.rate);
+    let file = file_name(&args.file)?;
+    let mut from = PortUri::new("pcap", file).with("rate", &args.rate).shown_as(file);
     if args.speed != 1.0 {
         from = from.with("speed", args.speed);
     }

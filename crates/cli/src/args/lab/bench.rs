@@ -8,7 +8,7 @@ use linerate_port::PortUri;
 use linerate_worker::Idle;
 
 use super::super::{Configuration, Flows, Memory};
-use crate::units::{parse_count, parse_duration};
+use crate::units::{parse_count, parse_duration, whole};
 
 /// The device under test and the traffic through it.
 #[derive(Debug, Clone, Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Bench {
 
     /// Workers of the configuration
     #[arg(long, short = 'j', value_name = "WORKERS", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Running")]
+          value_parser = whole(1u16..=256), help_heading = "Running")]
     pub(crate) workers: u16,
 
     /// Cores: the first for generator and sink, then one for each of the configuration's workers
@@ -50,7 +50,7 @@ pub(crate) struct Bench {
 
     /// Most packets in a frame of the configuration
     #[arg(long, short = 'b', value_name = "PACKETS", default_value_t = 256,
-          value_parser = clap::value_parser!(u16).range(1..=2048), help_heading = "Running")]
+          value_parser = whole(1u16..=2048), help_heading = "Running")]
     pub(crate) vector: u16,
 
     /// What the configuration does when there is nothing to do: poll, adaptive or block
@@ -60,12 +60,12 @@ pub(crate) struct Bench {
 
     /// Frames the device's ports hold in each direction before they lose some
     #[arg(long, value_name = "FRAMES", default_value_t = 1024,
-          value_parser = clap::value_parser!(u32).range(64..=65536), help_heading = "Running")]
+          value_parser = whole(64u32..=65536), help_heading = "Running")]
     pub(crate) queue: u32,
 
     /// Most frames the generator sends at once
     #[arg(long, value_name = "FRAMES", default_value_t = 32,
-          value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Running")]
+          value_parser = whole(1u16..=1024), help_heading = "Running")]
     pub(crate) burst: u16,
 
     /// How late a frame may be sent; later ones are given up, and make the trial void
@@ -84,7 +84,8 @@ pub(crate) struct Bench {
     pub(crate) void_above: f64,
 
     /// How often a void trial is repeated before the generator is called the limit
-    #[arg(long, value_name = "TIMES", default_value_t = 3, help_heading = "Trials")]
+    #[arg(long, value_name = "TIMES", default_value_t = 3, help_heading = "Trials",
+          value_parser = whole(0u32..=u32::MAX))]
     pub(crate) retries: u32,
 
     /// Go on although this platform loses more by itself than can be told apart
@@ -255,7 +256,7 @@ pub(crate) struct BackToBack {
 
     /// Searches to average over (RFC 2544: 50)
     #[arg(long, value_name = "TIMES", default_value_t = 10,
-          value_parser = clap::value_parser!(u32).range(1..), help_heading = "Search")]
+          value_parser = whole(1u32..=u32::MAX), help_heading = "Search")]
     pub(crate) repetitions: u32,
 }
 
@@ -285,7 +286,7 @@ pub(crate) struct Recovery {
 
     /// How often
     #[arg(long, value_name = "TIMES", default_value_t = 5,
-          value_parser = clap::value_parser!(u32).range(1..), help_heading = "Search")]
+          value_parser = whole(1u32..=u32::MAX), help_heading = "Search")]
     pub(crate) repetitions: u32,
 }
 

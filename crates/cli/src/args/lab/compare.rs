@@ -6,7 +6,7 @@ use clap::Args;
 use linerate_lab::{Rate, Sizes};
 
 use super::bench::Output;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, whole};
 
 /// Compare forwarders in one run: ours, DPDK's, Open vSwitch, libpcap, Linux
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Compare {
 
     /// Rounds: each forwarder has a turn in each
     #[arg(long, short = 'n', value_name = "ROUNDS", default_value_t = 5,
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1u16..=u16::MAX))]
     pub(crate) rounds: u16,
 
     /// How long each is overloaded in a turn, and measured at a low load
@@ -48,7 +48,7 @@ pub(crate) struct Compare {
 
     /// Most frames the tester sends at once
     #[arg(long, value_name = "FRAMES", default_value_t = 32,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
+          value_parser = whole(1u16..=1024))]
     pub(crate) burst: u16,
 
     /// Two cores: the tester's and the forwarders' [default: the first and the last]

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use linerate_flow::{
     control::{Client, ClientError, ClientOptions, Credentials, Target, Trust},
     text::{Names, Syntax},
@@ -16,7 +16,7 @@ use linerate_host::RuntimeDirectory;
 use crate::{
     args::{FlowAt, SwitchTarget},
     commands::switch,
-    exit::UsageError,
+    exit::{Code, Told, UsageError},
 };
 
 /// Advice when no switch is found.
@@ -32,7 +32,7 @@ pub(in crate::commands) fn open_flow_socket(directory: &RuntimeDirectory, name: 
 
 /// The socket of a switch that runs. The directory is this account's, so the socket is, too.
 fn running(name: &str) -> Result<PathBuf> {
-    let directory = RuntimeDirectory::open()?.context(ADVICE)?;
+    let directory = RuntimeDirectory::open()?.ok_or_else(|| Told::of(Code::File, ADVICE))?;
     Ok(open_flow_socket(&directory, name))
 }
 

@@ -23,7 +23,7 @@ use crate::{
     args::SwitchServe,
     configuration::Source,
     control::ControlAddress,
-    exit::{Code, ConfigurationError, Told, UsageError, code_of},
+    exit::{Code, ConfigurationError, Told, UsageError, code_of, text_of},
     options::Operation,
     remote,
     run::{self, Stage, Subject},
@@ -289,7 +289,7 @@ fn code(error: &Error) -> Code {
 fn brief(error: &Error) -> String {
     match error.downcast_ref::<ConfigurationError>() {
         Some(error) => error.brief().to_owned(),
-        None => format!("{error:#}"),
+        None => text_of(error),
     }
 }
 
