@@ -5,6 +5,8 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::Args;
 use linerate_port::{PortUri, parse_device};
 
+use crate::units::whole;
+
 /// Run a program that is written for libpcap on ports
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,7 +24,8 @@ Examples:
 
 The program runs as it is: its libpcap is ours, which does what is live on a port and has the
 system's libpcap do the rest (files, compiling of filters, interfaces that are not mapped). Its exit
-code and how signals end it are the program's own; what is opened is said on standard error.
+code and how signals end it are the program's own; what is opened is said on standard error, and so it
+is when the program has loaded a libpcap of its own, of which ours cannot take the place.
 
 A program that gets more rights than who starts it (set-user-ID, capabilities of its file) ignores
 all this, as the loader's rules are: start it as root, or take a copy without them.")]
@@ -61,8 +64,21 @@ pub(crate) struct Pcap {
     #[arg(long, conflicts_with = "program")]
     pub(crate) print: bool,
 
+    /// Look what libpcap a process has loaded, and say so where it is none of ours
+    #[arg(long, hide = true, value_name = "PROCESS", requires = "library",
+          value_parser = whole(1u32..=u32::MAX))]
+    pub(crate) watch: Option<u32>,
+
+    /// Look at it, and have no other process do so
+    #[arg(long, hide = true, requires = "watch")]
+    pub(crate) detached: bool,
+
     /// The program, and its arguments
-    #[arg(last = true, required_unless_present = "print", value_name = "PROGRAM")]
+    #[arg(
+        last = true,
+        required_unless_present_any = ["print", "watch"],
+        value_name = "PROGRAM"
+    )]
     pub(crate) program: Vec<OsString>,
 }
 

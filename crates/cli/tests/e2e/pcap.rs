@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     process::{Command, Output, Stdio},
 };
 
@@ -59,6 +60,53 @@ fn a_program_gets_the_variables_that_are_printed() {
     assert!(!missing.status.success() && said.contains("there is no /nonesuch.so"), "{said}");
     let wrong = launch(&["--map", "wan", "--print"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("NAME=PORT"), "{wrong:?}");
+}
+
+/// Loads a library by its path, and ends when its input does.
+const LOADER: &str = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); sys.stdin.read()";
+
+/// A program with a libpcap of its own is told about, whether that was found in its file or in its memory.
+#[test]
+#[ignore = "needs libpcap"]
+fn a_libpcap_of_a_programs_own_is_told_about() {
+    let scratch = Scratch::new();
+    // As a wheel has it.
+    let own = scratch.file("libpcap-1c8e.so.1.10.3");
+    let system = format!("/usr/lib/{}-linux-gnu/libpcap.so.0.8", std::env::consts::ARCH);
+    fs::copy(&system, &own).unwrap();
+    for by in [&own, &system] {
+        // One that the program starts, too.
+        let script = format!("python3 -c '{LOADER}' {by}; exit $?");
+        let mut command = Command::new(LINERATE);
+        command.args(["pcap", "--", "sh", "-c", &script]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        let mut said = String::new();
+        let mut lines = BufReader::new(running.stderr.take().unwrap());
+        while !said.contains("of its own") {
+            let read = lines.read_line(&mut said).unwrap();
+            assert!(read > 0, "it has ended: {said}");
+        }
+        assert!(said.contains("warning: python3 (process "), "{said}");
+        drop(running.stdin.take());
+        assert!(running.wait().unwrap().success());
+        // Nobody is left who could say more.
+        assert_eq!(lines.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    let by_name = ["--", "python3", "-c", LOADER, "libpcap.so.0.8"];
+    let covered = launch(&by_name);
+    let said = String::from_utf8_lossy(&covered.stderr).into_owned();
+    assert!(covered.status.success() && !said.contains("of its own"), "{said}");
+    assert!(launch(&[&["-q"], &by_name[..]].concat()).stderr.is_empty());
+    // Linked with it: what is behind a program's end does not harm it.
+    let inside = scratch.file("inside");
+    let shell = fs::read("/bin/sh").unwrap();
+    fs::write(&inside, [&shell[..], b"libpcap version 1.10.4"].concat()).unwrap();
+    fs::set_permissions(&inside, fs::metadata("/bin/sh").unwrap().permissions()).unwrap();
+    let ended = launch(&["--", &inside, "-c", "exit 3"]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("has a libpcap inside of it"), "{said}");
+    assert_eq!(ended.status.code(), Some(3));
 }
 
 #[test]

@@ -1,17 +1,22 @@
 //! `linerate pcap`: runs a program with our library in the place of libpcap.
 //!
-//! It becomes the program, so exit codes, signals and terminals are between that and who started it.
+//! It becomes the program, so exit codes, signals and terminals are between that and who started it. Another
+//! process looks meanwhile whether the program has loaded a libpcap of its own, which ours does not replace.
+
+mod folder;
+mod own;
+mod watch;
 
 use std::{
     env,
     ffi::OsString,
-    fs, io,
-    os::unix::{fs::MetadataExt, fs::symlink, process::CommandExt},
+    fs,
+    os::unix::{fs::MetadataExt, process::CommandExt},
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use linerate_pcap::{names, system};
 
 use crate::{
@@ -20,17 +25,16 @@ use crate::{
     output::{self, Output},
 };
 
-/// The name of the library as cargo builds it.
-const BUILT: &str = "liblinerate_pcap.so";
-/// The names by which programs ask for libpcap, and its file has in our folder.
-const NAMES: [&str; 3] = ["libpcap.so.0.8", "libpcap.so.1", "libpcap.so"];
 /// Where the loader looks first.
 const PATH: &str = "LD_LIBRARY_PATH";
 
 pub(crate) fn run(args: &Pcap) -> Result<()> {
+    if let (Some(process), Some(library)) = (args.watch, &args.library) {
+        return watch::run(process, library, args.detached);
+    }
     let folder = match &args.library {
-        Some(library) => folder_of(library)?,
-        None => folder()?,
+        Some(library) => folder::of(library)?,
+        None => folder::find()?,
     };
     let variables = variables(args, &folder)?;
     if args.print {
@@ -47,18 +51,15 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
     let [program, rest @ ..] = &args.program[..] else {
         return Err(UsageError("no program is named".into()).into());
     };
-    if let Some(path) = find(program)
-        && let Some(why) = why_ignored(&path)
-        && !args.quiet
-    {
-        let text = format!(
-            "{} {why}: it will be run without our library, if it gets more rights by that",
-            path.display(),
-        );
-        Output::new(false).line(&text);
-    }
     if !args.quiet {
-        Output::new(false).line(effect(args));
+        let output = Output::new(false);
+        let passed_by = find(program).and_then(|path| why_passed_by(&path));
+        match passed_by {
+            Some(text) => output.line(&text),
+            // What cannot be watched is run all the same.
+            None => watch::start(&folder).unwrap_or_default(),
+        }
+        output.line(effect(args));
     }
     let mut command = Command::new(program);
     for (name, value) in variables {
@@ -109,59 +110,6 @@ fn effect(args: &Pcap) -> &'static str {
     }
 }
 
-/// The folder that belongs to this program: where both were built, or where both are installed.
-fn folder() -> Result<PathBuf> {
-    let program = env::current_exe().context("this program's own file")?;
-    let here = program.parent().unwrap_or(Path::new("/"));
-    // Installed beside it, or below the prefix that it is in.
-    let installed = ["pcap", "../pcap", "../lib/linerate/pcap", "../../lib/linerate/pcap"];
-    for place in installed {
-        let folder = here.join(place);
-        if folder.join(NAMES[0]).exists() {
-            return Ok(folder);
-        }
-    }
-    // What was built for this program is there; beside it is what somebody has built alone.
-    for place in [here.join("deps").join(BUILT), here.join(BUILT)] {
-        if place.exists() {
-            return folder_of(&place);
-        }
-    }
-    bail!(
-        "there is no {BUILT} beside {} or where it is installed: build it with `cargo build --release \
-         -p linerate-pcap`, or name it with --library",
-        program.display(),
-    )
-}
-
-/// A folder in which a library has the names of libpcap: its own, or one that is made beside it.
-fn folder_of(library: &Path) -> Result<PathBuf> {
-    let library =
-        fs::canonicalize(library).with_context(|| format!("there is no {}", library.display()))?;
-    let beside = library.parent().unwrap_or(Path::new("/"));
-    let is_it = |name: &str| beside.join(name).canonicalize().is_ok_and(|file| file == library);
-    if is_it(NAMES[0]) {
-        return Ok(beside.into());
-    }
-    let folder = beside.join("pcap");
-    let make = || -> io::Result<()> {
-        fs::create_dir_all(&folder)?;
-        for name in NAMES {
-            let link = folder.join(name);
-            if fs::read_link(&link).is_ok_and(|to| to == library) {
-                continue;
-            }
-            // Another program may do the same: the last one's stays.
-            let fresh = folder.join(format!(".{name}.{}", std::process::id()));
-            symlink(&library, &fresh)?;
-            fs::rename(&fresh, &link)?;
-        }
-        Ok(())
-    };
-    make().with_context(|| format!("cannot make links to the library in {}", folder.display()))?;
-    Ok(folder)
-}
-
 /// The file of a program, as it will be found.
 fn find(program: &OsString) -> Option<PathBuf> {
     let named = Path::new(program);
@@ -170,6 +118,22 @@ fn find(program: &OsString) -> Option<PathBuf> {
     }
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(named)).find(|file| file.is_file())
+}
+
+/// What is said of a program that our library is not for, as far as its file says.
+fn why_passed_by(program: &Path) -> Option<String> {
+    let name = program.display();
+    if let Some(why) = why_ignored(program) {
+        return Some(format!(
+            "{name} {why}: it will be run without our library, if it gets more rights by that"
+        ));
+    }
+    own::is_inside(program).then(|| {
+        format!(
+            "{name} has a libpcap inside of it: what it captures and sends goes by that, and not by \
+             ports; one that is linked with libpcap.so does"
+        )
+    })
 }
 
 /// Why the loader and the library ignore what whoever starts the program says, if they do.
@@ -182,26 +146,4 @@ fn why_ignored(program: &Path) -> Option<&'static str> {
     let mut none = [0; 64];
     let capable = rustix::fs::getxattr(program, "security.capability", &mut none).is_ok();
     (capable && !rustix::process::geteuid().is_root()).then_some("has capabilities of its own")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whoever installs a library of another name gets the names that programs ask for.
-    #[test]
-    fn a_library_gets_the_names_that_programs_ask_for() {
-        let scratch = tempfile::tempdir().unwrap();
-        let library = scratch.path().join("any.so");
-        fs::write(&library, "").unwrap();
-        for _ in 0..2 {
-            let folder = folder_of(&library).unwrap();
-            for name in NAMES {
-                assert_eq!(fs::canonicalize(folder.join(name)).unwrap(), library);
-            }
-            assert_eq!(fs::read_dir(&folder).unwrap().count(), NAMES.len());
-            assert_eq!(folder_of(&folder.join(NAMES[0])).unwrap(), folder);
-        }
-        assert!(folder_of(Path::new("/nonesuch.so")).is_err());
-    }
 }
