@@ -20,7 +20,7 @@ use rustix::net::sockopt::socket_peercred;
 use super::locate::{self, Address};
 use crate::{
     control::{TOKEN_VARIABLE, connect_unix},
-    exit::cannot_read,
+    exit::{UsageError, cannot_read},
     output::Output,
 };
 
@@ -158,6 +158,16 @@ fn broken(error: io::Error) -> anyhow::Error {
     }
 }
 
+/// A conversation that does not begin: where nothing listens, the error is about the socket.
+fn unreachable(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ConnectionRefused => {
+            error.into()
+        }
+        _ => broken(error),
+    }
+}
+
 impl Client {
     /// Connects to a control socket, and sends the token where that gives a right.
     ///
@@ -184,11 +194,7 @@ impl Client {
     }
 
     fn unix(path: &Path, by_path: bool, token: Option<&str>, timeout: Duration) -> Result<Client> {
-        let stream = connect_unix(path, timeout).map_err(|error| match error.kind() {
-            // These errors are about the file.
-            ErrorKind::NotFound | ErrorKind::PermissionDenied => anyhow::Error::from(error),
-            _ => broken(error),
-        })?;
+        let stream = connect_unix(path, timeout).map_err(unreachable)?;
         let own = rustix::process::geteuid();
         let owner = socket_peercred(&stream).context("cannot see whose the control socket is")?.uid;
         let is_foreign = owner != own && !owner.is_root();
@@ -214,9 +220,9 @@ impl Client {
     }
 
     fn tcp(host: &str, port: &str, token: Option<&str>, timeout: Duration) -> Result<Client> {
-        let number: u16 = port
-            .parse()
-            .map_err(|_| anyhow!("{port} is not a TCP port: they end at {}", u16::MAX))?;
+        let number: u16 = port.parse().map_err(|_| {
+            UsageError(format!("{port} is not a TCP port: they end at {}", u16::MAX))
+        })?;
         let stream = connect_tcp(host, number, timeout)?;
         stream.set_nodelay(true).map_err(broken)?;
         let peer = stream.try_clone().map_err(broken)?;
@@ -360,7 +366,7 @@ fn connect_tcp(host: &str, port: u16, timeout: Duration) -> Result<TcpStream> {
             Err(error) => last = Some(error),
         }
     }
-    Err(last.map_or_else(|| anyhow!("no such host"), broken))
+    Err(last.map_or_else(|| anyhow!("no such host"), unreachable))
 }
 
 #[cfg(test)]

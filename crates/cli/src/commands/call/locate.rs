@@ -14,7 +14,10 @@ use anyhow::{Context as _, Result, bail};
 use linerate_host::RuntimeDirectory;
 use rustix::fs::{Mode, OFlags};
 
-use crate::control::{SOCKET_SUFFIX, TOKEN_SUFFIX, is_listened_at, port_of_token, token_file_name};
+use crate::{
+    control::{SOCKET_SUFFIX, TOKEN_SUFFIX, is_listened_at, port_of_token, token_file_name},
+    exit::UsageError,
+};
 
 /// Bytes of the longest token file.
 const LONGEST: u64 = 4096;
@@ -68,10 +71,11 @@ fn directories() -> Result<Vec<RuntimeDirectory>> {
 /// When no instance has this name: the error lists the instances.
 pub(super) fn socket(name: &str) -> Result<PathBuf> {
     if !RuntimeDirectory::is_name(name) {
-        bail!(
+        return Err(UsageError(format!(
             "{name} is not an address: write the name of an instance, a path with a slash, a TCP \
              port, or HOST:PORT"
-        );
+        ))
+        .into());
     }
     let directories = directories()?;
     for directory in &directories {
