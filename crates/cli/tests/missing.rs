@@ -34,6 +34,11 @@ const MISSING: &[(&str, i32)] = &[
     ("compile /nonesuch/x.click", FILE),
     ("flow add --switch unix:/nonesuch/x actions=drop", FILE),
     ("flow cache --control /nonesuch/x.sock", FILE),
+    ("flow connections --control /nonesuch/x.sock", FILE),
+    ("flow connections list --control /nonesuch/x.sock", FILE),
+    ("flow connections flush --all --control /nonesuch/x.sock", FILE),
+    ("flow connections limit --control /nonesuch/x.sock", FILE),
+    ("flow connections fragments --control /nonesuch/x.sock", FILE),
     ("flow del --switch unix:/nonesuch/x --all", FILE),
     ("flow dump --switch unix:/nonesuch/x", FILE),
     ("flow dump --switch tcp:127.0.0.1:1", FILE),
@@ -98,13 +103,15 @@ fn commands(of: &[&str]) -> Vec<String> {
 /// Every command that does something, as it is written.
 fn leaves() -> BTreeSet<String> {
     let mut leaves = BTreeSet::new();
-    for command in commands(&[]) {
-        let below = commands(&[&command]);
-        // A switch is started by its name alone.
-        if below.is_empty() || command == "switch" {
-            leaves.insert(command.clone());
+    let mut left = commands(&[]);
+    while let Some(command) = left.pop() {
+        let words: Vec<&str> = command.split(' ').collect();
+        let below = commands(&words);
+        left.extend(below.iter().map(|name| format!("{command} {name}")));
+        // These do something by their names alone, too.
+        if below.is_empty() || matches!(command.as_str(), "switch" | "flow connections") {
+            leaves.insert(command);
         }
-        leaves.extend(below.into_iter().map(|name| format!("{command} {name}")));
     }
     leaves
 }

@@ -468,15 +468,15 @@ Examples:
 Fragments wait 15 s for the others of their packet, a quarter of --most of one source.")]
 pub(crate) struct FlowConnectionsFragments {
     /// How many fragments may wait, 5000 at most
-    #[arg(long, value_name = "FRAGMENTS")]
+    #[arg(long, value_name = "FRAGMENTS", value_parser = whole(0u32..=u32::MAX))]
     pub(crate) most: Option<u32>,
 
     /// How short a fragment of IPv4 may be that is not the last of its packet, 400 at least
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole(0u32..=u32::MAX))]
     pub(crate) shortest_v4: Option<u32>,
 
     /// The same of IPv6
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole(0u32..=u32::MAX))]
     pub(crate) shortest_v6: Option<u32>,
 
     #[command(flatten)]

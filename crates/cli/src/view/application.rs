@@ -223,11 +223,9 @@ fn message(bytes: &[u8], multicast: bool, verbose: u8, to: &mut String) -> Optio
             }
         }
         let _ = write!(to, " {answers}/{authorities}/{others}");
-        for (count, before, shown) in [
-            (answers, "", true),
-            (authorities, " ns:", verbose > 1),
-            (others, " ar:", verbose > 1),
-        ] {
+        for (count, before, shown) in
+            [(answers, "", true), (authorities, " ns:", verbose > 1), (others, " ar:", verbose > 1)]
+        {
             for number in 0..if shown { count } else { 0 } {
                 to.push_str(if number == 0 { before } else { "," });
                 at = record(bytes, at, multicast, verbose, to)?;
