@@ -235,21 +235,20 @@ pub(crate) fn find_library(
         _ => ".",
     };
     let mut candidates = Vec::new();
-    if wanted.starts_with('/') {
-        candidates.push(wanted.to_owned());
-    } else {
-        for folder in path.split(':') {
-            let (folder, places): (_, &[&str]) = match folder {
-                "" => (beside, &[""]),
-                folder => (folder, &["conf/click/", "conf/", ""]),
-            };
-            let folder = folder.strip_suffix('/').unwrap_or(folder);
-            candidates.extend(places.iter().map(|place| format!("{folder}/{place}{wanted}")));
-        }
+    for folder in path.split(':') {
+        let (folder, places): (_, &[&str]) = match folder {
+            "" => (beside, &[""]),
+            folder => (folder, &["conf/click/", "conf/", ""]),
+        };
+        let folder = folder.strip_suffix('/').unwrap_or(folder);
+        candidates.extend(places.iter().map(|place| format!("{folder}/{place}{wanted}")));
     }
-    let Some(path) = candidates.into_iter().find(|path| Path::new(path).is_file()) else {
-        return Err(None);
+    let found = match wanted.starts_with('/') {
+        // Nowhere else: what is wrong with it says the system.
+        true => Some(wanted.to_owned()),
+        false => candidates.into_iter().find(|path| Path::new(path).is_file()),
     };
+    let Some(path) = found else { return Err(None) };
     match fs::read(&path) {
         Ok(bytes) => Ok(LibraryText { text: String::from_utf8_lossy(&bytes).into_owned(), path }),
         Err(error) => Err(Some(format!("{path}: {}", system_message(&error)))),
@@ -344,6 +343,8 @@ mod tests {
         assert_eq!(find("along.click", folder_name).unwrap().text, "along");
         assert_eq!(find("along.click", "").unwrap_err(), None);
         assert_eq!(find(&format!("{folder_name}/beside.click"), "").unwrap().text, "beside");
+        let missing = "/nonexistent/lib.click: No such file or directory";
+        assert_eq!(find("/nonexistent/lib.click", "").unwrap_err(), Some(missing.into()));
         fs::remove_dir_all(folder).unwrap();
     }
 }

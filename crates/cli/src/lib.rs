@@ -44,6 +44,7 @@
     allow(dead_code, reason = "what a module has for the other commands, too")
 )]
 
+mod absent;
 mod archive;
 #[cfg(feature = "commands")]
 mod args;

@@ -7,6 +7,7 @@ use linerate_graph::Library;
 use linerate_host::similar;
 
 use crate::{
+    absent,
     args::{Elements, ReferenceFormat},
     exit::UsageError,
     reference,
@@ -53,6 +54,9 @@ fn list(library: &Library) -> String {
 }
 
 fn unknown(name: &str, library: &Library) -> UsageError {
+    if let Some(reason) = absent::reason(name) {
+        return UsageError(format!("Click's {name} is not here: {reason}"));
+    }
     let close = similar(name, library.iter().map(|class| class.name));
     let hint = if close.is_empty() {
         "`linerate elements` lists all".to_owned()

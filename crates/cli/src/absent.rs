@@ -1,0 +1,115 @@
+//! Elements of Click's user-level driver that are not here, and why not.
+
+/// Why a group of Click's classes is not here.
+struct Group {
+    reason: &'static str,
+    classes: &'static [&'static str],
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        reason: "a format of a tool that is no more: `FromDump` and `FromIPSummaryDump` read what tools of today write",
+        classes: &[
+            "FromCapDump",
+            "FromDAGDump",
+            "FromNLANRDump",
+            "FromNetFlowSummaryDump",
+            "FromTcpdump",
+            "ToIPFlowDumps",
+        ],
+    },
+    Group {
+        reason: "tasks stay on their workers, which share no element: `StaticThreadSched` places them, and a `Queue` hands packets from one to another",
+        classes: &[
+            "BalancedThreadSched",
+            "CPUQueue",
+            "CPUSwitch",
+            "MSQueue",
+            "SortedTaskSched",
+            "SpinlockAcquire",
+            "SpinlockInfo",
+            "SpinlockRelease",
+        ],
+    },
+    Group {
+        reason: "it changes what is the host's: its firewall, its kernel's router, or the user of the process, for which a service has `User=`",
+        classes: &["ChangeUID", "KernelFilter", "KernelHandlerProxy", "LinuxIPLookup"],
+    },
+    Group {
+        reason: "only Click's optimizing tools and its own tests use it",
+        classes: &[
+            "AnnotationInfo",
+            "CompareBlock",
+            "DiscardNoFree",
+            "FlowInfo",
+            "IPFieldInfo",
+            "IPNameInfo",
+            "Null1",
+            "QuitWatcher",
+            "SimpleIdle",
+        ],
+    },
+    Group {
+        reason: "it has not been built yet",
+        classes: &[
+            "AdaptiveRED",
+            "AggregateFilter",
+            "AggregateIPAddrPair",
+            "AggregateLast",
+            "AggregatePacketCounter",
+            "AnonymizeIPAddr",
+            "CoDel",
+            "EraseIPPayload",
+            "EtherPauseSource",
+            "FastTCPFlows",
+            "FastUDPSourceIP6",
+            "FromRawSocket",
+            "IPFlowRawSockets",
+            "RFC2507Comp",
+            "RFC2507Decomp",
+            "RIPSend",
+            "RoundRobinUnqueue",
+            "SetRandIPAddress",
+            "StoreTimestamp",
+            "StoreUDPTimeSeqRecord",
+            "TCPFragmenter",
+            "TCPIPSend",
+            "TCPReflector",
+            "ToRawSocket",
+            "TruncateIPPayload",
+            "UDPIP6Encap",
+            "Unqueue2",
+            "WebGen",
+        ],
+    },
+];
+
+/// Why a class of Click is not here, if it is one that is left out.
+pub(crate) fn reason(class: &str) -> Option<&'static str> {
+    GROUPS.iter().find(|group| group.classes.contains(&class)).map(|group| group.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The guide names all of them, with the same reasons.
+    #[test]
+    fn classes_left_out_are_not_there_and_in_the_guide() {
+        let library = linerate_elements::library();
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/from-click.md");
+        let guide = fs::read_to_string(guide).unwrap();
+        let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
+        for group in GROUPS {
+            assert!(guide.contains(group.reason), "{}", group.reason);
+            for class in group.classes {
+                assert!(library.find(class).is_none(), "{class} is there");
+                assert!(guide.contains(&format!("`{class}`")), "{class}");
+                assert_eq!(reason(class), Some(group.reason));
+            }
+        }
+        assert_eq!(reason("Queue"), None);
+    }
+}
