@@ -51,12 +51,13 @@ const BURSTS: [u32; 3] = [1, 32, 256];
 const SOURCE: &str = "source";
 const DISCARD: &str = "-> end :: Discard";
 /// Elements, and the graph behind the source that has the element and nothing else that costs. Of
-/// those with several outputs the packets take all in turn where the element lets them.
+/// those with several outputs the packets take all in turn where the element lets them. Who takes
+/// packets out of a queue takes as many in a turn (`$BURST`) as the source makes: else it overflows.
 const ELEMENTS: [(&str, &str); 24] = [
     ("Null", "-> Null -> end :: Discard"),
     ("Counter", "-> Counter -> end :: Discard"),
     ("AverageCounter", "-> AverageCounter -> end :: Discard"),
-    ("Queue, Unqueue", "-> Queue -> Unqueue -> end :: Discard"),
+    ("Queue, Unqueue", "-> Queue -> Unqueue(BURST $BURST) -> end :: Discard"),
     (
         "Classifier",
         "-> c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -)
@@ -79,8 +80,14 @@ const ELEMENTS: [(&str, &str); 24] = [
     ("Tee", "-> s :: Tee -> end :: Discard; s [1] -> Discard"),
     ("PaintTee", "-> s :: PaintTee(1) -> end :: Discard; s [1] -> Discard"),
     ("Meter", "-> s :: Meter(1000000000) -> end :: Discard; s [1] -> Discard"),
-    ("Queue, Shaper, Unqueue", "-> Queue -> Shaper(1000000000) -> Unqueue -> end :: Discard"),
-    ("RED, Queue, Unqueue", "-> RED(100, 200, 0.1) -> Queue -> Unqueue -> end :: Discard"),
+    (
+        "Queue, Shaper, Unqueue",
+        "-> Queue -> Shaper(1000000000) -> Unqueue(BURST $BURST) -> end :: Discard",
+    ),
+    (
+        "RED, Queue, Unqueue",
+        "-> RED(100, 200, 0.1) -> Queue -> Unqueue(BURST $BURST) -> end :: Discard",
+    ),
 ];
 /// Graphs whose cost depends on more than packets and elements, and how many packets are in a
 /// frame: putting two packets in order must not cost what two thousand do, and a scheduler's plan
@@ -93,7 +100,8 @@ const GRAPHS: [(&str, &str, u64); 2] = [
     ),
     (
         "Queue, StrideSched",
-        "-> r :: RoundRobinSwitch -> Queue(8) -> [0] s :: StrideSched(10, 20, 70) -> end :: Discard;
+        "-> r :: RoundRobinSwitch -> Queue(8) -> [0] s :: StrideSched(10, 20, 70)
+        -> end :: Discard(BURST $BURST);
         r [1] -> Queue(8) -> [1] s; r [2] -> Queue(8) -> [2] s",
         24,
     ),
@@ -182,6 +190,7 @@ fn slack(case: &str) -> f64 {
 
 /// Instructions per packet of a graph behind a source that puts so many packets into a frame.
 fn graph(ours: &Ours, behind: &str, packets: u64) -> Result<f64> {
+    let behind = behind.replace("$BURST", &packets.to_string());
     let text =
         format!("InfiniteSource(DATA {UDP}, LIMIT $COUNT, BURST {packets}, STOP true) {behind}");
     let arguments = ["graph", "--no-cycles", "-e", &text];

@@ -4,7 +4,7 @@
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
 //! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
-//!   [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//!   [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`], [`start`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`], and of `switch` [`tables`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
@@ -35,6 +35,7 @@ mod results;
 mod routers;
 mod row;
 mod shared;
+mod start;
 mod switch;
 mod tables;
 mod undo;
@@ -67,6 +68,7 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
   cargo xtask bench peers      install the frameworks measurements compare with
   cargo xtask bench reference  what DPDK and libpcap reach on this machine
   cargo xtask bench shared     memory shared with testpmd: ours in the place of another testpmd
+  cargo xtask bench start      how long configurations of thousands of elements take to start
   cargo xtask bench switch     flow tables, and a switch between four programs, beside Open vSwitch")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -99,6 +101,8 @@ enum Command {
     Reference(reference::Args),
     /// Measure ports in memory that is shared with another process, beside DPDK's, in turns.
     Shared(shared::Args),
+    /// Measure how long configurations of ten to forty thousand elements take to start.
+    Start(start::Args),
     /// Measure a switch with flow tables, and one between four programs, beside Open vSwitch, in turns.
     Switch(switch::Args),
 }
@@ -117,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Plan(args) => plan::run(args),
         Command::Reference(args) => reference::run(args),
         Command::Shared(args) => shared::run(args),
+        Command::Start(args) => start::run(args),
         Command::Switch(args) => switch::run(args),
     }
 }

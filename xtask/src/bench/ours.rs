@@ -47,7 +47,7 @@ fn build(program: &str) -> Result<PathBuf> {
 }
 
 /// Builds a part of a package, optimised: where the file with that name is.
-fn build_with(package: &str, part: &[&str], file: &str) -> Result<PathBuf> {
+pub(super) fn build_with(package: &str, part: &[&str], file: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--release", "--package", package])
