@@ -42,7 +42,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
   cargo xtask fuzz openflow                   messages of a controller; controller: an agent that
                                               is told them
   cargo xtask fuzz extract                    headers of packets, read and changed by the flow switch
-  cargo xtask fuzz vectors                    whole frames beside single packets
+  cargo xtask fuzz vectors                    whole frames beside single packets; likewise classes: every
+                                              class of the library between small queues
   cargo xtask fuzz headers --reproduce fuzz/artifacts/headers/crash-0123...")]
 pub(crate) struct Args {
     /// A program of fuzz/Cargo.toml, or all of them in turn.

@@ -175,7 +175,7 @@ impl Base {
         let stats = elements.map(|element| (element.class.role, element.class.drops.len()));
         let stats = Arc::new(WorkerStats::new(stats));
         let Wiring { stations, nodes, inputs, places } =
-            wire(plan, placement, worker, &stats, &mut out);
+            wire(plan, placement, worker, world.arena().buffer_size(), &stats, &mut out);
         Context {
             pool: world.arena().cache(self.options.cache),
             out,
@@ -205,6 +205,8 @@ impl Base {
             woken: Vec::new(),
             task: usize::MAX,
             pulled: 0,
+            taken: 0,
+            round: 0,
             survey: if self.options.surveys { Survey::new(frame_limit) } else { Survey::off() },
             exits: Exits::new(frame_limit),
             limit: frame_limit,
@@ -216,6 +218,7 @@ impl Base {
             replicas: (0..plan.elements.len()).map(|at| placement.replica(worker, at)).collect(),
             idlers: Vec::new(),
             lists: Lists::default(),
+            homes: HashMap::new(),
             configs: HashMap::new(),
             control: None,
         }

@@ -72,6 +72,16 @@ pub struct Class {
     pub live: bool,
     /// Whether it sends copies of a packet by several outputs, and how they are told apart.
     pub copies: Copies,
+    /// Most packets that leave by one output for one that comes and has at most so many bytes;
+    /// `usize::MAX` where it cannot be told before, as where packets wait for another and go with it.
+    pub multiplies: fn(&Plan, usize, usize) -> usize,
+    /// Whether its task sends nothing while everything behind it is full
+    /// ([`Context::is_downstream_full`](crate::Context::is_downstream_full)).
+    pub stops: bool,
+    /// The elements of which it looks at how many packets wait in them, by their places in the plan,
+    /// or itself where what it does to packets is a matter of which of several tasks had a turn
+    /// before. Tasks that fill or empty them, or pull through them, take one turn at a time.
+    pub observes: fn(&Plan, usize) -> Vec<usize>,
     /// Whether where a packet goes depends on how many came before it: it deals them
     /// out.
     pub deals: bool,
@@ -146,6 +156,9 @@ impl Class {
             replicates: false,
             live: false,
             copies: Copies::None,
+            multiplies: |_, _, _| 1,
+            stops: false,
+            observes: |_, _| Vec::new(),
             deals: false,
             prints: false,
             watches: |_, _| Vec::new(),
@@ -359,6 +372,8 @@ pub struct Handler {
     pub parameter: bool,
     /// Whether writing needs no value (a button).
     pub button: bool,
+    /// Click's flags besides that, as its listings show them ([`Handler::flags`]).
+    pub flags: &'static str,
     /// The right that reading it needs.
     pub read_right: Right,
     /// The right that writing it needs.
@@ -379,6 +394,7 @@ impl Handler {
             merge: Merge::First,
             parameter: false,
             button: false,
+            flags: "",
             read_right: Right::Read,
             write_right: Right::Write,
             private: false,
@@ -409,6 +425,13 @@ impl Handler {
     /// A value that can be read and written.
     pub const fn value(name: &'static str, help: &'static str) -> Handler {
         Handler::new(name, Access::ReadWrite, help)
+    }
+
+    /// The same with Click's flags, in this order: `%` where text is kept as it is, `.` where it
+    /// changes seldom, `$` where reading it is dear, `U` where it is seldom of use, `D` for an older
+    /// name, and `c` for a check box.
+    pub const fn flags(self, flags: &'static str) -> Handler {
+        Handler { flags, ..self }
     }
 
     /// The same, whose reading takes a parameter.

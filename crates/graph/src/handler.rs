@@ -12,8 +12,8 @@ use std::{
 
 use crate::{
     Context,
-    class::{Access, Class, Handler, Merge},
-    engine::Pace,
+    class::{Access, Class, Handler, Merge, Role},
+    engine::{Pace, TICKETS_LIMIT},
     error::HandlerError,
     off_worker::OffWorkerHandler,
     plan::{PlanElement, Processing},
@@ -26,28 +26,41 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
 /// Handlers every element has. `config` can be written where the class says so.
 const COMMON: &[Handler] = &[
-    Handler::read("name", "the element's name"),
-    Handler::read("class", "the element's class"),
-    Handler::read(CONFIG, "the configuration string"),
-    Handler::read("ports", "its ports: push or pull (with ~ if agnostic) and what they lead to"),
+    Handler::read("name", "the element's name").flags("."),
+    Handler::read("class", "the element's class").flags("."),
+    Handler::read(CONFIG, "the configuration string").flags("."),
+    Handler::read("ports", "its ports: push or pull (with ~ if agnostic) and what they lead to")
+        .flags("."),
     Handler::read(
         "handlers",
-        "its handlers: r and w, + if reading takes parameters, b for a button",
-    ),
+        "its handlers: r and w, + if reading takes parameters, and Click's flags: % if text is kept \
+        as it is, . if it changes seldom, $ if reading it is dear, U if it is seldom of use, D for an \
+        older name, b for a button, c for a check box",
+    )
+    .flags("."),
     Handler::count("icounts", "packets that have arrived, a line per input, ?? if not counted"),
     Handler::count("ocounts", "packets that have left, a line per output, ?? if not counted"),
     Handler::read("cycles", "packets, calls and cycles it has cost"),
     Handler::read("drops", "packets dropped, by reason"),
     Handler::read("scheduled", "whether its task is to run"),
-    Handler::read("tickets", "the share of its task: 1024 unless ScheduleInfo says otherwise"),
-    Handler::read("home_thread", "the worker it is on, from 0"),
+    Handler::read(TICKETS, "the share of its task: 1024 unless ScheduleInfo says otherwise"),
+    Handler::read(HOME_THREAD, "the worker it is on, from 0"),
 ];
+
+const TICKETS: &str = "tickets";
+const HOME_THREAD: &str = "home_thread";
+/// Those of elements that have a task.
+static WRITTEN_TICKETS: Handler =
+    Handler::value(TICKETS, "the share of its task: 1024 unless ScheduleInfo says otherwise");
+static WRITTEN_HOME_THREAD: Handler =
+    Handler::value(HOME_THREAD, "the worker its task is on, from 0");
 
 const CONFIG: &str = "config";
 /// The handler `config` of classes that can be reconfigured while they run, with the right that writing
 /// it needs.
 static WRITTEN_CONFIG: Handler =
-    Handler::value(CONFIG, "the configuration string; writing it reconfigures the element");
+    Handler::value(CONFIG, "the configuration string; writing it reconfigures the element")
+        .flags(".");
 static REPLACED_CONFIG: Handler = WRITTEN_CONFIG.write_needs(Right::Replace);
 
 /// Handlers of the router as a whole.
@@ -186,7 +199,12 @@ pub fn listing<'a>(
         };
         let parameter = if handler.parameter { "+" } else { "" };
         let button = if handler.button { "b" } else { "" };
-        let _ = writeln!(text, "{}\t{access}{parameter}{button}", name.as_ref());
+        // In Click's order, in which the one for a check box is the last.
+        let (flags, last) = match handler.flags.strip_suffix('c') {
+            Some(flags) => (flags, "c"),
+            None => (handler.flags, ""),
+        };
+        let _ = writeln!(text, "{}\t{access}{parameter}{flags}{button}{last}", name.as_ref());
     }
     text
 }
@@ -404,8 +422,13 @@ impl Context {
         check_write(handler, name, self.right())?;
         // An element that shows its configuration as it is now is still made
         // anew when that is written.
-        if own == Some(false) || name == CONFIG {
-            return self.reconfigure(element, value).map(|()| String::new());
+        match (name, own) {
+            (TICKETS, Some(false)) => return self.write_tickets(element, value),
+            (HOME_THREAD, Some(false)) => return self.write_home_thread(element, value),
+            (CONFIG, _) | (_, Some(false)) => {
+                return self.reconfigure(element, value).map(|()| String::new());
+            }
+            _ => {}
         }
         match self.call(element, |found, cx| found.write(cx, name, value)) {
             Some(answer) => answer,
@@ -415,6 +438,38 @@ impl Context {
                 Ok(String::new())
             }
         }
+    }
+
+    /// Sets the share of the task of an element, in Click's words where it cannot be had.
+    fn write_tickets(&mut self, element: usize, value: &str) -> Result<String, HandlerError> {
+        let wanted = parse_integer(value.trim());
+        let wanted = wanted.ok_or_else(|| HandlerError::refused("syntax error"))?;
+        let tickets = wanted.clamp(1, TICKETS_LIMIT.into()) as u32;
+        if wanted != i128::from(tickets) {
+            let name = &self.plan.elements[element].name;
+            let said = format!("While calling '{name}.{TICKETS} {value}':\n");
+            self.console().report(&format!("{said}  warning: tickets pinned at {tickets}\n"));
+        }
+        self.tasks.set_tickets(element, tickets);
+        Ok(String::new())
+    }
+
+    /// Says which thread the task of an element is on. Where threads are real it cannot be
+    /// another one than it is.
+    fn write_home_thread(&mut self, element: usize, value: &str) -> Result<String, HandlerError> {
+        let bad = || HandlerError::refused("bad thread");
+        let thread = parse_integer(value.trim()).and_then(|thread| usize::try_from(thread).ok());
+        let thread = thread.filter(|thread| *thread <= self.world.threads).ok_or_else(bad)?;
+        if self.world.workers > 1 && thread != self.worker() {
+            let name = &self.plan.elements[element].name;
+            return Err(HandlerError::refused(format!(
+                "'{name}' stays on worker {} while it runs; place it by StaticThreadSched and \
+                 replace the configuration",
+                self.worker()
+            )));
+        }
+        self.homes.insert(element, thread);
+        Ok(String::new())
     }
 
     /// Writes the handlers that were written while their elements were at work, by
@@ -440,9 +495,10 @@ impl Context {
             "ports" => self.ports_text(at),
             "icounts" => self.icounts_text(element),
             "scheduled" => self.tasks.is_scheduled(element).to_string(),
-            "tickets" => self.tasks.tickets(element).to_string(),
-            "home_thread" => {
-                let home = self.world.homes.get(element).copied().flatten();
+            TICKETS => self.tasks.tickets(element).to_string(),
+            HOME_THREAD => {
+                let written = self.homes.get(&element).copied();
+                let home = written.or_else(|| self.world.homes.get(element).copied().flatten());
                 home.unwrap_or_else(|| self.worker()).to_string()
             }
             "ocounts" => self.ocounts_text(element),
@@ -458,17 +514,37 @@ impl Context {
         name: &str,
     ) -> Option<(&'static Handler, bool)> {
         let class = self.plan.elements[element].class;
-        if let Some(handler) = find(class, name) {
-            return Some((handler, class.handlers.iter().any(|own| own.name == name)));
+        if let Some(own) = class.handlers.iter().find(|own| own.name == name) {
+            return Some((own, true));
+        }
+        if let Some(handler) = self.common_of(element).find(|handler| handler.name == name) {
+            return Some((handler, false));
         }
         let handler = self.stations.get(element)?.element.as_ref()?.handler(name)?;
         Some((handler, true))
     }
 
+    /// The handlers that all elements have, for one of this graph.
+    fn common_of(
+        &self,
+        element: usize,
+    ) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
+        let PlanElement { class, inputs, outputs, .. } = &self.plan.elements[element];
+        let has_task = class.role != Role::Information
+            && !inputs.contains(&Processing::Push)
+            && !outputs.contains(&Processing::Pull);
+        common(class).map(move |handler| match handler.name {
+            TICKETS if has_task => &WRITTEN_TICKETS,
+            HOME_THREAD if has_task => &WRITTEN_HOME_THREAD,
+            _ => handler,
+        })
+    }
+
     fn handlers_text(&self, element: usize) -> String {
         let class = self.plan.elements[element].class;
         let replaced = |common: &&Handler| class.handlers.iter().any(|own| own.name == common.name);
-        let fixed = common(class).filter(|common| !replaced(common)).chain(class.handlers);
+        let common = self.common_of(element);
+        let fixed = common.filter(|common| !replaced(common)).chain(class.handlers);
         let mut all: Vec<(String, &Handler)> =
             fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
         if let Some(found) = &self.stations[element].element {

@@ -187,7 +187,8 @@ impl<'a> Make<'a> {
     /// wrong, which is then reported.
     pub fn get<T: Value>(&mut self, name: &str) -> Option<T> {
         self.check_declared(name);
-        let (text, at) = self.arguments.last(name)?;
+        // As in Click, one that is empty says nothing.
+        let (text, at) = self.arguments.last(name).filter(|(text, _)| !text.is_empty())?;
         let (result, argument) = (self.parse(text), self.arguments.written(at));
         result.map_err(|error| self.wrong(name, error, argument)).ok()
     }
@@ -248,6 +249,12 @@ impl<'a> Make<'a> {
         let message = format!("element type mismatch, expected {expected}");
         self.wrong(name, message, self.arguments.written(at));
         None
+    }
+
+    /// The text of an argument that was given without its keyword.
+    pub fn given_by_place(&self, name: &str) -> Option<String> {
+        let (text, at) = self.arguments.last(name)?;
+        (self.arguments.written(at) == text).then(|| text.to_owned())
     }
 
     /// Whether an argument was given.

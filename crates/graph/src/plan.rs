@@ -4,6 +4,7 @@
 //! The rules and the error texts are Click's: port counts by `ports`, then a
 //! fixpoint over connections and the agnostic ports of each element.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use crate::{
@@ -55,6 +56,8 @@ pub struct Plan {
     pub flat: Flat,
     /// The text it was made from.
     pub source: String,
+    /// Places of elements by their names.
+    places: HashMap<String, usize>,
 }
 
 /// What a configuration text came to.
@@ -119,7 +122,9 @@ impl Plan {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut plan = Plan { elements, flat, source };
+        let places = elements.iter().enumerate().rev();
+        let places = places.map(|(at, element)| (element.name.clone(), at)).collect();
+        let mut plan = Plan { elements, flat, source, places };
         plan.count_ports(&mut errors);
         if errors.is_empty() {
             plan.find_processing(&mut errors);
@@ -269,7 +274,7 @@ impl Plan {
 
     /// The element of that name.
     pub fn find(&self, name: &str) -> Option<usize> {
-        self.elements.iter().position(|element| element.name == name)
+        self.places.get(name).copied()
     }
 
     /// The element `name` means inside the compound that `from` is in: the
@@ -386,29 +391,47 @@ impl Plan {
                 }));
             }
         }
-        let mut changed = true;
-        while changed {
-            changed = false;
-            links.retain(|&(from, to, connection)| {
-                let output = outputs[from.element][from.port];
-                let input = inputs[to.element][to.port];
-                match (output, input) {
-                    (Some(known), None) => {
-                        inputs[to.element][to.port] = Some(known);
-                        changed = true;
-                    }
-                    (None, Some(known)) => {
-                        outputs[from.element][from.port] = Some(known);
-                        changed = true;
-                    }
-                    (Some(output), Some(input)) if output != input => {
-                        errors.push(self.mismatch(from, to, output, connection));
-                        return false;
-                    }
-                    _ => {}
+        // Click goes over all links until nothing changes. Here those are looked at again of which
+        // a port has become known, in the same order.
+        let mut at_ports: HashMap<(bool, PortRef), Vec<usize>> = HashMap::new();
+        for (at, (from, to, _)) in links.iter().enumerate() {
+            at_ports.entry((false, *from)).or_default().push(at);
+            at_ports.entry((true, *to)).or_default().push(at);
+        }
+        let mut wrong = vec![false; links.len()];
+        let mut round: BTreeSet<usize> = (0..links.len()).collect();
+        let mut next = BTreeSet::new();
+        while let Some(at) = round.pop_first() {
+            let (from, to, connection) = links[at];
+            let output = outputs[from.element][from.port];
+            let input = inputs[to.element][to.port];
+            let known = match (output, input) {
+                (Some(known), None) => {
+                    inputs[to.element][to.port] = Some(known);
+                    Some((true, to))
                 }
-                true
-            });
+                (None, Some(known)) => {
+                    outputs[from.element][from.port] = Some(known);
+                    Some((false, from))
+                }
+                (Some(output), Some(input)) if output != input => {
+                    if !std::mem::replace(&mut wrong[at], true) {
+                        errors.push(self.mismatch(from, to, output, connection));
+                    }
+                    None
+                }
+                _ => None,
+            };
+            for &other in known.and_then(|port| at_ports.get(&port)).into_iter().flatten() {
+                if other > at {
+                    round.insert(other);
+                } else {
+                    next.insert(other);
+                }
+            }
+            if round.is_empty() {
+                round = std::mem::take(&mut next);
+            }
         }
         for (at, element) in self.elements.iter_mut().enumerate() {
             let known = |side: &[Option<Processing>]| {

@@ -44,10 +44,10 @@ pub(super) const CLASS: Class = Class {
     handlers: &[
         Handler::count("count", "packets or bytes in all"),
         Handler::read("nagg", "aggregates seen"),
-        Handler::value("freeze", "whether it is frozen"),
-        Handler::value("active", "whether it counts"),
+        Handler::value("freeze", "whether it is frozen").flags("c"),
+        Handler::value("active", "whether it counts").flags("c"),
         Handler::button("stop", "stops counting and ends the run"),
-        Handler::value("banner", "the text at the head of files"),
+        Handler::value("banner", "the text at the head of files").flags("%"),
         Handler::button("clear", "forgets all counts"),
         Handler::button("counts_pdf", "counts how often each count occurs"),
         Handler::button("reaggregate_counts", "the same"),

@@ -40,6 +40,8 @@ pub(super) const CLASS: Class = Class {
         Handler::count("refused", "packets of flows there was no room for"),
     ],
     drops: &["no buffer for a copy", "fragment of an unknown flow", "too many packets held"],
+    // What has waited goes with the packet that it waited for.
+    multiplies: |_, _, _| usize::MAX,
     annotates: true,
     cost: "A look-up by hosts in a hash table and a walk over the flows between them.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \

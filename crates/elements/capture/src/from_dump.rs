@@ -70,6 +70,7 @@ pub(super) const CLASS: Class = Class {
         Handler::button("stop", "stops reading and ends the run"),
     ],
     role: Role::Io,
+    stops: true,
     signals: Signals { empty: true, full: false },
     annotates: true,
     cost: "A copy of the packet from a block of 64 KiB read at once, and a line of metadata: \

@@ -48,7 +48,7 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: &[
         Handler::read("sampling_prob", "share of the packets sent"),
-        Handler::value("active", "whether it reads"),
+        Handler::value("active", "whether it reads").flags("c"),
         Handler::read("encap", "the link type of the packets: IP"),
         Handler::button("stop", "stops reading and ends the run"),
         Handler::read("filename", "the file's name"),
@@ -56,6 +56,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("filepos", "bytes read"),
     ],
     role: Role::Io,
+    stops: true,
     signals: Signals { empty: true, full: false },
     annotates: true,
     cost: "Parsing a field is some 50 to 200 cycles.",

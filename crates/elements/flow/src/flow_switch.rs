@@ -142,6 +142,8 @@ pub(crate) const CLASS: Class = Class {
         Each entry takes some 1,500 bytes in each worker.",
     example: "s :: FlowSwitch(TABLES 2); Idle -> s -> Discard; Idle -> [1] s [1] -> Discard;",
     copies: Copies::Shared,
+    // Flows may send a packet to a port as often as they like.
+    multiplies: |_, _, _| usize::MAX,
     deals: true,
     make: |make| match FlowSwitch::new(make) {
         Some(switch) => Box::new(switch),

@@ -3,6 +3,7 @@
 //! RFC 8200 section 4.5.
 
 use linerate_graph::{Arguments, Class, Context, Element, HandlerResult};
+use linerate_kit::{ip::fragments, random::Random};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
 
@@ -35,6 +36,10 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "h/h",
     annotates: true,
+    multiplies: |plan, at, longest| match plan.elements[at].targets.len() {
+        1 => fragments(plan, at, longest, LEAST + FRAGMENT),
+        _ => 1,
+    },
     drops: &["no buffer", "no IPv6 header", "too long and not to be divided"],
     cost: "A test per packet; a copy per fragment.",
     example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
@@ -47,7 +52,7 @@ struct Ip6Fragmenter {
     /// the longest packet that passes
     #[arg(kind = "bytes")]
     mtu: u32,
-    #[init(fastrand::u32(..))]
+    #[init(Random::new(make).below(1 << 32) as u32)]
     ident: u32,
     /// packets that were too long
     #[handler(count, name = "drops")]

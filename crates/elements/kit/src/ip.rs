@@ -4,7 +4,7 @@
 //! fails where that has not been done; here such packets are dropped under a
 //! reason of their own.
 
-use linerate_graph::Exit;
+use linerate_graph::{Exit, Plan, parse_integer};
 use linerate_memory::{Arena, Meta, PacketMut, Slot};
 use linerate_packet::{
     IpProtocol,
@@ -50,6 +50,16 @@ pub const NO_HEADER: usize = 1;
 pub const REFUSED: usize = 2;
 /// What the first two are called.
 pub const DROPS: &[&str] = &["no buffer", "no IP header"];
+
+/// Most fragments of a packet of at most `longest` bytes, by the argument `MTU` of an element, each of
+/// which has at most `header` bytes in front of its data ([`Class::multiplies`](linerate_graph::Class)).
+pub fn fragments(plan: &Plan, element: usize, longest: usize, header: usize) -> usize {
+    let mtu = plan.argument(element, "MTU").and_then(|text| parse_integer(text.trim()));
+    let mtu = mtu.and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or_default();
+    // Fragments begin at multiples of eight bytes.
+    let data = (mtu.saturating_sub(header) & !7).max(8);
+    longest.saturating_sub(LEAST).div_ceil(data).max(1)
+}
 
 /// Two bytes at `at`, which are there.
 #[inline(always)]

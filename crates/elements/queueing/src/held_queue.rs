@@ -53,6 +53,8 @@ pub(super) const MIXED: Class = Class {
         the packet at the end is dropped. Dropped packets leave by output 1 when it is used. \
         Tasks that pull from it sleep while it is empty.",
     ports: "2/1-2",
+    // What comes to the front goes first: where others would have been taken out in between is seen.
+    observes: |_, at| vec![at],
     example: "InfiniteSource(LIMIT 10, STOP true) -> m :: MixedQueue(4) -> Unqueue -> Discard; \
         Idle -> [1] m;",
     ..FRONT_DROP
@@ -207,6 +209,11 @@ impl Element for HeldQueue {
             debug_assert!(pushed.is_ok(), "no more than there is room for");
         }
         core.asleep = count == 0;
+    }
+
+    fn room(&self) -> usize {
+        let (held, capacity) = self.held();
+        capacity.saturating_sub(held)
     }
 
     fn ready(&self) -> Option<usize> {

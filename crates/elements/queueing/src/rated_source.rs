@@ -35,10 +35,10 @@ pub(super) const CLASS: Class = Class {
     handlers: &[
         Handler::count("count", "packets made"),
         Handler::button("reset", "sets the count to zero, so that the limit is made again"),
-        Handler::value("data", "the packets' bytes"),
+        Handler::value("data", "the packets' bytes").flags("%."),
         Handler::value("rate", "packets made per second"),
-        Handler::value("limit", "packets to make in all"),
-        Handler::value("active", "whether it makes packets"),
+        Handler::value("limit", "packets to make in all").flags("."),
+        Handler::value("active", "whether it makes packets").flags("c"),
         Handler::value("length", "length of the packets; -1 for that of the data"),
         Handler::value("datasize", "older name of length"),
     ],

@@ -57,8 +57,15 @@ pub(super) const CLASS: Class = Class {
         Handler::value("config", "all arguments as they are now"),
     ],
     drops: &["early drop"],
+    observes: |plan, at| match plan.elements[at].inputs.first() {
+        // A frame from outside finds what others have left, see below.
+        Some(Processing::Push) if plan.is_live() => Vec::new(),
+        input => followed(plan, at, input == Some(&Processing::Pull)),
+    },
     cost: "A look at each queue per frame, which is counted on packet by packet; a few \
-        multiplications per packet.",
+        multiplications per packet. Tasks that fill or empty the queues take a turn at a time, so \
+        that frames have one packet there; where packets come from ports and it is pushed to, \
+        frames stay whole.",
     example: "InfiniteSource(LIMIT 10) -> RED(5, 20, 0.1) -> Queue -> Unqueue \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Red::new(make)),
@@ -126,6 +133,10 @@ struct Red {
     average: Average,
     queues: Vec<usize>,
     pulls: bool,
+    /// Whether packets come from outside.
+    live: bool,
+    /// A round, and how many packets the queues have behind what it has been given in it.
+    left: (u64, usize),
     /// Packets since the last drop; `None` below the limits.
     since: Option<u64>,
     random: i64,
@@ -172,6 +183,8 @@ impl Red {
             average: Average::new(stability.min(16)),
             queues,
             pulls,
+            live: make.plan().is_live(),
+            left: (0, 0),
             since: None,
             random: 0,
             idle: None,
@@ -245,6 +258,15 @@ fn length(cx: &mut Context, element: usize) -> Option<(usize, usize)> {
         .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| (link.len(), usize::MAX)))
 }
 
+/// The elements it follows.
+fn followed(plan: &Plan, at: usize, pulls: bool) -> Vec<usize> {
+    if plan.is_given(at, "QUEUES") {
+        plan.elements_named(at, &["QUEUES"])
+    } else {
+        nearest(plan, at, pulls)
+    }
+}
+
 /// The first elements that hold packets on every way from output 0, or to the
 /// input.
 fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
@@ -291,8 +313,13 @@ impl Element for Red {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         // In a pull path the frame has just left the queues, else it is about
         // to go there: each packet finds what those before it leave.
-        let mut size = self.size(cx) + if self.pulls { frame.len() } else { 0 };
-        let most = self.capacity(cx);
+        // What it has let through in this round may not be there yet.
+        let mut size = match self.left {
+            (round, size) if round == cx.round() && !self.pulls && !cx.out.is_exact() => size,
+            _ => self.size(cx) + if self.pulls { frame.len() } else { 0 },
+        };
+        // Who empties them before each frame from outside would do so before each packet.
+        let most = if self.live && size == 0 { 0 } else { self.capacity(cx) };
         let now = cx.steady();
         let mut keep = std::mem::take(&mut self.keep);
         keep.clear();
@@ -302,6 +329,7 @@ impl Element for Red {
             size += usize::from(!self.pulls && !drop && size < most);
             keep.push(!drop);
         }
+        self.left = (cx.round(), size);
         let mut decisions = keep.iter().copied();
         let early = &mut self.early;
         frame.sift(
@@ -320,9 +348,7 @@ impl Element for Red {
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         // Who pulls is to get a packet as long as there is one.
-        while frame.is_empty() && cx.pull(0, count, frame) > 0 {
-            self.push(cx, 0, frame);
-        }
+        cx.pull_on(0, count, frame, |cx, frame| self.push(cx, 0, frame));
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {

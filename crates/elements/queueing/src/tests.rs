@@ -68,3 +68,76 @@ fn all_that_is_due_goes_at_once() {
         assert_eq!(counts, ["275", "225"], "{frame_limit}");
     }
 }
+
+/// Counts of packets one at a time, which are Click's: a source's own bursts, fragments, copies, a queue
+/// that drops at the front, and one whose length is looked at.
+#[test]
+fn small_queues_hold_what_they_hold_packet_by_packet() {
+    let counted = "-> u :: Unqueue -> c :: Counter -> Discard";
+    let stops = "Script(TYPE DRIVER, wait_stop, wait 0.05s);";
+    for (text, count, drops) in [
+        (
+            format!("InfiniteSource(LIMIT 100, BURST 10, STOP true) -> q :: Queue(5) {counted};"),
+            14,
+            86,
+        ),
+        (
+            format!(
+                "InfiniteSource(LIMIT 200, LENGTH 400, STOP true)
+                    -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2) -> f :: IPFragmenter(100)
+                    -> q :: Queue(12) {counted}; f [1] -> Discard;"
+            ),
+            211,
+            989,
+        ),
+        (
+            format!("InfiniteSource(LIMIT 800, STOP true) -> q :: FrontDropQueue(30) {counted};"),
+            800,
+            0,
+        ),
+        (
+            format!(
+                "InfiniteSource(LIMIT 800, STOP true) -> q :: MixedQueue(30) {counted}; Idle -> [1] q;"
+            ),
+            800,
+            0,
+        ),
+        (
+            format!(
+                "InfiniteSource(LIMIT 800, STOP true) -> RED(5, 10, 0.02) -> q :: Queue(20) {counted};"
+            ),
+            800,
+            0,
+        ),
+        (
+            format!(
+                "InfiniteSource(LIMIT 800, STOP true) -> q :: Queue(20) -> RED(5, 10, 0.02) {counted};"
+            ),
+            800,
+            0,
+        ),
+        // Click counts 104: its tasks begin in another order.
+        (
+            format!(
+                "InfiniteSource(LIMIT 100, STOP false) -> q :: FrontDropQueue(5) {counted};
+                InfiniteSource(LIMIT 100, STOP true) -> q;"
+            ),
+            105,
+            95,
+        ),
+        (
+            format!(
+                "InfiniteSource(LIMIT 100, STOP true) -> t :: Tee -> q :: Queue(5) {counted}; t [1] -> q;"
+            ),
+            104,
+            96,
+        ),
+    ] {
+        for frame_limit in [1, 7, 32, 256, 2048] {
+            let mut run = Run::new(&format!("{text} {stops}")).frame_limit(frame_limit);
+            run.run();
+            let counts = ["c.count", "q.drops"].map(|handler| run.read(handler));
+            assert_eq!(counts, [count.to_string(), drops.to_string()], "{frame_limit}: {text}");
+        }
+    }
+}

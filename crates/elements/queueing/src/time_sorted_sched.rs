@@ -20,7 +20,9 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("STOP", "bool", "false", "whether the end of all inputs ends the run"),
         Arg::keyword("BUFFER", "packets", "1", "packets per input among which it chooses"),
     ],
-    handlers: &[Handler::read("well_ordered", "whether every packet was later than the last")],
+    handlers: &[
+        Handler::read("well_ordered", "whether every packet was later than the last").flags("c")
+    ],
     annotates: true,
     cost: "Every input is asked once for a frame of packets and again when they are used up; a \
         heap of the inputs' first packets costs a few comparisons per packet. Up to a frame per \
@@ -56,6 +58,8 @@ struct Input {
     staged: Frame,
     /// Packets it has in the heap.
     entered: usize,
+    /// Whether more may be pulled than it lacks: nobody sees how many a source has given.
+    ahead: bool,
 }
 
 impl TimeSorted {
@@ -65,7 +69,12 @@ impl TimeSorted {
             make.error("BUFFER must be at least 1");
         }
         let limit = make.world.frame_limit;
-        let inputs = (0..make.inputs()).map(|_| Input { staged: Frame::new(limit), entered: 0 });
+        let elements = &make.plan().elements;
+        let inputs = elements[make.element()].sources.iter().map(|sources| {
+            let first = sources.first().map(|source| &elements[source.element]);
+            let ahead = first.is_some_and(|first| first.inputs.is_empty());
+            Input { staged: Frame::new(limit), entered: 0, ahead }
+        });
         TimeSorted {
             inputs: inputs.collect(),
             heap: BinaryHeap::new(),
@@ -87,7 +96,9 @@ impl TimeSorted {
             && input.entered < self.buffer
         {
             if input.staged.is_empty() {
-                if cx.pull(at, most, &mut input.staged) == 0 {
+                let missing = self.buffer - input.entered;
+                let count = if input.ahead { most } else { missing };
+                if cx.pull(at, count, &mut input.staged) == 0 {
                     return false;
                 }
                 input.staged.slots_mut().reverse();

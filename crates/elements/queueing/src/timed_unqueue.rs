@@ -73,6 +73,10 @@ impl TimedUnqueue {
 }
 
 impl Element for TimedUnqueue {
+    fn burst(&self) -> Option<usize> {
+        Some(self.burst)
+    }
+
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         // Packets have come, but the interval is not over.
         if cx.timer(TIMER).is_some() {

@@ -9,12 +9,14 @@
 //! Where packets come from outside ([`Class::live`](crate::Class::live)) nobody can say
 //! what would have come when, and each source runs by itself.
 
+use std::collections::HashMap;
+
 use linerate_memory::Frame;
 
 use super::{
     account::ENGINE,
     context::Context,
-    groups::{Groups, pushed_to},
+    groups::{Groups, Sets, pushed_to},
     outputs::NOWHERE,
     station::Bound,
 };
@@ -41,22 +43,20 @@ pub(crate) fn find_companions(
     };
     let sources: Vec<usize> = (0..plan.elements.len()).filter(is_source).collect();
     // Sources that meet, also by way of others, have the same party.
-    let mut party: Vec<usize> = (0..sources.len()).collect();
+    let mut parties = Sets::new(plan.elements.len());
     let mut first_at = vec![None; plan.elements.len()];
-    for (source, element) in sources.iter().enumerate() {
-        let reached = pushed_to(plan, *element);
-        for at in (0..reached.len()).filter(|at| reached[*at]) {
+    for &source in &sources {
+        for at in pushed_to(plan, source) {
             let first: usize = *first_at[groups.of(at)].get_or_insert(source);
-            let (to, from) = (party[first], party[source]);
-            party.iter_mut().filter(|party| **party == from).for_each(|party| *party = to);
+            parties.join(first, source);
         }
     }
-    for (source, element) in sources.iter().enumerate() {
-        let mates = (0..sources.len()).filter(|other| party[*other] == party[source]);
-        let mates: Vec<usize> = mates.map(|other| sources[other]).collect();
-        if mates.len() > 1 {
-            companions[*element] = mates;
-        }
+    let mut mates: HashMap<usize, Vec<usize>> = HashMap::new();
+    for &source in &sources {
+        mates.entry(parties.of(source)).or_default().push(source);
+    }
+    for party in mates.into_values().filter(|party| party.len() > 1) {
+        party.iter().for_each(|source| companions[*source].clone_from(&party));
     }
     companions
 }
@@ -122,6 +122,10 @@ impl Context {
             Bound::Limits => self.least_room(source),
             bound => self.room_for_turns(source, false, bound),
         };
+        if self.nodes[source].is_observed {
+            return None;
+        }
+        let room = if station.keeps_step { room.min(self.turns_in_step(source)) } else { room };
         // What it does behind its last packet comes before the others' next turn.
         let left = element.ready().filter(|left| *left > 0).unwrap_or(usize::MAX);
         (!alone && room > 0).then_some(room.min(left))

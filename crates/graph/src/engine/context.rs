@@ -14,6 +14,7 @@ use super::{
     pace::Arrivals,
     pending::Pending,
     station::{Input, Station},
+    step::Rival,
     tasks::{State, Tasks},
     timers::Timers,
     waiting::Lists,
@@ -76,6 +77,10 @@ pub struct Context {
     pub(crate) task: usize,
     /// Packets it has pulled itself.
     pub(crate) pulled: usize,
+    /// Packets that were pulled out of where they waited, also those dropped since: turns.
+    pub(crate) taken: usize,
+    /// How many rounds there have been.
+    pub(crate) round: u64,
     /// What is known of the packets of the frame that was gone over last.
     pub survey: Survey,
     /// Packets that do not go on by output 0, during a [`Step`](crate::Step).
@@ -92,6 +97,8 @@ pub struct Context {
     pub(crate) idlers: Vec<usize>,
     /// What is needed to look at what elements wait for.
     pub(crate) lists: Lists,
+    /// Threads of tasks that were written since the start.
+    pub(crate) homes: HashMap<usize, usize>,
     /// Configuration strings written since the start.
     pub(crate) configs: HashMap<usize, String>,
     /// Whom to ask for another graph; nobody while this one is being made.
@@ -119,6 +126,11 @@ pub(crate) struct Node {
     /// Whether who pulls from here pulls packets that wait elsewhere, too, and their order
     /// shows what was here when.
     pub(crate) beside: bool,
+    /// Tasks that its own does not run ahead of ([`step`](super::step)).
+    pub(crate) rivals: Vec<Rival>,
+    /// Whether its task takes one turn at a time, because somebody looks at how many packets wait
+    /// where it puts some or takes some out.
+    pub(crate) is_observed: bool,
     /// Elements where packets wait that it sends, for tasks that keep pace.
     pub(crate) feeds: Vec<usize>,
     /// Where those waited that it sends, when its task keeps pace with what came there.
@@ -365,7 +377,9 @@ impl Context {
         let station = &mut self.stations[source];
         station.put(element);
         // What an element stored was counted when it arrived.
-        if !station.stores {
+        if station.stores {
+            self.taken += frame.len();
+        } else {
             station.stats.called(frame.len());
         }
         self.delivered |= !frame.is_empty();
@@ -382,6 +396,30 @@ impl Context {
             self.order.number(frame, self.pool.arena());
         }
         frame.len()
+    }
+
+    /// Pulls packets from input `port` until `pass` has left some of them in `frame` or there are no
+    /// more: those that it drops meanwhile are no turns of the task.
+    pub fn pull_on(
+        &mut self,
+        port: usize,
+        count: usize,
+        frame: &mut Frame,
+        mut pass: impl FnMut(&mut Context, &mut Frame),
+    ) {
+        let before = self.taken;
+        while frame.is_empty() && self.pull(port, count, frame) > 0 {
+            pass(self, frame);
+        }
+        self.taken = before + frame.len();
+    }
+
+    /// The number of the round: what a task pushes, and all that comes of it, is in one. Where
+    /// frames are not whole, packets that an element has sent on in a round are still on their way
+    /// when it gets more of the same round.
+    #[inline]
+    pub fn round(&self) -> u64 {
+        self.round
     }
 
     /// Packets that are [ready](Element::ready) behind input `port`; elements in

@@ -350,6 +350,7 @@ impl Context {
     /// What is sent from now on has no order with what was sent before.
     #[inline(always)]
     pub(super) fn begin_round(&mut self) {
+        self.round += 1;
         if self.order.begin() {
             self.pending.cause = 0;
         }
@@ -395,15 +396,19 @@ impl Context {
     /// something. `frame` is empty before and after.
     #[inline(always)]
     fn run_turns(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
-        let Station { counted, one_by_one, bound, .. } = self.stations[element];
+        let Station { counted, one_by_one, bound, keeps_step, sifts, .. } = self.stations[element];
         let (room, calls) = self.room_for_turns(element, counted, bound);
-        let room = room.min(most);
+        let mut room = room.min(most);
+        if keeps_step && !counted {
+            room = room.min(self.turns_in_step(element));
+        }
         self.delivered = false;
         self.looks_again = false;
-        (self.task, self.pulled) = (element, 0);
+        (self.task, self.pulled, self.taken) = (element, 0, 0);
         self.account.begin();
         let mut moved = 0;
-        let next = self.with(element, one_by_one || calls, frame, |element, cx, frame| {
+        let alone = one_by_one || calls || sifts && counted;
+        let next = self.with(element, alone, frame, |element, cx, frame| {
             let limit = frame.limit();
             if room < limit {
                 frame.set_limit(room);
@@ -419,7 +424,7 @@ impl Context {
             next
         });
         self.task = usize::MAX;
-        let moved = moved.max(self.pulled);
+        let moved = moved.max(self.pulled).max(self.taken);
         let turns = if counted { 1 } else { moved.max(1) as u32 };
         let worked = self.ran(element, next.unwrap_or(Next::Sleep), turns);
         // One that rests now may have had packets before.

@@ -10,16 +10,56 @@
 //! Which packets must even go all the way one by one is found here, too: where a
 //! packet can change what becomes of others anywhere.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::{
     class::Copies,
     plan::{Plan, Processing},
 };
 
+/// Elements in sets, of which each has a member that stands for it.
+#[derive(Debug)]
+pub(super) struct Sets {
+    /// By element: another one of its set, itself where it stands for the set.
+    towards: Vec<usize>,
+}
+
+impl Sets {
+    /// Each in one of its own.
+    pub(super) fn new(elements: usize) -> Sets {
+        Sets { towards: (0..elements).collect() }
+    }
+
+    /// The one that stands for the set of an element.
+    pub(super) fn of(&self, mut element: usize) -> usize {
+        while self.towards[element] != element {
+            element = self.towards[element];
+        }
+        element
+    }
+
+    /// Makes one set of two. Who stood for the first does for both.
+    pub(super) fn join(&mut self, one: usize, other: usize) {
+        let (to, from) = (self.shorten(one), self.shorten(other));
+        self.towards[from] = to;
+    }
+
+    /// The same as [`Sets::of`], and the way there is shorter from now on.
+    fn shorten(&mut self, mut element: usize) -> usize {
+        while self.towards[element] != element {
+            self.towards[element] = self.towards[self.towards[element]];
+            element = self.towards[element];
+        }
+        element
+    }
+}
+
 /// Which elements belong together.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// By element: a member that stands for its group.
-    leader: Vec<usize>,
+    sets: Sets,
+    /// By element: whether it is not alone in its group.
+    joint: Vec<bool>,
     /// By element: whether another of its group is behind it.
     leads_on: Vec<bool>,
 }
@@ -27,56 +67,61 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) fn new(plan: &Plan) -> Groups {
         let count = plan.elements.len();
-        let mut groups = Groups { leader: (0..count).collect(), leads_on: vec![false; count] };
+        let (joint, leads_on) = (vec![false; count], vec![false; count]);
+        let mut groups = Groups { sets: Sets::new(count), joint, leads_on };
         let mut printer = None;
         for (at, element) in plan.elements.iter().enumerate() {
             for other in (element.class.watches)(plan, at) {
-                groups.join(at, other);
+                groups.sets.join(at, other);
             }
             if element.class.prints {
                 let first = *printer.get_or_insert(at);
-                groups.join(first, at);
+                groups.sets.join(first, at);
             }
         }
         groups.part(&regions(plan));
         while groups.take_in(plan) {}
-        let members = groups.members();
-        for &at in &members {
+        for at in groups.members() {
+            groups.joint[at] = true;
             let behind = pushed_to(plan, at);
-            let leads_to =
-                |other: &usize| *other != at && behind[*other] && groups.same(at, *other);
-            groups.leads_on[at] = members.iter().any(leads_to);
+            let leads_to = |other: &usize| *other != at && groups.same(at, *other);
+            groups.leads_on[at] = behind.iter().any(leads_to);
         }
         groups
     }
 
     /// Elements that are not alone in their groups.
     fn members(&self) -> Vec<usize> {
-        let mut sizes = vec![0; self.leader.len()];
-        self.leader.iter().for_each(|leader| sizes[*leader] += 1);
-        (0..sizes.len()).filter(|at| sizes[self.leader[*at]] > 1).collect()
+        let count = self.joint.len();
+        let mut sizes = vec![0; count];
+        (0..count).for_each(|at| sizes[self.of(at)] += 1);
+        (0..count).filter(|at| sizes[self.of(*at)] > 1).collect()
     }
 
     /// Joins a group with what is in its middle and has an order of its own: other
     /// groups, and elements where packets meet. Returns whether there was any.
     fn take_in(&mut self, plan: &Plan) -> bool {
         let members = self.members();
-        let behind: Vec<Vec<bool>> = members.iter().map(|at| pushed_to(plan, *at)).collect();
+        if members.is_empty() {
+            return false;
+        }
+        let behind: Vec<HashSet<usize>> = members.iter().map(|at| pushed_to(plan, *at)).collect();
         let mut any = false;
-        for between in 0..self.leader.len() {
-            if !(members.contains(&between) || packets_meet_at(plan, between)) {
+        for between in 0..self.joint.len() {
+            if !(members.binary_search(&between).is_ok() || packets_meet_at(plan, between)) {
                 continue;
             }
-            let in_front = members.iter().zip(&behind).filter(|(_, behind)| behind[between]);
+            let in_front =
+                members.iter().zip(&behind).filter(|(_, behind)| behind.contains(&between));
             let in_front: Vec<usize> = in_front.map(|(member, _)| *member).collect();
             if in_front.is_empty() {
                 continue;
             }
             let onward = pushed_to(plan, between);
             for from in in_front {
-                let returns = |to: &usize| onward[*to] && self.same(from, *to);
+                let returns = |to: &usize| onward.contains(to) && self.same(from, *to);
                 if !self.same(from, between) && members.iter().any(returns) {
-                    self.join(from, between);
+                    self.sets.join(from, between);
                     any = true;
                 }
             }
@@ -84,34 +129,30 @@ impl Groups {
         any
     }
 
-    fn join(&mut self, one: usize, other: usize) {
-        let (to, from) = (self.leader[one], self.leader[other]);
-        self.leader.iter_mut().filter(|leader| **leader == from).for_each(|leader| *leader = to);
-    }
-
     /// Elements to which packets never come in the same round need no common order.
-    fn part(&mut self, regions: &[usize]) {
-        let before = self.leader.clone();
-        for at in 0..before.len() {
-            let mate =
-                |other: &usize| before[*other] == before[at] && regions[*other] == regions[at];
-            self.leader[at] = (0..before.len()).find(mate).unwrap_or(at);
+    fn part(&mut self, regions: &Sets) {
+        let count = self.joint.len();
+        let mut parts = Sets::new(count);
+        let mut first_of = HashMap::new();
+        for at in 0..count {
+            let first = *first_of.entry((self.of(at), regions.of(at))).or_insert(at);
+            parts.join(first, at);
         }
+        self.sets = parts;
     }
 
     /// What an element's group goes by.
     pub(crate) fn of(&self, element: usize) -> usize {
-        self.leader[element]
+        self.sets.of(element)
     }
 
     fn same(&self, one: usize, other: usize) -> bool {
-        self.leader[one] == self.leader[other]
+        self.of(one) == self.of(other)
     }
 
     /// Whether an element is not alone in its group.
     pub(crate) fn is_joint(&self, element: usize) -> bool {
-        let mates = self.leader.iter().filter(|leader| **leader == self.leader[element]);
-        mates.take(2).count() > 1
+        self.joint[element]
     }
 
     /// Whether another element of its group is behind an element.
@@ -127,15 +168,15 @@ impl Groups {
             return false;
         }
         // The output by which each group was first reached.
-        let mut by = vec![None; plan.elements.len()];
+        let mut by = HashMap::new();
         for (output, first) in ways.into_iter().enumerate() {
             let mut open = vec![first];
-            let mut seen = vec![false; plan.elements.len()];
+            let mut seen = HashSet::new();
             while let Some(way) = open.pop() {
-                if std::mem::replace(&mut seen[way.element], true) {
+                if !seen.insert(way.element) {
                     continue;
                 }
-                if *by[self.leader[way.element]].get_or_insert(output) != output {
+                if *by.entry(self.of(way.element)).or_insert(output) != output {
                     return true;
                 }
                 open.extend(onward(plan, way));
@@ -154,25 +195,24 @@ impl Groups {
         if ways.len() < 2 {
             return false;
         }
-        let count = plan.elements.len();
         // By whether another task has handled them before.
-        let mut pushed_by = [vec![None; count], vec![None; count]];
-        let mut pulled_by = [vec![None; count], vec![None; count]];
+        let mut pushed_by = [HashMap::new(), HashMap::new()];
+        let mut pulled_by = [HashMap::new(), HashMap::new()];
         for (output, first) in ways.into_iter().enumerate() {
             let mut open = vec![(first, false, false)];
-            let mut seen = vec![[false; 8]; count];
+            let mut seen: HashMap<usize, [bool; 8]> = HashMap::new();
             // Whether a task has handled them, and whether it has those of another output,
             // too: between these there is one order.
             while let Some((way, handled, mut shared)) = open.pop() {
                 let kind =
                     usize::from(way.pulled) + 2 * usize::from(handled) + 4 * usize::from(shared);
-                if std::mem::replace(&mut seen[way.element][kind], true) {
+                if std::mem::replace(&mut seen.entry(way.element).or_default()[kind], true) {
                     continue;
                 }
-                let by_others = |by: &Vec<Option<usize>>, at: usize| {
-                    by[at].is_some_and(|by: usize| by != output)
+                let by_others = |by: &HashMap<usize, usize>, at: usize| {
+                    by.get(&at).is_some_and(|by| *by != output)
                 };
-                let leader = self.leader[way.element];
+                let leader = self.of(way.element);
                 match (way.pulled, shared) {
                     // That order is not with those that come here past the task.
                     (true, true) if handled && by_others(&pulled_by[0], way.element) => {
@@ -187,7 +227,7 @@ impl Groups {
                         }
                         shared = directly;
                         if !shared {
-                            pulled_by[usize::from(handled)][way.element].get_or_insert(output);
+                            pulled_by[usize::from(handled)].entry(way.element).or_insert(output);
                         }
                     }
                     (false, true) if by_others(&pushed_by[0], leader) => return true,
@@ -198,7 +238,7 @@ impl Groups {
                         if by_task || directly && (handled || !placed) {
                             return true;
                         }
-                        pushed_by[usize::from(handled)][leader].get_or_insert(output);
+                        pushed_by[usize::from(handled)].entry(leader).or_insert(output);
                     }
                 }
                 let next = self::ways(plan, way.element).into_iter();
@@ -228,10 +268,10 @@ impl Groups {
         !members.is_empty()
             && pulled.iter().any(|from| {
                 let behind = pushed_to(plan, *from);
-                let gets = |at: usize| at == *from || behind[at];
+                let gets = |at: usize| at == *from || behind.contains(&at);
                 let meets = |member: usize| {
-                    let mut all = 0..behind.len();
-                    all.any(|at| at != member && self.same(at, member) && gets(at))
+                    let mut all = behind.iter().chain([from]);
+                    all.any(|at| *at != member && self.same(*at, member))
                 };
                 members.iter().any(|member| gets(*member) && meets(*member))
             })
@@ -246,19 +286,18 @@ fn packets_meet_at(plan: &Plan, element: usize) -> bool {
     pushed.map(|(sources, _)| sources.len()).sum::<usize>() > 1
 }
 
-/// By element: the region it is in. Regions end where packets wait to be pulled.
-fn regions(plan: &Plan) -> Vec<usize> {
-    let mut region: Vec<usize> = (0..plan.elements.len()).collect();
+/// The regions that elements are in. They end where packets wait to be pulled.
+fn regions(plan: &Plan) -> Sets {
+    let mut regions = Sets::new(plan.elements.len());
     for (at, element) in plan.elements.iter().enumerate() {
         let stores = element.inputs.contains(&Processing::Push);
         let outputs = element.targets.iter().zip(&element.outputs);
         let together = outputs.filter(|(_, output)| **output == Processing::Push || !stores);
         for target in together.flat_map(|(targets, _)| targets) {
-            let (to, from) = (region[at], region[target.element]);
-            region.iter_mut().filter(|region| **region == from).for_each(|region| *region = to);
+            regions.join(at, target.element);
         }
     }
-    region
+    regions
 }
 
 /// A step of packets, to an element.
@@ -287,12 +326,12 @@ fn onward(plan: &Plan, way: Way) -> impl Iterator<Item = Way> + '_ {
 
 /// The elements that packets pushed to an element, or pulled by it, can come to in the
 /// same round, by their places. The element itself only when packets come back to it.
-pub(crate) fn pushed_to(plan: &Plan, element: usize) -> Vec<bool> {
-    let mut seen = vec![false; plan.elements.len()];
+pub(crate) fn pushed_to(plan: &Plan, element: usize) -> HashSet<usize> {
+    let mut seen = HashSet::new();
     let pulled = plan.elements[element].inputs.contains(&Processing::Pull);
     let mut open: Vec<Way> = onward(plan, Way { element, pulled }).collect();
     while let Some(way) = open.pop() {
-        if !std::mem::replace(&mut seen[way.element], true) {
+        if seen.insert(way.element) {
             open.extend(onward(plan, way));
         }
     }
@@ -316,7 +355,7 @@ pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
             }
             Copies::Placed => groups.tasks_meet_behind(plan, at, true),
         };
-        copies_meet || class.deals && pushed_to(plan, at)[at]
+        copies_meet || class.deals && pushed_to(plan, at).contains(&at)
     };
     let demanding: Vec<usize> = all.clone().filter(|at| demands(*at)).collect();
     // Against the direction of packets, and from what is pulled to who pulls it.

@@ -35,6 +35,12 @@ pub(crate) struct Station {
     /// Whether there are tasks that make room for its packets, and run before its own where
     /// there is not enough for a whole frame.
     pub(crate) asks_for_room: bool,
+    /// Whether it pulls through elements that may keep packets back. The first that is kept back
+    /// ends a burst: so packets of one are pulled and sent one by one.
+    pub(crate) sifts: bool,
+    /// Whether others' turns or what is seen of a queue limit how many turns its task takes at a
+    /// time ([`step`](super::step)).
+    pub(crate) keeps_step: bool,
     /// What limits how many packets its task may send at a time.
     pub(crate) bound: Bound,
 }

@@ -248,14 +248,18 @@ impl Tasks {
         self.runs_idle += 1;
     }
 
-    /// The task that ran found nothing to do, and looks again when all that are ready
-    /// have run: what others did in many turns at once is no reason to look as often.
+    /// The task that ran found nothing to do in its turn, and looks again when all that are ready
+    /// have run: what others did in many turns at once is no reason to look as often. It is not
+    /// later then than the last of them, who may have something for it in their next turn.
     #[inline]
     pub(crate) fn idled(&mut self, element: usize) {
-        let last = self.queue.back().map_or(0, |last| self.tasks[*last as usize].pass);
+        let last = self.queue.back().map_or((0, 0), |last| self.tasks[*last as usize].place());
         let task = &mut self.tasks[element];
-        task.pass = last.max(task.pass);
-        self.done(element, State::Ready, 1);
+        task.pass = last.0.max(task.pass + task.stride);
+        if task.place() < last {
+            task.pass += task.stride;
+        }
+        self.done(element, State::Ready, 0);
     }
 
     /// Takes a task out, when its element stops.

@@ -1,6 +1,9 @@
 //! Which elements a worker has, and how they are connected on it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     account::WorkerStats,
@@ -10,6 +13,7 @@ use super::{
     outputs::{InputId, NOWHERE, Outputs, Span},
     pending::Place,
     station::{Bound, Input, Station},
+    step::{connect_observed, connect_rivals, keeps_back},
 };
 use crate::{
     class::Copies,
@@ -234,11 +238,12 @@ pub(crate) struct Wiring {
     pub(crate) places: Vec<Place>,
 }
 
-/// Connects the elements of one worker.
+/// Connects the elements of one worker. No packet has more than `longest` bytes.
 pub(crate) fn wire(
     plan: &Plan,
     placement: &Placement,
     worker: usize,
+    longest: usize,
     stats: &WorkerStats,
     outputs: &mut Outputs,
 ) -> Wiring {
@@ -263,6 +268,8 @@ pub(crate) fn wire(
             has_companions: false,
             keeps_pace: false,
             asks_for_room: false,
+            keeps_step: false,
+            sifts: false,
             bound: Bound::Open,
         };
         if here(at) {
@@ -295,7 +302,8 @@ pub(crate) fn wire(
     if !single_packets {
         number_copies(plan, &groups, &mut stations);
     }
-    let limits = find_limits(plan);
+    let limits = find_limits(plan, longest);
+    let live = plan.is_live();
     let mut pulled = Vec::with_capacity(nodes.len());
     for at in 0..nodes.len() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
@@ -305,6 +313,7 @@ pub(crate) fn wire(
             connect_limits(plan, at, &limits, &mut nodes);
         }
         let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
+        stations[at].sifts = !live && !stores.is_empty() && keeps_back(plan, at);
         connect_besides(plan, &stores, &mut nodes);
         pulled.push(stores);
     }
@@ -312,16 +321,21 @@ pub(crate) fn wire(
         connect_paces(&pulled, &mut nodes);
         let companions = find_companions(plan, &groups, here);
         nodes.iter_mut().zip(companions).for_each(|(node, found)| node.companions = found);
+        connect_observed(plan, &mut nodes);
     }
-    if !plan.is_live() {
+    if !live {
+        if !single_packets {
+            connect_rivals(plan, &pulled, &mut nodes);
+        }
         share_room(&mut nodes);
     }
     for (station, node) in stations.iter_mut().zip(&nodes) {
         station.bound = bound(node, &nodes);
         station.has_companions = !node.companions.is_empty();
         let is_read = |limit: &Limit| limit.store && !nodes[limit.element].pullers.here.is_empty();
-        station.asks_for_room = plan.is_live() && node.limits.iter().any(is_read);
+        station.asks_for_room = live && node.limits.iter().any(is_read);
         station.keeps_pace = !(node.feeds.is_empty() && node.drains.is_empty());
+        station.keeps_step = node.is_observed || !node.rivals.is_empty();
     }
     Wiring { stations, nodes, inputs, places }
 }
@@ -371,7 +385,7 @@ fn connect_pulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
         return;
     }
     let mut may_sleep = true;
-    let mut seen = vec![false; nodes.len()];
+    let mut seen = HashSet::new();
     let mut open = vec![task];
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
@@ -380,7 +394,7 @@ fn connect_pulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
         for port in (0..element.inputs.len()).filter(pulled) {
             for from in element.sources[port].iter().map(|source| source.element) {
                 end = false;
-                if !std::mem::replace(&mut seen[from], true) {
+                if seen.insert(from) {
                     of.add(task, &mut nodes[from].pullers);
                     open.push(from);
                 }
@@ -401,7 +415,7 @@ fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
     if is_pushed || !element.outputs.contains(&Processing::Push) {
         return;
     }
-    let mut seen = vec![false; nodes.len()];
+    let mut seen = HashSet::new();
     let (mut open, mut fulls) = (vec![task], Vec::new());
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
@@ -410,7 +424,7 @@ fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
                 continue;
             }
             for target in targets.iter().map(|target| target.element) {
-                if std::mem::replace(&mut seen[target], true) {
+                if !seen.insert(target) {
                     continue;
                 }
                 if plan.elements[target].class.signals.full {
@@ -439,8 +453,9 @@ fn is_never_full(element: &PlanElement) -> bool {
 
 /// By element: what is behind it that limits how many packets may come at a time.
 /// Packets come there once, or once by each way where an element on the way sends
-/// copies.
-fn find_limits(plan: &Plan) -> Vec<BTreeMap<usize, usize>> {
+/// copies, and as often as one on the way makes several of one.
+fn find_limits(plan: &Plan, longest: usize) -> Vec<BTreeMap<usize, usize>> {
+    let live = plan.is_live();
     let mut limits = vec![BTreeMap::new(); plan.elements.len()];
     // From the ends: what is behind an element is known, but for cycles, by which
     // other packets come.
@@ -462,10 +477,18 @@ fn find_limits(plan: &Plan) -> Vec<BTreeMap<usize, usize>> {
                 };
             }
         }
-        if element.class.copies != Copies::None && !plan.is_live() && pushed_to(plan, at)[at] {
+        if element.class.copies != Copies::None && !live && pushed_to(plan, at).contains(&at) {
             // Nobody knows how often packets go round and are copied again. With packets from
             // outside nobody knows either how far the queue was emptied between two of them.
             found.values_mut().for_each(|copies| *copies = usize::MAX);
+        }
+        if !found.is_empty() {
+            let times = match (element.class.multiplies)(plan, at, longest) {
+                // With packets from outside nobody knows either what waits for which.
+                usize::MAX if live => 1,
+                times => times.max(1),
+            };
+            found.values_mut().for_each(|copies| *copies = copies.saturating_mul(times));
         }
         limits[at] = found;
     }
@@ -490,13 +513,13 @@ fn stores_pulled(plan: &Plan, task: usize) -> Vec<usize> {
     if plan.elements[task].outputs.contains(&Processing::Pull) {
         return stores;
     }
-    let (mut seen, mut open) = (vec![false; plan.elements.len()], vec![task]);
+    let (mut seen, mut open) = (HashSet::new(), vec![task]);
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
         let pulls = element.sources.iter().zip(&element.inputs);
         let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
         for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
-            if std::mem::replace(&mut seen[from], true) {
+            if !seen.insert(from) {
             } else if is_store(plan, from) {
                 stores.push(from);
             } else {
@@ -516,7 +539,7 @@ fn number_copies(plan: &Plan, groups: &Groups, stations: &mut [Station]) {
     for (at, element) in plan.elements.iter().enumerate() {
         if element.class.copies != Copies::None {
             let behind = pushed_to(plan, at);
-            let any = (0..behind.len()).any(|at| behind[at] && numbers(at, stations));
+            let any = behind.iter().any(|at| numbers(*at, stations));
             stations[at].meets_again |= any;
         }
     }
@@ -554,13 +577,13 @@ fn connect_limits(plan: &Plan, task: usize, limits: &[BTreeMap<usize, usize>], n
     }
     let mut found = limits[task].clone();
     // What it pulls through may send packets elsewhere, and call.
-    let (mut seen, mut open) = (vec![false; nodes.len()], vec![task]);
+    let (mut seen, mut open) = (HashSet::new(), vec![task]);
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
         let pulls = element.sources.iter().zip(&element.inputs);
         let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
         for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
-            if !std::mem::replace(&mut seen[from], true) && !is_store(plan, from) {
+            if seen.insert(from) && !is_store(plan, from) {
                 open.push(from);
                 let own = calls(plan, from).then_some((from, 1));
                 let behind = limits[from].iter().map(|(at, copies)| (*at, *copies));

@@ -28,6 +28,8 @@ pub(super) const CLASS: Class = Class {
     flow: "#/#",
     args: &[Arg::rest("RANGE", "OFFSET/LENGTH", "bytes to copy")],
     drops: &["no buffer"],
+    // Of what is pulled it is a matter of turns which packet was the last.
+    observes: |_, at| vec![at],
     cost: "Reads or writes the packets' bytes.",
     example: "c :: Clipboard(0/4); InfiniteSource(LIMIT 10, STOP true) -> c -> Strip(10) \
         -> [1] c [1] -> Discard;",
@@ -48,6 +50,8 @@ struct Clipboard {
     reach: usize,
     /// Buffers of the packets of the last frame copied.
     copied: Vec<usize>,
+    /// The round of that: in another the buffers have other packets.
+    round: u64,
     /// `size` bytes for each of them. One for no packet is always there.
     bytes: Vec<u8>,
     /// By buffer: its place in `copied`, if that names it.
@@ -84,7 +88,8 @@ impl Clipboard {
         }
         let size = ranges.iter().map(|range| range.length).sum();
         let places = vec![0; make.world.arena().count()];
-        Clipboard { ranges, size, reach, copied: Vec::new(), bytes: vec![0; size], places }
+        let (copied, bytes, round) = (Vec::new(), vec![0; size], 0);
+        Clipboard { ranges, size, reach, copied, bytes, places, round }
     }
 
     fn copy(&mut self, cx: &mut Context, frame: &Frame) {
@@ -93,6 +98,7 @@ impl Clipboard {
         let last = self.bytes.len() - self.size;
         self.bytes.copy_within(last.., 0);
         self.copied.clear();
+        self.round = cx.round();
         for (at, slot) in frame.slots().iter().enumerate() {
             let start = at * self.size;
             if at > 0 {
@@ -122,7 +128,7 @@ impl Clipboard {
         for slot in frame.slots_mut() {
             let buffer = arena.index_of(slot);
             let place = self.places[buffer] as usize;
-            let own = self.copied.get(place) == Some(&buffer);
+            let own = self.round == cx.round() && self.copied.get(place) == Some(&buffer);
             let start = if own { place * self.size } else { self.bytes.len() - self.size };
             let Some(packet) = arena.packet_mut(slot).filter(|it| it.len() >= self.reach) else {
                 continue;

@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("bit_rate", "bits per second").merged(Merge::Sum),
         Handler::read("byte_rate", "bytes per second").merged(Merge::Sum),
         Handler::button("reset", "sets the counts to zero"),
-        Handler::button("reset_counts", "sets the counts to zero"),
+        Handler::button("reset_counts", "sets the counts to zero").flags("U"),
         Handler::value(
             "count_call",
             "the count at which a handler is written; set with handler and value",

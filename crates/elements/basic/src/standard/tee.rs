@@ -55,3 +55,17 @@ impl Element for Tee {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// As in Click, which says nothing more about one that is empty.
+    #[test]
+    fn an_empty_argument_is_none() {
+        let errors = Run::errors("Idle -> Tee(,2) -> Discard");
+        let said: Vec<&str> = errors.lines().skip(1).map(str::trim).collect();
+        assert_eq!(said, ["too many arguments"], "{errors}");
+        assert_eq!(Run::errors("Idle -> Tee() -> Discard"), "");
+    }
+}

@@ -29,11 +29,11 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: &[
         Handler::count("count", "packets moved"),
-        Handler::value("active", "whether it moves packets"),
+        Handler::value("active", "whether it moves packets").flags("c"),
         Handler::value("burst", "most packets moved at a time"),
         Handler::value("limit", "packets to move in all"),
         Handler::button("reset", "sets the count to zero, so that the limit is moved again"),
-        Handler::button("reset_counts", "the same"),
+        Handler::button("reset_counts", "the same").flags("U"),
     ],
     cost: "A copy of eight bytes per packet, out of the queue.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue -> Unqueue -> Discard;",
@@ -159,5 +159,30 @@ mod tests {
         );
         run.run();
         assert_eq!((run.read("q.length"), run.read("q.drops")), ("10".into(), "890".into()));
+    }
+
+    /// As Click prints them, and has them: elements without a task say only what they are.
+    #[test]
+    fn handlers_of_a_task_are_written() {
+        let text = "s :: InfiniteSource(LIMIT 10) -> q :: Queue(100) -> u :: Unqueue -> Discard";
+        let mut run = Run::new(text);
+        for (value, tickets) in [("512", "512"), ("0", "1"), ("99999", "32768"), ("7", "7")] {
+            run.write("u.tickets", value).unwrap();
+            assert_eq!(run.read("u.tickets"), tickets);
+        }
+        assert_eq!(run.write("u.tickets", "many").unwrap_err().to_string(), "syntax error");
+        run.write("u.home_thread", "0").unwrap();
+        assert_eq!(run.read("u.home_thread"), "0");
+        assert_eq!(run.write("u.home_thread", "-1").unwrap_err().to_string(), "bad thread");
+        assert_eq!(run.write("u.home_thread", "99").unwrap_err().to_string(), "bad thread");
+        assert!(run.write("q.tickets", "1").is_err());
+        let handlers = run.read("u.handlers");
+        for line in
+            ["tickets\trw", "home_thread\trw", "active\trwc", "reset_counts\twUb", "name\tr."]
+        {
+            assert!(handlers.lines().any(|found| found == line), "{line}: {handlers}");
+        }
+        assert!(run.read("q.handlers").contains("tickets\tr\n"));
+        assert!(run.read("s.handlers").contains("burstsize\trw.D\n"));
     }
 }

@@ -53,11 +53,14 @@ pub(crate) const CLASS: Class = Class {
         for the oldest addresses are dropped, for an address one that nothing is known of, so that \
         a scan of unused addresses does not displace neighbours. Replies nobody has asked for are \
         learnt as Click does, but never in place of others, and are counted as `spoofed`, as are \
-        those that change an address that is known, and those for addresses no neighbour has; \
-        `UNSOLICITED false` ignores them unless the address was just asked for.",
+        those that change an address that is known, and those for addresses no neighbour has, such as \
+        `IP` itself and groups, which are learnt, too; `UNSOLICITED false` ignores them unless the \
+        address was just asked for, and those for addresses no neighbour has always.",
     ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
+    // What has waited goes with the packet that it waited for.
+    multiplies: |_, _, _| usize::MAX,
     args: &[
         Arg::required("IP", "IPv4 address or prefix", "the address of this host").late(),
         Arg::optional("ETH", "Ethernet address", "IP, as a name", "the address of this host")
@@ -262,12 +265,13 @@ impl ArpQuerier {
             if mac.is_multicast() {
                 continue;
             }
-            if self.is_no_neighbour(ip) {
+            let is_nobody = self.is_no_neighbour(ip);
+            if is_nobody && !self.unsolicited {
                 self.querier.spoofed += 1;
                 continue;
             }
             let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
-            self.querier.spoofed += u64::from(learnt != Learnt::Expected);
+            self.querier.spoofed += u64::from(is_nobody || learnt != Learnt::Expected);
             if learnt == Learnt::Changed {
                 shared.changed(ip);
             }

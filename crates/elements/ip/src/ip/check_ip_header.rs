@@ -2,7 +2,9 @@
 //!
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Make};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Handler, HandlerResult, Make, parse_integer,
+};
 use linerate_memory::Frame;
 
 use super::{
@@ -49,7 +51,7 @@ pub(super) const CLASS_2: Class = Class {
 #[arguments(check = CheckIpHeader::set_rules)]
 struct CheckIpHeader {
     /// where the IP header is
-    #[arg(optional, kind = "bytes", default = 0, late)]
+    #[arg(optional, kind = "bytes", shown = "0", late, with = offset)]
     offset: u32,
     #[group]
     sources: Sources,
@@ -59,6 +61,17 @@ struct CheckIpHeader {
     #[group]
     unsound: Unsound<{ Reason::COUNT }>,
     rules: Rules,
+}
+
+/// By its place it is there only where it is a number, as in Click.
+fn offset(make: &mut Make<'_>, name: &str) -> u32 {
+    match make.given_by_place(name) {
+        Some(text) if !text.is_empty() && parse_integer(&text).is_none() => {
+            make.error("too many arguments");
+            0
+        }
+        _ => make.or(name, 0),
+    }
 }
 
 fn checksum(make: &mut Make<'_>, name: &str) -> bool {
@@ -101,5 +114,26 @@ impl Element for CheckIpHeader {
 
     fn handler_names(&self) -> Vec<String> {
         self.unsound.handler_names()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// Addresses by their place were an older way, which Click has given up.
+    #[test]
+    fn by_its_place_an_offset_is_a_number() {
+        for (config, error) in [
+            ("18.26.4.255 2.255.255.255", Some("too many arguments")),
+            ("14, 5", Some("too many arguments")),
+            ("OFFSET x", Some("OFFSET: invalid number")),
+        ] {
+            let errors = Run::errors(&format!("Idle -> CheckIPHeader({config}) -> Discard"));
+            let said: Vec<&str> = errors.lines().skip(1).map(str::trim).collect();
+            assert_eq!(said.first().copied(), error, "{errors}");
+            assert_eq!(said.len(), 1, "{errors}");
+        }
+        assert_eq!(Run::errors("Idle -> CheckIPHeader(14) -> Discard"), "");
     }
 }

@@ -11,13 +11,15 @@ use super::FAMILY;
 use linerate_kit::{
     ip::{
         DESTINATION, DONT_FRAGMENT, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS,
-        NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, get_four, get16,
-        header_length, ip, ip_mut, options, put16,
+        NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, fragments, get_four,
+        get16, header_length, ip, ip_mut, options, put16,
     },
     random::Random,
     said::Said,
 };
 
+/// Bytes of the longest header.
+const MOST: usize = 60;
 /// Packets reported without `VERBOSE`.
 const REPORTED: usize = 5;
 
@@ -35,6 +37,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "h/h",
     annotates: true,
+    multiplies: |plan, at, longest| fragments(plan, at, longest, MOST),
     drops: &["no buffer", "no IP header", "too long and not to be taken apart"],
     cost: "Reads a line of annotations per packet. A packet that is taken apart is copied, but \
         for its first part.",

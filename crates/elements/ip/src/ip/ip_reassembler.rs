@@ -63,6 +63,11 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
+    // Several may be given up for the room that one takes.
+    multiplies: |plan, at, _| match plan.elements[at].targets.len() {
+        1 => 1,
+        _ => usize::MAX,
+    },
     drops: &[
         "no buffer",
         "no IP header",

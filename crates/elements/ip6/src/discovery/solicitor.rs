@@ -70,6 +70,8 @@ pub(super) const CLASS: Class = Class {
     ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
+    // What has waited goes with the packet that it waited for.
+    multiplies: |_, _, _| usize::MAX,
     args: &[
         Arg::required("IP", "IPv6 address", "the address of this host"),
         Arg::required("ETH", "Ethernet address", "the address of this host"),

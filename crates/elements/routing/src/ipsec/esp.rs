@@ -45,6 +45,7 @@ pub(super) const UNENCAP: Class = Class {
     drops: &["no buffer", "no security association", "too short", "replayed", "wrong padding"],
     cost: "The packet's first and last line; a lock that only workers of the same tunnel contend \
         for.",
+    args: &[],
     make: |make| Box::new(Unencap { known: Known::new(make) }),
     ..ENCAP
 };
@@ -62,6 +63,9 @@ const BLOCK: usize = 8;
 
 #[derive(Arguments)]
 struct Encap {
+    /// has no effect, as in Click: the index is that of the tunnel
+    #[arg(name = "SPI", optional, kind = "number", shown = "that of the tunnel")]
+    _index: Option<u32>,
     #[init(Known::new(make))]
     known: Known,
     /// What nobody can foresee begins the chain of blocks.

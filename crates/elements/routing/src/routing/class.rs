@@ -14,7 +14,7 @@ const ARGS: &[Arg] = &[Arg::rest(
     "a route: where packets to these addresses go; several with `|` between, each with a weight `*N`",
 )];
 
-const TABLE: Handler = Handler::read("table", "the routes, a line each").off_worker();
+const TABLE: Handler = Handler::read("table", "the routes, a line each").flags("$").off_worker();
 pub(super) const LOOKUP: Handler =
     Handler::read("lookup", "the output and gateway for an address, -1 without a route")
         .with_parameter()

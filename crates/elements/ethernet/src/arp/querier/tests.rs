@@ -95,6 +95,29 @@ fn forged_replies_are_counted_and_refused_when_asked_to() {
     }
 }
 
+/// As Click has it, unless replies that were not asked for are refused.
+#[test]
+fn replies_for_the_own_address_and_for_groups_are_learnt() {
+    for (config, entries) in [("", 2), (", UNSOLICITED false", 0)] {
+        let reply = |from: &str| {
+            format!(
+                "InfiniteSource(LIMIT 1, DATA \\<ffffffffffff 020000000009 0806 0001 0800 0604 0002
+                    020000000009 {from} 020000000001 0a000009>) -> [1] q;"
+            )
+        };
+        let mut run = Run::new(&format!(
+            "q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1{config}); Idle -> q -> Discard;
+            {} {} DriverManager(wait 0.1s, stop);",
+            reply("0a000001"),
+            reply("e0000005")
+        ));
+        run.run();
+        let table = run.read("q.table");
+        assert_eq!(table.lines().count(), entries, "{table}");
+        assert_eq!(run.read("q.spoofed"), "2", "{config}");
+    }
+}
+
 #[test]
 fn addresses_are_asked_for_again_and_forgotten() {
     let text = "q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 2, TIMEOUT 5);

@@ -1,0 +1,155 @@
+//! Tasks that do not run ahead of others.
+//!
+//! A task takes many turns at once where nobody sees it. It is seen where a queue overflows: a
+//! reader that takes all there is in one go makes room that packets one at a time would not have
+//! found, and a burst finds less where another task has filled the queue before its turn. So where a
+//! queue may be filled beyond its room, who takes packets out of it takes as many turns as it has
+//! before the next one of those who fill it, and who fills it beside one with bursts likewise. Who
+//! fills it himself is bound by the room there is, and need not wait for readers but for those
+//! that take whole bursts of what they find and send them to the next queue.
+//!
+//! It is seen, too, by who looks at how many packets wait: tasks that fill or empty such a queue
+//! take one turn at a time.
+
+use std::collections::HashSet;
+
+use super::context::{Context, Limit, Node};
+use crate::plan::{Plan, PlanElement, Processing};
+
+/// A task that another one does not run ahead of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rival {
+    task: usize,
+    /// The queue that both come to.
+    store: usize,
+    /// What it does there.
+    part: Part,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// It sends packets there that may find no room; whether the first that is taken out wakes it
+    /// when the queue is full.
+    Overruns { is_woken: bool },
+    /// It sends packets there, and bursts of it may find no room.
+    Fills { is_woken: bool },
+    /// It takes packets out, bursts at once, and sends them to where others wait.
+    Empties,
+}
+
+/// Finds the tasks that each one must not run ahead of. `pulled` are the queues it takes packets
+/// out of.
+pub(super) fn connect_rivals(plan: &Plan, pulled: &[Vec<usize>], nodes: &mut [Node]) {
+    let mut found = Vec::new();
+    for (reader, stores) in pulled.iter().enumerate() {
+        let sends_on = nodes[reader].limits.iter().any(|limit| limit.store);
+        for &store in stores {
+            for &filler in nodes[store].pushers.iter().filter(|filler| **filler != reader) {
+                let is_woken = nodes[store].feeders.here.contains(&filler);
+                let part = match may_overrun(plan, &nodes[filler], filler, store) {
+                    true => Part::Overruns { is_woken },
+                    false => Part::Fills { is_woken },
+                };
+                found.push((reader, Rival { task: filler, store, part }));
+                if sends_on {
+                    found.push((filler, Rival { task: reader, store, part: Part::Empties }));
+                }
+            }
+        }
+    }
+    for store in 0..nodes.len() {
+        let pushers = &nodes[store].pushers;
+        for &filler in pushers.iter().filter(|filler| plan.is_given(**filler, "BURST")) {
+            let part = Part::Fills { is_woken: false };
+            let others = pushers.iter().filter(|other| **other != filler);
+            found.extend(others.map(|other| (*other, Rival { task: filler, store, part })));
+        }
+    }
+    found.into_iter().for_each(|(task, rival)| nodes[task].rivals.push(rival));
+}
+
+/// Whether packets of a task may find no room in a queue. Those of one do not that stops when
+/// it is full, and sends nothing elsewhere.
+fn may_overrun(plan: &Plan, filler: &Node, at: usize, store: usize) -> bool {
+    let copied = |limit: &Limit| limit.element == store && limit.copies > 1;
+    !plan.elements[at].class.stops || filler.fulls != [store] || filler.limits.iter().any(copied)
+}
+
+/// Whether a task pulls packets through elements that may drop some of them, or send them elsewhere.
+pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
+    let (mut seen, mut open) = (HashSet::new(), vec![task]);
+    while let Some(at) = open.pop() {
+        let element = &plan.elements[at];
+        let pulls = element.sources.iter().zip(&element.inputs);
+        let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
+        for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
+            let PlanElement { class, inputs, outputs, .. } = &plan.elements[from];
+            if !seen.insert(from) || inputs.contains(&Processing::Push) {
+                continue;
+            }
+            // A lack of buffers is no rule of an element.
+            let drops = class.drops.iter().any(|reason| !reason.starts_with("no buffer"));
+            // Where it has no second output, what would leave by that is lost.
+            let sends_elsewhere =
+                class.processing.ends_with("ah") || outputs.contains(&Processing::Push);
+            if drops || sends_elsewhere {
+                return true;
+            }
+            open.push(from);
+        }
+    }
+    false
+}
+
+/// Finds the tasks that fill or empty what somebody looks at.
+pub(super) fn connect_observed(plan: &Plan, nodes: &mut [Node]) {
+    let elements = plan.elements.iter().enumerate();
+    let mut observed: Vec<usize> =
+        elements.flat_map(|(at, element)| (element.class.observes)(plan, at)).collect();
+    observed.sort_unstable();
+    observed.dedup();
+    for store in observed {
+        let pushers = std::mem::take(&mut nodes[store].pushers);
+        pushers.iter().for_each(|task| nodes[*task].is_observed = true);
+        nodes[store].pushers = pushers;
+        // One that holds packets itself.
+        nodes[store].is_observed = true;
+        let pullers = std::mem::take(&mut nodes[store].pullers.here);
+        pullers.iter().for_each(|task| nodes[*task].is_observed = true);
+        nodes[store].pullers.here = pullers;
+    }
+}
+
+impl Context {
+    /// How many turns a task may take before it is another one's that it must not run ahead of.
+    #[inline(never)]
+    pub(super) fn turns_in_step(&self, task: usize) -> usize {
+        if self.nodes[task].is_observed {
+            return 1;
+        }
+        let mut turns = usize::MAX;
+        for &Rival { task: other, store, part } in &self.nodes[task].rivals {
+            let counts = matches!(part, Part::Overruns { .. }) || self.stations[other].counted;
+            if !counts {
+                continue;
+            }
+            if self.tasks.is_ready(other) {
+                turns = turns.min(self.tasks.turns_before(task, other));
+                continue;
+            }
+            let is_woken = match part {
+                Part::Overruns { is_woken } | Part::Fills { is_woken } => {
+                    is_woken && self.nodes[store].full
+                }
+                Part::Empties => {
+                    let store = self.stations[store].element.as_deref();
+                    store.is_some_and(|store| store.ready() == Some(0))
+                }
+            };
+            if is_woken {
+                return 1;
+            }
+        }
+        turns
+    }
+}
