@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use linerate_port::pcap::Reader;
+use linerate_port::pcap::{Format, Options, Reader, Writer};
 use serde_json::Value;
 
 /// The last object that a command prints.
@@ -63,4 +63,30 @@ fn a_generator_sends_as_many_as_it_is_to() {
         let summary = summary(&["generate", port, "--count", "33", "--json"]);
         assert_eq!(summary["sent_packets"], 33, "{port}");
     }
+}
+
+/// A record longer than a packet buffer is not sent, and that is no success; with larger buffers it is.
+#[test]
+fn a_replay_with_packets_that_cannot_be_sent_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("long.pcap").to_str().unwrap().to_owned();
+    let mut writer = Writer::create(&file, &Options::new(Format::Pcap)).unwrap();
+    for length in [60, 9000, 61] {
+        writer.write(1, length, &vec![2; length as usize]).unwrap();
+    }
+    writer.finish().unwrap();
+    let replay = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["replay", &file, "null:", "--rate", "max", "--json"]).args(more);
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let output = replay(&[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("longer than a packet buffer: 1, not sent"), "{said}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let last: Value = serde_json::from_str(lines.lines().next_back().unwrap()).unwrap();
+    assert_eq!(last["flows"][0]["sent_packets"], 2, "all others are sent");
+    let output = replay(&["--buffer-size", "16384"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
