@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linerate_flow::control::{Agent, AgentOptions};
 use linerate_flow::key::Key;
-use linerate_flow::pipeline::{Punt, Step};
+use linerate_flow::pipeline::{Continuation, Punt, Step, Suspended};
 use linerate_flow::wire::{Action, Field, Instruction, PacketInReason, PortConfig, Version};
 use linerate_testlab::{controllers, require, wait_until};
 
@@ -215,12 +215,12 @@ fn open_vswitch_sends_packets() {
     }
 }
 
-/// What a worker does that meets such a packet.
-fn punt(served: &Served, cookie: u64) {
-    let punt = Punt {
+/// What controllers are told of a packet.
+fn told() -> Punt {
+    Punt {
         reason: PacketInReason::Action,
         table: 0,
-        cookie,
+        cookie: 0x1234,
         max_len: 0xffff,
         id: 0,
         userdata: Vec::new(),
@@ -228,11 +228,63 @@ fn punt(served: &Served, cookie: u64) {
         state: Box::default(),
         written: Box::default(),
         resume: None,
-    };
+    }
+}
+
+/// What a worker does that meets such a packet.
+fn punt(served: &Served, cookie: u64) {
+    let punt = Punt { cookie, ..told() };
     let mut key = Key::default();
     key.set(Field::InPort, 3);
     let packet: Vec<u8> = (1..=60).collect();
     served.switch().punt(&Arc::new(punt), &key, &packet);
+}
+
+#[test]
+#[ignore = "needs ovs-ofctl"]
+fn open_vswitch_resumes() {
+    let served = Served::new(|_| {});
+    for client in of(&served) {
+        let mut command = client.command(&["monitor", "SWITCH", "65534", "resume"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut monitor = Killed(child.expect("ovs-ofctl runs"));
+        let errors = monitor.0.stderr.take().expect("a pipe");
+        let (send, lines) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut said = String::new();
+        let goes_on = || {
+            // It asks for packets some time after it came.
+            let resume = Arc::new(Continuation { number: 77, state: Suspended::default() });
+            let mut key = Key::default();
+            key.set(Field::InPort, 3);
+            let punt = Arc::new(Punt { resume: Some(resume), ..told() });
+            served.switch().punt(&punt, &key, &(1..=60).collect::<Vec<u8>>());
+            if let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) {
+                said += &format!("{line}\n");
+            }
+            served.switch().next_injection().is_some_and(|injected| {
+                assert_eq!(injected.packet, (1..=60).collect::<Vec<u8>>());
+                assert_eq!(injected.key.continuation(), 77);
+                true
+            })
+        };
+        assert!(wait_until(goes_on, PATIENCE), "{}: {said}", client.version);
+        let read = || {
+            lines.try_iter().for_each(|line| said += &format!("{line}\n"));
+            said.contains("continuation.bridge=")
+        };
+        assert!(wait_until(read, PATIENCE), "{}: {said}", client.version);
+        assert!(said.contains("NXT_PACKET_IN2") && !said.contains("decode error"), "{said}");
+        drop(monitor);
+        reader.join().expect("it ends with the pipe");
+        while served.switch().next_injection().is_some() {}
+    }
 }
 
 #[test]
