@@ -458,7 +458,7 @@ pub(crate) struct FlowConnectionsLimit {
     pub(crate) asked: FlowControl,
 }
 
-/// Print what became of fragments in ct(), or change what they are allowed
+/// Print what became of fragments in `ct()`, or change what they are allowed
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

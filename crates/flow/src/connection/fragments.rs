@@ -236,7 +236,7 @@ pub(super) enum Taken {
     /// It is of no packet.
     Refused,
     /// Its packet is there.
-    Whole(Whole),
+    Whole(Box<Whole>),
 }
 
 /// A packet, and the fragments it came in.
@@ -331,7 +331,7 @@ impl Fragments {
         };
         inside.forget(name);
         add(&counts.completed, count);
-        Taken::Whole(whole)
+        Taken::Whole(Box::new(whole))
     }
 
     /// Forgets packets whose time is over.

@@ -36,7 +36,7 @@ use crate::edit::Ip;
 use crate::key::extract::{ICMP, ICMPV6, TCP};
 use crate::key::{CONNECTION, FOUND, Key};
 use crate::wire::{Action, Ct, Field, Nat, NatFlags};
-use fragments::{Fragments, Taken};
+use fragments::{Fragments, Taken, Whole};
 use state::{Fit, Segment, State};
 use table::{Begun, Connection, Refused, Table};
 use tuple::{Parsed, Tuple};
@@ -154,7 +154,7 @@ impl Tracker {
             }
             Taken::Whole(mut whole) => {
                 let ip = Ip::of(&whole.packet);
-                let (key, packet) = (&mut whole.key, &mut whole.packet);
+                let Whole { key, packet, .. } = &mut *whole;
                 self.track_whole(action, (ip, zone), key, packet, now);
                 // The next time it is put together again, and is a packet of its own.
                 set_found(key, false);

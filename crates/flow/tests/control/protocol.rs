@@ -370,8 +370,9 @@ fn a_flow_that_matches_everything_is_an_action_in_openflow_10() {
             {
                 send(served.switch(), punt(told, 0));
                 let (Message::PacketIn(packet)
-                | Message::Nicira(NiciraMessage::PacketIn(packet))
-                | Message::Nicira(NiciraMessage::PacketIn2(packet))) = controller.next().1
+                | Message::Nicira(
+                    NiciraMessage::PacketIn(packet) | NiciraMessage::PacketIn2(packet),
+                )) = controller.next().1
                 else {
                     panic!("no packet")
                 };

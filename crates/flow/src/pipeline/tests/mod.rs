@@ -384,11 +384,11 @@ fn connections_are_looked_up_when_the_packet_is_there() {
 
 /// What a controller is told of a packet.
 fn punted(steps: &[Step]) -> Vec<&Punt> {
-    let punt = |step| match step {
-        &Step::Controller(ref punt) => Some(&**punt),
+    let punts = steps.iter().filter_map(|step| match step {
+        Step::Controller(punt) => Some(&**punt),
         _ => None,
-    };
-    steps.iter().filter_map(punt).collect()
+    });
+    punts.collect()
 }
 
 /// Controllers are told what flows know of a packet, not what it has come with or what comes later.
