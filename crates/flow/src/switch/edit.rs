@@ -73,6 +73,29 @@ impl Edit<'_> {
         }
     }
 
+    /// Takes flows away that are there. Where these are all of a table, it is not taken apart flow by flow.
+    pub(super) fn remove_all(&mut self, flows: &[Arc<Flow>], reason: FlowRemovedReason) {
+        let mut left = [0usize; 256];
+        flows.iter().for_each(|flow| left[usize::from(flow.table)] += 1);
+        let tables = 0..self.tables.tables();
+        let is_whole = |number: &u8| {
+            let table = self.tables.table(*number);
+            table.is_some_and(|table| left[usize::from(*number)] == table.len())
+        };
+        let emptied: Vec<u8> = tables.filter(is_whole).collect();
+        emptied.iter().for_each(|table| self.tables.empty_table(*table));
+        for flow in flows {
+            if emptied.contains(&flow.table) {
+                self.tables.forget_user(flow);
+                self.changes.push(Change::Flow(Arc::clone(flow)));
+                let (flow, reason) = (Arc::clone(flow), Some(reason));
+                self.effects.push(Effect::Removed { flow, reason });
+            } else {
+                self.remove(flow, Some(reason));
+            }
+        }
+    }
+
     /// Makes room for a flow in a full table, where that may be.
     pub(super) fn evict(&mut self, table: u8, importance: u16) -> Result<(), Fault> {
         let tables = &*self.tables;

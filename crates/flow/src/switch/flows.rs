@@ -141,9 +141,7 @@ impl Edit<'_> {
         match plan {
             Plan::Add => self.add(change, version)?,
             Plan::Modify(flows) => flows.iter().for_each(|flow| self.modify(flow, change)),
-            Plan::Delete(flows) => {
-                flows.iter().for_each(|flow| self.remove(flow, Some(FlowRemovedReason::Delete)));
-            }
+            Plan::Delete(flows) => self.remove_all(&flows, FlowRemovedReason::Delete),
         }
         Ok(())
     }

@@ -174,6 +174,11 @@ impl Table {
         replaced
     }
 
+    /// Takes all flows away.
+    pub(crate) fn clear(&mut self) {
+        (self.tuples, self.prefixes, self.flows) = (Vec::new(), Prefixes::default(), 0);
+    }
+
     /// Takes a flow away.
     pub(crate) fn remove(&mut self, priority: u16, key: &Key, mask: &Mask) -> Option<Arc<Flow>> {
         let at = self.position(mask)?;

@@ -315,7 +315,17 @@ impl Snapshot {
         Some(removed)
     }
 
-    fn forget_user(&mut self, flow: &Arc<Flow>) {
+    /// Takes all flows of a table away; what they refer to is told by [`forget_user`](Self::forget_user).
+    pub(crate) fn empty_table(&mut self, table: u8) {
+        if self.table(table).is_some_and(|table| !table.is_empty())
+            && let Some(table) = self.table_mut(table)
+        {
+            table.clear();
+        }
+    }
+
+    /// A flow that is gone refers to nothing any more.
+    pub(crate) fn forget_user(&mut self, flow: &Arc<Flow>) {
         references(flow, &mut |reference| self.users(reference, |users| forget(users, flow)));
     }
 
