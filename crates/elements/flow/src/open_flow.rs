@@ -96,8 +96,9 @@ pub(crate) const CLASS: Class = Class {
         user the switch runs as. 32 connections may be without a hello, 8 of one user or address, for 10 \
         seconds; above that, the source with the most loses its oldest.\n\n\
         With `STATE` the switch has after a restart what it had before: flows, groups, meters, and how tables and \
-        ports are set; counters and ages begin anew. The file is written a second after a change, and when \
-        the program ends. Where it is there, a `FILE` of the switch is not read.\n\n\
+        ports are set; counters and ages begin anew. A change that was answered by a barrier is on disk within a \
+        second, in a journal beside the file (`.journal.` and a number); the file is written anew when the journal has \
+        grown, when nothing has changed for a second, and when the program ends. Where it is there, a `FILE` of the switch is not read.\n\n\
         When the configuration is replaced by one in which it is the same, connections stay.",
     ports: "0/0",
     args: &ARGS,
