@@ -209,10 +209,8 @@ impl LinkMonitor {
             libc::RTM_DELLINK => {
                 let attributes = message.body.get(LINK_HEADER..).map(attributes);
                 let moved = |(kind, _): (u16, &[u8])| kind == libc::IFLA_NEW_NETNSID;
-                let event = match attributes.is_some_and(|mut all| all.any(moved)) {
-                    true => LinkEvent::Moved,
-                    false => LinkEvent::Removed,
-                };
+                let is_moved = attributes.is_some_and(|mut all| all.any(moved));
+                let event = if is_moved { LinkEvent::Moved } else { LinkEvent::Removed };
                 self.remove(link.index, event);
             }
             _ => {}
