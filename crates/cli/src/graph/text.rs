@@ -14,6 +14,8 @@ pub(super) fn text(graph: &Graph) -> String {
         plural(graph.nodes.len(), "element"),
         plural(graph.edges.len(), "connection")
     );
+    // In the order of the elements they come from.
+    let mut edges = graph.edges.iter().peekable();
     for (at, node) in graph.nodes.iter().enumerate() {
         let _ = write!(text, "{} :: {}", node.name, node.class);
         if !node.config.is_empty() {
@@ -26,7 +28,7 @@ pub(super) fn text(graph: &Graph) -> String {
             _ => write!(text, ", workers {}", workers.join(" ")),
         };
         text.push('\n');
-        for edge in graph.edges.iter().filter(|edge| edge.from.0 == at) {
+        while let Some(edge) = edges.next_if(|edge| edge.from.0 == at) {
             let to = &graph.nodes[edge.to.0].name;
             let kind = word(edge.processing);
             let input = match edge.to.1 {
