@@ -99,7 +99,7 @@ fn programs_attach_are_shown_changed_detached_and_nothing_is_left() {
     let taken = output(&["attach", &address, "a"]);
     assert_eq!(taken.status.code(), Some(7), "{taken:?}");
     assert_eq!(output(&["attach", &address, "nobody"]).status.code(), Some(2));
-    assert_eq!(output(&["status", "/nowhere/c.sock"]).status.code(), Some(7));
+    assert_eq!(output(&["status", "/nowhere/c.sock"]).status.code(), Some(5));
 
     let balanced = text(&output(&["balance", &address]));
     let lines: Vec<Vec<&str>> =

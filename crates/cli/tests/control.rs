@@ -175,7 +175,7 @@ fn a_router_that_cannot_be_reached_has_a_code() {
     let path = folder.path().join("router.sock");
     let socket = path.to_str().unwrap();
     let port = free_port().to_string();
-    for (address, code) in [(socket, 5), (&*port, 1)] {
+    for (address, code) in [(socket, 5), (&*port, 5)] {
         let output = linerate(&["call", address, "list"]).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", error(&output));
         assert!(error(&output).contains("cannot reach a router at"), "{}", error(&output));
@@ -524,7 +524,7 @@ fn what_is_wrong_with_flows_is_shown() {
     assert_eq!(switch.says(&["dump", "--plain"]).lines().count(), 1);
 
     let output = linerate(&["flow", "--switch", "unix:/nowhere/of", "dump"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", error(&output));
+    assert_eq!(output.status.code(), Some(5), "{}", error(&output));
     assert!(error(&output).contains("cannot reach the switch at unix:/nowhere/of"));
     let output = linerate(&["switch", "--openflow", "ptcp:x", "ring:z"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", error(&output));

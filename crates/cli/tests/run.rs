@@ -357,7 +357,7 @@ fn what_is_wrong_is_shown_and_has_its_exit_code() {
     fails(&["run", "/nonexistent.click"], 5, "/nonexistent.click");
     fails(&["elements", "Que"], 2, "Queue");
     fails(&["call", "/nonexistent.socket", "list"], 5, "/nonexistent.socket");
-    fails(&["call", "127.0.0.1:1", "list"], 1, "cannot reach a router at 127.0.0.1:1");
+    fails(&["call", "127.0.0.1:1", "list"], 5, "cannot reach a router at 127.0.0.1:1");
     fails(&["forward", "pcap:x.pcap?speed=8", "null:"], 2, "only with rate=recorded");
     fails(&["replay", "x.pcap", "null:", "--rate", "max", "--speed", "8"], 2, "rate=recorded");
     fails(&["replay", "-", "null:", "--loop", "2"], 2, "loop is of use only for a file");

@@ -370,7 +370,8 @@ impl<'a> Make<'a> {
                 arg.need,
                 Need::Positional { required: true } | Need::Keyword { required: true }
             );
-            if required && self.arguments.last(arg.name).is_none() {
+            let is_given = self.arguments.last(arg.name).is_some_and(|(text, _)| !text.is_empty());
+            if required && !is_given {
                 let message = format!("{}: required argument missing", arg.name);
                 let help = format!("{}: {}", arg.name, arg.help);
                 let help = Some(help).filter(|_| !arg.help.is_empty());

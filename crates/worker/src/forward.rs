@@ -357,7 +357,7 @@ impl Forwarder {
                 (false, _) => wakes.push(path.transmit.wake()),
                 (true, true) => {}
                 (true, false) => {
-                    wakes.extend(path.receives.iter_mut().map(|receive| receive.wake()))
+                    wakes.extend(path.receives.iter_mut().map(|receive| receive.wake()));
                 }
             }
         }

@@ -46,9 +46,10 @@ pub(super) fn connect_rivals(plan: &Plan, pulled: &[Vec<usize>], nodes: &mut [No
         for &store in stores {
             for &filler in nodes[store].pushers.iter().filter(|filler| **filler != reader) {
                 let is_woken = nodes[store].feeders.here.contains(&filler);
-                let part = match may_overrun(plan, &nodes[filler], filler, store) {
-                    true => Part::Overruns { is_woken },
-                    false => Part::Fills { is_woken },
+                let part = if may_overrun(plan, &nodes[filler], filler, store) {
+                    Part::Overruns { is_woken }
+                } else {
+                    Part::Fills { is_woken }
                 };
                 found.push((reader, Rival { task: filler, store, part }));
                 if sends_on {
@@ -57,8 +58,8 @@ pub(super) fn connect_rivals(plan: &Plan, pulled: &[Vec<usize>], nodes: &mut [No
             }
         }
     }
-    for store in 0..nodes.len() {
-        let pushers = &nodes[store].pushers;
+    for (store, node) in nodes.iter().enumerate() {
+        let pushers = &node.pushers;
         for &filler in pushers.iter().filter(|filler| plan.is_given(**filler, "BURST")) {
             let part = Part::Fills { is_woken: false };
             let others = pushers.iter().filter(|other| **other != filler);

@@ -305,7 +305,7 @@ pub(crate) fn wire(
     let limits = find_limits(plan, longest);
     let live = plan.is_live();
     let mut pulled = Vec::with_capacity(nodes.len());
-    for at in 0..nodes.len() {
+    for (at, station) in stations.iter_mut().enumerate() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
         connect_pulls(plan, at, &of, &mut nodes);
         connect_fulls(plan, at, &of, &mut nodes);
@@ -313,7 +313,7 @@ pub(crate) fn wire(
             connect_limits(plan, at, &limits, &mut nodes);
         }
         let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
-        stations[at].sifts = !live && !stores.is_empty() && keeps_back(plan, at);
+        station.sifts = !live && !stores.is_empty() && keeps_back(plan, at);
         connect_besides(plan, &stores, &mut nodes);
         pulled.push(stores);
     }
