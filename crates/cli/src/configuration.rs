@@ -243,10 +243,11 @@ pub(crate) fn find_library(
         let folder = folder.strip_suffix('/').unwrap_or(folder);
         candidates.extend(places.iter().map(|place| format!("{folder}/{place}{wanted}")));
     }
-    let found = match wanted.starts_with('/') {
-        // Nowhere else: what is wrong with it says the system.
-        true => Some(wanted.to_owned()),
-        false => candidates.into_iter().find(|path| Path::new(path).is_file()),
+    let found = if wanted.starts_with('/') {
+        // Nowhere else: the system says what is wrong with it.
+        Some(wanted.to_owned())
+    } else {
+        candidates.into_iter().find(|path| Path::new(path).is_file())
     };
     let Some(path) = found else { return Err(None) };
     match fs::read(&path) {

@@ -196,7 +196,7 @@ fn a_router_that_cannot_be_reached_has_a_code() {
     assert_eq!(left.status.code(), Some(1), "{}", error(&left));
     gone.join().unwrap();
     let nobody = linerate(&["call", socket, "list"]).output().unwrap();
-    assert_eq!(nobody.status.code(), Some(1), "{}", error(&nobody));
+    assert_eq!(nobody.status.code(), Some(5), "{}", error(&nobody));
 }
 
 /// A command with a control socket in a folder of its own.

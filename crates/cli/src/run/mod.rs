@@ -349,7 +349,7 @@ fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) -> bool {
     });
     match &replaced {
         Ok(()) => screen.note(&format!("{} has changed and runs now", loader.source.name())),
-        Err(error) => screen.note(&format!("{}; {REFUSED}", text_of(&error))),
+        Err(error) => screen.note(&format!("{}; {REFUSED}", text_of(error))),
     }
     replaced.is_ok()
 }

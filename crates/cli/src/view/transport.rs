@@ -139,9 +139,10 @@ fn tcp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
         && let Some((said, computed)) = carried.sums(IpProtocol::TCP, TCP_CHECKSUM)
     {
         let _ = write!(to, ", cksum 0x{said:04x} ");
-        let _ = match said == computed {
-            true => write!(to, "(correct)"),
-            false => write!(to, "(incorrect -> 0x{computed:04x})"),
+        let _ = if said == computed {
+            write!(to, "(correct)")
+        } else {
+            write!(to, "(incorrect -> 0x{computed:04x})")
         };
     }
     let base = if view.style.absolute || !flags.contains(Flags::ACK) {
@@ -332,9 +333,10 @@ fn icmp6(carried: &Carried<'_>, verbose: u8, to: &mut String) {
     if verbose > 0
         && let Some((said, computed)) = carried.sums(IpProtocol::ICMPV6, 2)
     {
-        let _ = match said == computed {
-            true => write!(to, "[icmp6 sum ok] "),
-            false => write!(to, "[bad icmp6 cksum 0x{said:04x} -> 0x{computed:04x}!] "),
+        let _ = if said == computed {
+            write!(to, "[icmp6 sum ok] ")
+        } else {
+            write!(to, "[bad icmp6 cksum 0x{said:04x} -> 0x{computed:04x}!] ")
         };
     }
     to.push_str("ICMP6, ");

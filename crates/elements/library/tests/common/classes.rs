@@ -314,7 +314,7 @@ impl Vary {
             }
             "arp" => {
                 let mut bytes = ethernet(self.number, 0x0806);
-                let reply = 1 + (self.number % 3 > 0) as u8;
+                let reply = 1 + u8::from(!self.number.is_multiple_of(3));
                 bytes.extend([0, 1, 8, 0, 6, 4, 0, reply, 2, 0, 0, 0, 0, 2, 2, 0, 0]);
                 bytes.extend([self.number as u8 % 16, 2, 0, 0, 0, 0, 1, 2, 9, 9, 9]);
                 bytes.extend(self.number.to_be_bytes());
