@@ -23,9 +23,8 @@ thread_local! {
 
 /// Those of which a graph can be run.
 static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
-    let runs = |subject: &Subject| {
-        ARENA.with(|arena| run(&graph(subject, &mut |_| 0), 1, arena)).is_ok()
-    };
+    let runs =
+        |subject: &Subject| ARENA.with(|arena| run(&graph(subject, &mut |_| 0), 1, arena)).is_ok();
     Subject::all().into_iter().flatten().filter(runs).collect()
 });
 
