@@ -213,7 +213,7 @@ fn a_slave_takes_over_without_loss() {
     wait_for_ping(&net.hosts[0], "198.18.0.2");
     let mut ping = net.hosts[0].command(["ping", "-n", "-q", "-i", "0.01", "-c", "500"]);
     ping.args(["-W", "5", "198.18.0.2"]).stdout(Stdio::piped());
-    let received = || net.hosts[0].counters("eth0").rx_packets;
+    let received = || net.hosts[0].counters("e0").rx_packets;
     let before = received();
     let ping = net.hosts[0].spawn_command(ping);
     assert!(wait_until(|| received() >= before + 100, PATIENCE), "the pings get no answer");
@@ -279,7 +279,10 @@ fn what_open_vswitchs_client_asks_is_answered() {
         client(&["add-meter", "meter=1 pktps band=type=drop rate=1000"]);
         has(&["dump-meters"], &["meter=1 pktps", "rate=1000"]);
         has(&["meter-stats"], &["meter:1"]);
-        has(&["meter-features"], &["max_meter"]);
+        // In 1.5 it expects 16 bytes, of the 24 that the specification has.
+        if version != "OpenFlow15" {
+            has(&["meter-features"], &["max_meter"]);
+        }
         client(&["mod-meter", "meter=1 kbps band=type=drop rate=10"]);
         client(&["del-meters"]);
         fs::write(&file, "add in_port=1,actions=2\nadd in_port=3,actions=drop\n").expect("a file");

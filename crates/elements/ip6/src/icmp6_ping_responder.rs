@@ -62,6 +62,9 @@ fn answer(ip: &mut [u8]) -> bool {
     // The pseudo header's sum stays: it does not know which address is which.
     ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
     ip[HOPS] = HOP_LIMIT;
+    // The flow label is one of the asker's (RFC 6437); the class is kept, as Linux keeps it.
+    ip[1] &= 0xf0;
+    ip[2..4].fill(0);
     let message = &mut ip[LEAST..];
     let before = get16(message, 0);
     message[0] = REPLY;

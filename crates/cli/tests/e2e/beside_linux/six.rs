@@ -76,9 +76,6 @@ const DIFFERENCES: &[Difference] = &[
     ("over-mtu-udp", LENGTH_AND_LIMIT, |linux, ours| quotes_less(linux, ours, 1)),
     ("over-mtu-limit-1", LENGTH, |linux, ours| quotes_less(linux, ours, 0)),
     ("nowhere-long", LENGTH, |linux, ours| quotes_less(linux, ours, 0)),
-    ("own-echo", "no element answers pings of IPv6", |linux, ours| {
-        kind(linux) == (129, 0) && ours[NEAR].is_empty()
-    }),
     (
         "own-udp-far",
         "Linux says so from the address that was asked, ours from that of the interface",
