@@ -291,7 +291,7 @@ impl Tracker {
             let timeout = inside.state.timeout();
             drop(inside);
             match fit {
-                Fit::Valid => state = state & !NEW | ESTABLISHED | answers,
+                Fit::Valid | Fit::Tolerated => state = state & !NEW | ESTABLISHED | answers,
                 Fit::New => state |= NEW,
                 Fit::Invalid => state = INVALID,
                 Fit::Reopens => {
@@ -299,7 +299,7 @@ impl Tracker {
                     return None;
                 }
             }
-            if fit != Fit::Invalid {
+            if matches!(fit, Fit::Valid | Fit::New) {
                 self.table.keep(connection, now.saturating_add(timeout), now);
             }
         }

@@ -13,6 +13,8 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) enum Fit {
     /// It belongs to it, and is not its beginning.
     Valid,
+    /// It may belong to it, as far as is known, but does not make it remembered longer.
+    Tolerated,
     /// It belongs to it, and is its beginning: of TCP a SYN once more, of others what comes before an
     /// answer.
     New,
@@ -204,7 +206,7 @@ impl State {
                     30
                 } else if least >= Stage::Closing {
                     45
-                } else if most < Stage::Closing && least < Stage::Established {
+                } else if least < Stage::Established {
                     30
                 } else if most >= Stage::Closing {
                     15 * 60
@@ -239,17 +241,20 @@ fn said(segment: &Segment) -> Scale {
     segment.scale.map_or(Scale::Not, Scale::By)
 }
 
+/// The window of a SYN, which is not scaled, as later ones say it.
+fn unscaled(window: u32, scale: u8) -> u32 {
+    window.div_ceil(1 << scale)
+}
+
 fn begin(segment: &Segment) -> [Peer; 2] {
-    let scaled = |window: u32| segment.scale.map_or(window, |scale| window.div_ceil(1 << scale));
     let high = segment.end().wrapping_add(1);
     let first = Peer {
         stage: Stage::SynSent,
         low: segment.sequence,
         high,
-        window: if segment.has(SYN) {
-            scaled(segment.window.max(1))
-        } else {
-            segment.window.max(1)
+        window: match segment.scale {
+            Some(scale) if segment.has(SYN) => unscaled(segment.window.max(1), scale),
+            _ => segment.window.max(1),
         },
         scale: if segment.has(SYN) { said(segment) } else { Scale::Unknown },
     };
@@ -275,19 +280,26 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
         }
     }
     // Windows are scaled where both ends said so, but never in the segments that say it.
-    let (from_scale, to_scale) = match (from.scale, to.scale) {
+    let (mut from_scale, mut to_scale) = match (from.scale, to.scale) {
         (Scale::By(one), Scale::By(other)) if !segment.has(SYN) => (one, other),
         (Scale::Unknown, Scale::Unknown) if !segment.has(SYN) => (MAX_SCALE, MAX_SCALE),
         _ => (0, 0),
     };
     let mut end = segment.end();
     let mut sequence = segment.sequence;
-    // What the first that is heard of an end acknowledges says nothing where a connection was taken up.
-    let first = from.stage < Stage::SynSent;
-    if first {
-        if segment.has(SYN) && matches!(to.scale, Scale::By(_)) {
+    let mut window = segment.window;
+    let mut acknowledges_anything = false;
+    if from.stage < Stage::SynSent {
+        if segment.has(SYN)
+            && let Scale::By(other) = to.scale
+        {
             from.scale = said(segment);
-            if segment.scale.is_none() {
+            if let Scale::By(scale) = from.scale {
+                (from_scale, to_scale) = (scale, other);
+                window = unscaled(window, scale);
+            } else {
+                // The other end's windows are not scaled, either: its first one was taken for scaled.
+                to.window = (to.window << other).min(0xffff);
                 to.scale = Scale::Not;
             }
         }
@@ -296,8 +308,10 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
         let high = end.wrapping_add((to.window << to_scale).max(1));
         if from.high == 1 || at_least(high, from.high) {
             from.high = high;
+            // What is heard first of a connection may be its middle.
+            acknowledges_anything = true;
         }
-        from.window = from.window.max(segment.window);
+        from.window = from.window.max(window);
     }
     let mut acknowledged = segment.acknowledged;
     let resets = segment.flags & (ACK | RST) == ACK | RST;
@@ -308,12 +322,12 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
     if nothing {
         (sequence, end) = (from.low, from.low);
     }
-    let skew = if first { 0 } else { to.low.wrapping_sub(acknowledged) as i32 };
-    let close = |limit: u32| skew >= -(SLACK as i32) && i64::from(skew) <= i64::from(limit);
+    let skew = to.low.wrapping_sub(acknowledged) as i32;
+    let is_close = skew >= -(SLACK as i32) && i64::from(skew) <= i64::from(SLACK << from_scale);
     let original = segment.sequence;
     let strict = at_least(from.high, end)
         && at_least(sequence, from.low.wrapping_sub(to.window << to_scale))
-        && close(SLACK << from_scale)
+        && (acknowledges_anything || is_close)
         && (!segment.has(RST)
             || original == from.low
             || original == from.low.wrapping_add(1)
@@ -322,16 +336,15 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
         (to.stage < Stage::SynSent || to.stage >= Stage::FinWait2 || from.stage >= Stage::FinWait2)
             && at_least(from.high.wrapping_add(SLACK), end)
             && at_least(sequence, from.low.wrapping_sub(SLACK))
-            && close(SLACK)
     };
     if !strict && !loose() {
         return Fit::Invalid;
     }
-    from.window = from.window.max(segment.window);
+    from.window = from.window.max(window);
     if at_least(end, from.low) {
         from.low = end;
     }
-    let allowed = acknowledged.wrapping_add((segment.window << from_scale).max(1));
+    let allowed = acknowledged.wrapping_add((window << from_scale).max(1));
     if at_least(allowed, to.high) {
         to.high = allowed;
     }
@@ -348,5 +361,5 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
     if segment.has(RST) {
         (from.stage, to.stage) = (Stage::TimeWait, Stage::TimeWait);
     }
-    Fit::Valid
+    if strict { Fit::Valid } else { Fit::Tolerated }
 }

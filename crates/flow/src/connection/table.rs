@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::limits::Zones;
 use super::shown::{Shown, shown};
@@ -35,6 +35,9 @@ pub(super) struct Connection {
     inside: Mutex<Inside>,
     expires: AtomicU64,
     gone: AtomicBool,
+    /// An older connection one of whose directions is that of this one's answers, and whether it is that of
+    /// its answers, too: packets of it are this one's as long as this one is remembered.
+    hides: OnceLock<(Weak<Connection>, bool)>,
 }
 
 /// What of a connection changes.
@@ -74,6 +77,13 @@ impl Connection {
 
     fn is_over(&self, now: u64) -> bool {
         self.gone.load(Relaxed) || self.expires() <= now
+    }
+
+    /// The older connection it hides, if that is remembered yet.
+    fn hidden(&self) -> Option<(Arc<Connection>, bool)> {
+        let (older, reply) = self.hides.get()?;
+        let older = older.upgrade().filter(|older| !older.gone.load(Relaxed))?;
+        Some((older, *reply))
     }
 }
 
@@ -115,7 +125,7 @@ impl Wheel {
 pub(super) enum Refused {
     /// It is already.
     Known,
-    /// Another has the same answers.
+    /// Another has the answers that translation would give it, or its two ends are one.
     Taken,
     /// There is no room, or none for its zone.
     Full,
@@ -170,7 +180,8 @@ impl Table {
         Some((connection, reply))
     }
 
-    /// Remembers a connection, if neither direction is known yet and there is room.
+    /// Remembers a connection, if its first direction is not known yet and there is room. One that is
+    /// translated has answers of its own; those of others are the youngest's, as in Open vSwitch.
     pub(super) fn add(&self, begun: Begun, now: u64) -> Result<Arc<Connection>, Refused> {
         let Begun { original, reply, translated, state, expires } = begun;
         let (first, second) = (original, reply);
@@ -190,6 +201,7 @@ impl Table {
             inside: Mutex::new(Inside { state, mark: 0, label: 0 }),
             expires: AtomicU64::new(expires),
             gone: AtomicBool::new(false),
+            hides: OnceLock::new(),
         });
         let (one, other) = (self.part(&first), self.part(&second));
         // In the order of parts, so that two who add do not wait for each other.
@@ -205,10 +217,13 @@ impl Table {
                 (Some(high), true) => high,
                 _ => &low,
             };
+            let is_there = |part: &Part, tuple: &Tuple| {
+                part.known.get(tuple).is_some_and(|(other, _)| !other.is_over(now))
+            };
             // Two ends that are one cannot be told apart.
-            let refused = if of_first.known.contains_key(&first) {
+            let refused = if is_there(of_first, &first) {
                 Some(Refused::Known)
-            } else if first == second || of_second.known.contains_key(&second) {
+            } else if first == second || translated != 0 && is_there(of_second, &second) {
                 Some(Refused::Taken)
             } else {
                 None
@@ -229,7 +244,10 @@ impl Table {
             (Some(high), false) => &mut **high,
             _ => &mut *low,
         };
-        of_second.known.insert(second, (Arc::clone(&connection), true));
+        let before = of_second.known.insert(second, (Arc::clone(&connection), true));
+        if let Some((older, reply)) = before {
+            let _ = connection.hides.set((Arc::downgrade(&older), reply));
+        }
         Ok(connection)
     }
 
@@ -250,9 +268,13 @@ impl Table {
         for tuple in [connection.original, connection.reply] {
             let mut part = lock(&self.parts[self.part(&tuple)]);
             let is_it = |(known, _): &(Arc<Connection>, bool)| Arc::ptr_eq(known, connection);
-            if part.known.get(&tuple).is_some_and(is_it) {
-                part.known.remove(&tuple);
+            if !part.known.get(&tuple).is_some_and(is_it) {
+                continue;
             }
+            match connection.hidden().filter(|_| tuple == connection.reply) {
+                Some(older) => part.known.insert(tuple, older),
+                None => part.known.remove(&tuple),
+            };
         }
         self.count.fetch_sub(1, Relaxed);
         self.zones.give(connection.original.zone);
@@ -298,11 +320,16 @@ impl Table {
     }
 }
 
-/// The connections that are in a part by their first direction.
+/// The connections that are in a part by their first direction, though another one may hide it.
 fn originals(part: &Mutex<Part>) -> Vec<Arc<Connection>> {
     let part = lock(part);
-    let originals = part.known.values().filter(|(_, reply)| !reply);
-    originals.map(|(connection, _)| Arc::clone(connection)).collect()
+    let original = |(connection, reply): &(Arc<Connection>, bool)| {
+        if !reply {
+            return Some(Arc::clone(connection));
+        }
+        connection.hidden().filter(|(_, reply)| !reply).map(|(older, _)| older)
+    };
+    part.known.values().filter_map(original).collect()
 }
 
 impl Part {

@@ -202,13 +202,18 @@ fn compare(judge: &mut Judge, set: &[Message], packets: &[(u32, Vec<u8>)]) -> Op
             patience -= 1;
         }
         if theirs != sent {
-            return Some(format!(
+            let found = format!(
                 "packet {at}: in_port={port} {}\n  Open vSwitch:\n{}  ours:\n{}\n{}\nbefore:\n{before}",
                 hex(packet),
                 show(&theirs),
                 show(&sent),
                 judge.flows(),
-            ));
+            );
+            // Fragments that wait for others would come out in the middle of a later chain.
+            for (port, packet) in &packets[at + 1..] {
+                judge.packet(*port, packet);
+            }
+            return Some(found);
         }
         before += &format!("  in_port={port} {} to {:?}\n", hex(packet), sent.keys());
     }

@@ -1,6 +1,7 @@
 //! Conversations, packet by packet.
 
 mod fragments;
+mod tcp;
 mod told;
 
 use super::*;
@@ -264,6 +265,46 @@ fn destinations_are_translated_and_errors_with_them() {
     // What is quoted of TCP ends before its checksum.
     expected.truncate(packet.len());
     assert_eq!(packet, expected);
+}
+
+#[test]
+fn of_two_connections_with_the_same_answers_the_younger_has_them() {
+    let tracker = Tracker::default();
+    let translated = udp(CLIENT, ([192, 0, 2, 9], 80));
+    let keep = "ct(commit,zone=1,nat(dst=192.0.2.1))";
+    assert_eq!(track(&tracker, keep, &translated, SECOND).0, TRACKED | NEW | DESTINATION);
+    let plain = udp(CLIENT, SERVER);
+    assert_eq!(track(&tracker, "ct(commit,zone=1)", &plain, SECOND).0, TRACKED | NEW);
+    assert_eq!((tracker.len(), tracker.some(SECOND, 9, |_| true).0.len()), (2, 2));
+    let look = |packet: &[u8]| track(&tracker, "ct(zone=1,nat)", packet, SECOND);
+    let (state, packet, _) = look(&udp(SERVER, CLIENT));
+    assert_eq!((state, packet), (TRACKED | ESTABLISHED | REPLY, udp(SERVER, CLIENT)));
+    assert_eq!(look(&plain).0, TRACKED | ESTABLISHED);
+    // The older one has them when the younger is forgotten.
+    assert_eq!(tracker.flush(|shown| shown.original.destination == shown.reply.source), 1);
+    let (state, packet, _) = look(&udp(SERVER, CLIENT));
+    assert_eq!(state, TRACKED | ESTABLISHED | REPLY | SOURCE);
+    assert_eq!(packet, udp(([192, 0, 2, 9], 80), CLIENT));
+    // One that is translated may not take them.
+    let other = udp(CLIENT, ([192, 0, 2, 8], 80));
+    let (state, packet, _) = track(&tracker, keep, &other, SECOND);
+    assert_eq!(state, TRACKED | NEW | DESTINATION);
+    assert_ne!(packet[34..36], other[34..36], "it has another port");
+    assert_eq!(tracker.flush(|_| true), 2);
+}
+
+#[test]
+fn a_connection_that_another_hides_is_flushed_with_it() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.1))";
+    assert_eq!(track(&tracker, keep, &udp(SERVER, CLIENT), SECOND).0, TRACKED | NEW | SOURCE);
+    let back = udp(CLIENT, SERVER);
+    assert_eq!(track(&tracker, "ct(commit,zone=1)", &back, SECOND).0, TRACKED | NEW);
+    let state = track(&tracker, "ct(zone=1)", &udp(SERVER, CLIENT), SECOND).0;
+    assert_eq!(state, TRACKED | ESTABLISHED | REPLY, "of the younger");
+    assert_eq!(tracker.some(SECOND, 9, |_| true).0.len(), 2);
+    assert_eq!((tracker.flush(|_| true), tracker.len()), (2, 0));
+    assert_eq!(track(&tracker, "ct(zone=1)", &udp(SERVER, CLIENT), SECOND).0, TRACKED | NEW);
 }
 
 #[test]
