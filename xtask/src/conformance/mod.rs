@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click, and our
 //! filters beside tcpdump's, on what others captured; tcpdump's own suite with our library in the place
-//! of libpcap; and a tester of OpenFlow switches with ours and with Open vSwitch.
+//! of libpcap; and a tester of OpenFlow switches, and Open vSwitch's cases with real hosts, with ours and with
+//! Open vSwitch.
 //!
 //! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
 //! Expected differences are checked in as data beside the code, each with its reason.
@@ -40,7 +41,11 @@ pub(crate) use public::{captures, devices, text, traffic};
                                                               whatever captures there are
   cargo xtask conformance tcpdump --source ~/tcpdump-4.99.3   tcpdump's suite on our libpcap
   cargo xtask conformance openflow                            a tester of OpenFlow switches
-  cargo xtask conformance openflow --differential 2000        random rules, beside Open vSwitch")]
+  cargo xtask conformance openflow --differential 2000        random rules, beside Open vSwitch
+  cargo xtask conformance openflow --system-traffic --sources ~/ovs
+                                                              Open vSwitch's cases with real hosts
+  cargo xtask conformance openflow --system-traffic --sources ~/ovs --suite 'conntrack - ct_mark'
+                                                              those with this in their titles")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

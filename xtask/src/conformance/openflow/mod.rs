@@ -7,11 +7,14 @@
 //! thousands of packets a second run by themselves at the end.
 //!
 //! What Open vSwitch did is kept in the target folder, by its version.
+//!
+//! With `--system-traffic` the cases are Open vSwitch's own instead, see [`traffic`].
 
 mod bench;
 mod exceptions;
 mod outcome;
 mod suite;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +36,8 @@ use crate::{peers, shell};
 /// Arguments of `cargo xtask conformance openflow`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only files of cases whose name has this text: `match`, `action/25`, `39_IPV6`.
+    /// Only files of cases whose name has this text: `match`, `action/25`, `39_IPV6`. With --system-traffic,
+    /// only the case of this number, or cases whose title has this text.
     #[arg(long, value_name = "TEXT", default_value = "")]
     suite: String,
     /// Run only one of the two; of Open vSwitch what is known is shown.
@@ -57,6 +61,13 @@ pub(crate) struct Args {
     /// Instead, compare the two on so many random rule sets with random packets.
     #[arg(long, value_name = "RULE SETS")]
     differential: Option<usize>,
+    /// Instead, play the cases of Open vSwitch's `system-traffic.at`: hosts in namespaces that send real packets.
+    #[arg(long, conflicts_with = "differential")]
+    system_traffic: bool,
+    /// A clone of Open vSwitch with its tags, or a checkout of the version that is installed, for
+    /// --system-traffic.
+    #[arg(long, value_name = "DIR", requires = "system_traffic")]
+    sources: Option<PathBuf>,
     /// Where randomness begins, for --differential.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -90,6 +101,9 @@ struct Kept(Vec<(Case, Outcome)>);
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(sets) = args.differential {
         return differential(sets, args.seed);
+    }
+    if args.system_traffic {
+        return traffic::run(args);
     }
     ensure!(shell::is_root(), "the cases need network namespaces: run this as root");
     let missing = peers::provide()?;
