@@ -4,7 +4,7 @@
 //! and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
 //! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
-//!   [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`], [`start`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
+//!   [`openflow`], [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`], [`start`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`], and of `switch` [`tables`].
 //! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
 //! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
@@ -24,6 +24,7 @@ mod kernel_router;
 mod live_frames;
 mod lookup;
 mod network;
+mod openflow;
 mod ours;
 mod pcap;
 mod peers;
@@ -61,6 +62,7 @@ const PACKAGES: [&str; 4] = ["dpdk-dev", "libdpdk-dev", "libpcap-dev", "valgrind
   cargo xtask bench graph      what elements and frames cost, beside testpmd
   cargo xtask bench network    tables and network elements, beside DPDK
   cargo xtask bench instructions   instructions per packet, against the recorded ones
+  cargo xtask bench openflow   adding and deleting flows, and the memory they take, beside Open vSwitch
   cargo xtask bench pcap       programs on libpcap with our library in its place, and filters
   cargo xtask bench plan       what `linerate plan` says of configurations, and what they reach
   cargo xtask bench plan --public examples
@@ -91,6 +93,8 @@ enum Command {
     Instructions(instructions::Args),
     /// Measure tables and network elements beside DPDK, in turns.
     Network(network::Args),
+    /// Measure how flows are added and deleted, and the memory they take, beside Open vSwitch, in turns.
+    Openflow(openflow::Args),
     /// Measure programs on libpcap with our library beside the system's, and filters, in turns.
     Pcap(pcap::Args),
     /// Install the frameworks measurements compare with: DPDK, libpcap, valgrind.
@@ -101,7 +105,7 @@ enum Command {
     Reference(reference::Args),
     /// Measure ports in memory that is shared with another process, beside DPDK's, in turns.
     Shared(shared::Args),
-    /// Measure how long configurations of ten to forty thousand elements take to start.
+    /// Measure how long configurations of one to forty thousand elements take to start.
     Start(start::Args),
     /// Measure a switch with flow tables, and one between four programs, beside Open vSwitch, in turns.
     Switch(switch::Args),
@@ -116,6 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Graph(args) => graph::run(args),
         Command::Instructions(args) => instructions::run(args),
         Command::Network(args) => network::run(args),
+        Command::Openflow(args) => openflow::run(args),
         Command::Pcap(args) => pcap::run(args),
         Command::Peers => crate::peers::install(&PACKAGES),
         Command::Plan(args) => plan::run(args),

@@ -1,7 +1,8 @@
 //! `cargo xtask bench start`: how long a program takes to read, check and start a configuration.
 //!
-//! Configurations have ten, twenty and forty thousand elements. Four times as many may not take much
+//! Configurations have one, ten, twenty and forty thousand elements. Four times as many may not take much
 //! more than four times as long: whatever is done for a pair of elements shows here, and nowhere else.
+//! A thousand say what a program takes in any case.
 
 use std::{
     fmt::Write as _,
@@ -12,27 +13,80 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
 
 use super::{
     ours::build_with,
-    row::best,
+    row::{best, median},
     undo::{Undo, unique_name},
 };
 
 /// Elements of the configurations.
-const SIZES: [usize; 3] = [10_000, 20_000, 40_000];
-/// What the largest may take, as a multiple of the smallest, which has a quarter of its elements.
+const SIZES: [usize; 4] = [1_000, 10_000, 20_000, 40_000];
+/// What the largest may take, as a multiple of the second, which has a quarter of its elements.
 const MOST: f64 = 6.0;
+const PEER: &str = "Click";
 
 /// Arguments of `cargo xtask bench start`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How often each is started.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// A user-level Click, to be started beside ours.
     #[arg(long, value_name = "PROGRAM")]
     click: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a program took for a kind of configuration: seconds of each run, of each size.
+#[derive(Debug)]
+struct Line {
+    graph: &'static str,
+    program: &'static str,
+    seconds: [Vec<f64>; SIZES.len()],
+}
+
+impl Line {
+    /// Four times the elements, as a multiple.
+    fn growth(&self) -> f64 {
+        best(&self.seconds[3]) / best(&self.seconds[1])
+    }
+
+    /// Whether it is ours, and not in proportion.
+    fn is_too_much(&self) -> bool {
+        self.program != PEER && self.growth() > MOST
+    }
+
+    fn json(&self) -> Value {
+        let sizes = SIZES.iter().zip(&self.seconds).map(|(elements, seconds)| {
+            json!({
+                "elements": elements,
+                "seconds_best": best(seconds),
+                "seconds_median": median(seconds),
+            })
+        });
+        json!({
+            "graph": self.graph,
+            "program": self.program,
+            "sizes": sizes.collect::<Vec<_>>(),
+            "growth": self.growth(),
+            "growth_wanted": MOST,
+        })
+    }
+
+    fn print(&self) {
+        let [first, few, more, many] = self.seconds.each_ref().map(|seconds| best(seconds));
+        println!(
+            "{:<12} {:<16} {first:>9.3} {few:>9.3} {more:>9.3} {many:>9.3} {:>7.1}{}",
+            self.graph,
+            self.program,
+            self.growth(),
+            if self.is_too_much() { "  <- more than in proportion" } else { "" },
+        );
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -53,34 +107,41 @@ fn measure(args: &Args, linerate: &Path, click: &Path, file: &Path) -> Result<()
     let mut programs =
         vec![("linerate check", linerate, vec!["check"]), ("click", click, vec!["-q"])];
     if let Some(peer) = &args.click {
-        programs.push(("Click", peer, vec!["-q"]));
+        programs.push((PEER, peer, vec!["-q"]));
     }
-    println!(
-        "{:<12} {:<16} {:>9} {:>9} {:>9} {:>7}  seconds",
-        "graph", "program", "10,000", "20,000", "40,000", "growth"
-    );
-    let mut grown = 0;
+    if !args.json {
+        println!(
+            "{:<12} {:<16} {:>9} {:>9} {:>9} {:>9} {:>7}  seconds",
+            "graph", "program", "1,000", "10,000", "20,000", "40,000", "growth"
+        );
+    }
+    let mut lines = Vec::new();
     for (graph, text) in
         [("chain", chain as fn(usize) -> String), ("apart", apart), ("queues", queues)]
     {
-        for (name, program, arguments) in &programs {
-            let mut seconds = Vec::new();
-            for size in SIZES {
-                fs::write(file, text(size))?;
-                let runs: Result<Vec<f64>> =
-                    (0..args.repetitions).map(|_| start(program, arguments, file)).collect();
-                seconds.push(best(&runs?));
+        let mut these = programs
+            .iter()
+            .map(|&(program, ..)| Line { graph, program, seconds: Default::default() })
+            .collect::<Vec<_>>();
+        for (at, size) in SIZES.into_iter().enumerate() {
+            fs::write(file, text(size))?;
+            // In turns.
+            for _ in 0..args.repetitions {
+                for ((_, program, arguments), line) in programs.iter().zip(&mut these) {
+                    line.seconds[at].push(start(program, arguments, file)?);
+                }
             }
-            let growth = seconds[2] / seconds[0];
-            let is_ours = *name != "Click";
-            let mark = if is_ours && growth > MOST { "  <- more than in proportion" } else { "" };
-            grown += u32::from(!mark.is_empty());
-            let [few, more, many] = [seconds[0], seconds[1], seconds[2]];
-            println!(
-                "{graph:<12} {name:<16} {few:>9.3} {more:>9.3} {many:>9.3} {growth:>7.1}{mark}"
-            );
         }
+        if !args.json {
+            these.iter().for_each(Line::print);
+        }
+        lines.append(&mut these);
     }
+    if args.json {
+        let lines: Vec<Value> = lines.iter().map(Line::json).collect();
+        println!("{}", json!({"repetitions": args.repetitions, "rows": lines}));
+    }
+    let grown = lines.iter().filter(|line| line.is_too_much()).count();
     if grown > 0 {
         bail!("{grown} grow by more than {MOST} for four times as many elements");
     }
@@ -117,8 +178,36 @@ fn apart(elements: usize) -> String {
     text + &"Idle -> Counter -> Discard;\n".repeat(elements / 3)
 }
 
-/// Sources, queues and who empties them.
+/// Sources, queues and what empties them.
 fn queues(elements: usize) -> String {
     let text = "InfiniteSource(LIMIT 1, STOP true) -> Discard;\n".to_owned();
     text + &"InfiniteSource(LIMIT 1) -> Queue(2) -> Unqueue -> Discard;\n".repeat(elements / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_of_four_times_the_elements() {
+        let line = |program, many: f64| Line {
+            graph: "chain",
+            program,
+            seconds: [vec![0.1], vec![0.9, 0.5], vec![1.0], vec![many, 9.0]],
+        };
+        let (fair, steep) = (line("click", 2.0), line("click", 4.0));
+        assert_eq!((fair.growth(), fair.is_too_much()), (4.0, false));
+        assert_eq!((steep.growth(), steep.is_too_much()), (8.0, true));
+        // What others take is theirs.
+        assert!(!line(PEER, 4.0).is_too_much());
+        assert_eq!(fair.json()["sizes"][1]["seconds_median"], 0.9);
+    }
+
+    #[test]
+    fn configurations_have_as_many_elements() {
+        let classes = |text: &str, class: &str| text.matches(class).count();
+        assert_eq!(classes(&chain(1000), ":: Counter"), 1000);
+        assert_eq!(classes(&apart(999), "Counter"), 333);
+        assert_eq!(classes(&queues(1000), "Unqueue"), 250);
+    }
 }

@@ -115,14 +115,7 @@ fn rules(kind: Rules) -> String {
     match kind {
         Rules::Port => line("in_port=1"),
         Rules::Ip => line("ip,nw_dst=10.0.0.0/8"),
-        Rules::Exact => {
-            for Flow { from, to, ports } in flows(MANY) {
-                let (source, destination) = ports;
-                line(&format!(
-                    "udp,nw_src={from},nw_dst={to},tp_src={source},tp_dst={destination}"
-                ));
-            }
-        }
+        Rules::Exact => return exact_rules(MANY),
         Rules::Prefixes => {
             line("priority=1,ip,nw_dst=10.0.0.0/8");
             for (number, Flow { to, .. }) in flows(499).enumerate() {
@@ -137,6 +130,19 @@ fn rules(kind: Rules) -> String {
                     move:NXM_OF_UDP_SRC[]->NXM_NX_REG2[0..15],output:2\n"
                 .to_owned();
         }
+    }
+    text
+}
+
+/// So many rules, each for one flow.
+pub(super) fn exact_rules(count: usize) -> String {
+    let mut text = String::new();
+    for Flow { from, to, ports: (source, destination) } in flows(count) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "udp,nw_src={from},nw_dst={to},tp_src={source},tp_dst={destination},actions=output:2"
+        );
     }
     text
 }

@@ -1,4 +1,5 @@
-//! Open vSwitch with DPDK's ports, its datapath in user space.
+//! Open vSwitch, its datapath in user space: with DPDK's ports, or with ports of type `dummy`, which are
+//! no interfaces and need no privileges.
 //!
 //! Debian's program with DPDK would take the place of the one without, which other measurements use:
 //! so its package is only unpacked, into the target folder.
@@ -24,12 +25,20 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Seconds for it to answer.
 const PATIENCE: &str = "--timeout=20";
 
-/// The program, if it can be had here; else why not.
-pub(crate) fn provide() -> Result<PathBuf> {
-    let missing = TOOLS.iter().find(|tool| linerate_testlab::programs::find(tool).is_none());
-    if let Some(tool) = missing {
-        bail!("Open vSwitch is not available: no {tool}: cargo xtask peers installs it");
+/// Whether its tools and the programs named besides are installed; else which one is not.
+fn require(programs: &[&str]) -> Result<()> {
+    let mut needed = TOOLS.iter().chain(programs);
+    match needed.find(|program| linerate_testlab::programs::find(program).is_none()) {
+        None => Ok(()),
+        Some(program) => {
+            bail!("Open vSwitch is not available: no {program}: cargo xtask peers installs it")
+        }
     }
+}
+
+/// The program with DPDK, if it can be had here; else why not.
+pub(crate) fn provide() -> Result<PathBuf> {
+    require(&[])?;
     let installed = Path::new("/").join(PROGRAM);
     if installed.exists() {
         return Ok(installed);
@@ -56,14 +65,75 @@ pub(crate) struct DpdkPort {
     pub(crate) queues: u32,
 }
 
+/// The folder and the database of one, to which its daemon comes.
+#[derive(Debug)]
+struct Base {
+    _database: Process,
+    folder: PathBuf,
+    _undo: Undo,
+}
+
+impl Base {
+    fn start() -> Result<Base> {
+        let folder = std::env::temp_dir().join(unique_name());
+        fs::create_dir(&folder)?;
+        let undo = {
+            let folder = folder.clone();
+            Undo::by(move || drop(fs::remove_dir_all(folder)))
+        };
+        let name = |file: &str| folder.join(file).to_string_lossy().into_owned();
+        shell::output(Command::new("ovsdb-tool").args(["create", &name("conf.db"), SCHEMA]))?;
+        let mut database = command(&folder, Path::new("ovsdb-server"));
+        database
+            .arg(name("conf.db"))
+            .arg(format!("--remote=punix:{}", name("db.sock")))
+            .arg(format!("--unixctl={}", name("db.ctl")));
+        let database = Process::spawn(&mut database, None)?;
+        let base = Base { _database: database, folder, _undo: undo };
+        // What waits for its database is repeated; the rest waits for the switch.
+        base.set(&["--retry", "--no-wait", PATIENCE, "init"])?;
+        Ok(base)
+    }
+
+    fn name(&self, file: &str) -> String {
+        self.folder.join(file).to_string_lossy().into_owned()
+    }
+
+    /// Runs `ovs-vsctl`.
+    fn set(&self, words: &[&str]) -> Result<()> {
+        let mut command = command(&self.folder, Path::new("ovs-vsctl"));
+        command.arg(format!("--db=unix:{}", self.name("db.sock"))).args(words);
+        shell::output(&mut command).map(drop)
+    }
+
+    /// Starts the daemon; `prefix` names the DPDK files it makes, if it does.
+    fn daemon(&self, program: &Path, words: &[&str], prefix: Option<&str>) -> Result<Process> {
+        let mut daemon = command(&self.folder, program);
+        daemon
+            .arg(format!("unix:{}", self.name("db.sock")))
+            .arg(format!("--unixctl={}", self.name("switch.ctl")))
+            .arg("--disable-system")
+            .args(words);
+        Process::spawn(&mut daemon, prefix)
+    }
+}
+
+/// A program set up to keep its files in a folder.
+fn command(folder: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
+        command.env(variable, folder);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
 /// One that switches as it does unless told otherwise: by learning.
 #[derive(Debug)]
 pub(crate) struct OpenVswitch {
     // They end in this order.
-    _switch: Process,
-    _database: Process,
-    folder: PathBuf,
-    _undo: Undo,
+    daemon: Process,
+    base: Base,
 }
 
 impl OpenVswitch {
@@ -87,36 +157,7 @@ impl OpenVswitch {
         ports: &[DpdkPort],
         settings: &[&str],
     ) -> Result<Self> {
-        let folder = std::env::temp_dir().join(unique_name());
-        fs::create_dir(&folder)?;
-        let undo = {
-            let folder = folder.clone();
-            Undo::by(move || drop(fs::remove_dir_all(folder)))
-        };
-        let command = |program: &Path| {
-            let mut command = Command::new(program);
-            for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
-                command.env(variable, &folder);
-            }
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command
-        };
-        let name = |file: &str| folder.join(file).to_string_lossy().into_owned();
-        let at = |file: &str| format!("unix:{}", name(file));
-        shell::output(Command::new("ovsdb-tool").args(["create", &name("conf.db"), SCHEMA]))?;
-        let mut database = command(Path::new("ovsdb-server"));
-        database
-            .arg(name("conf.db"))
-            .arg(format!("--remote=punix:{}", name("db.sock")))
-            .arg(format!("--unixctl={}", name("db.ctl")));
-        let database = Process::spawn(&mut database, None)?;
-        let set = |words: &[&str]| -> Result<()> {
-            let mut command = command(Path::new("ovs-vsctl"));
-            command.arg(format!("--db={}", at("db.sock"))).args(words);
-            shell::output(&mut command).map(drop)
-        };
-        // What waits for its database is repeated; the rest waits for the switch.
-        set(&["--retry", "--no-wait", PATIENCE, "init"])?;
+        let base = Base::start()?;
         let prefix = unique_name();
         let (pages, more) = if memory.is_huge() {
             ("other_config:dpdk-socket-mem=512", "--in-memory")
@@ -124,7 +165,7 @@ impl OpenVswitch {
             ("other_config:dpdk-alloc-mem=512", "--no-huge")
         };
         let (forwards, main) = (1 << FORWARDING_CORE, 1 << MAIN_CORE);
-        set(&[
+        base.set(&[
             "--no-wait",
             "set",
             "Open_vSwitch",
@@ -138,31 +179,52 @@ impl OpenVswitch {
             ),
         ])?;
         if !settings.is_empty() {
-            set(&[&["--no-wait", "set", "Open_vSwitch", "."][..], settings].concat())?;
+            base.set(&[&["--no-wait", "set", "Open_vSwitch", "."][..], settings].concat())?;
         }
-        let mut switch = command(program);
-        switch
-            .arg(at("db.sock"))
-            .arg(format!("--unixctl={}", name("switch.ctl")))
-            .arg("--disable-system");
-        let switch = Process::spawn(&mut switch, Some(&prefix))?;
+        let daemon = base.daemon(program, &[], Some(&prefix))?;
         let bridge = ["--", "set", "bridge", "br0", "datapath_type=netdev"];
         let add = ["--retry", PATIENCE, "add-br", "br0"];
-        set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start with DPDK")?;
+        base.set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start with DPDK")?;
         for (number, port) in ports.iter().enumerate() {
             let name = format!("p{number}");
             let device = format!("options:dpdk-devargs={}", port.devargs);
             let queues = format!("options:n_rxq={}", port.queues);
             let asked = format!("ofport_request={}", number + 1);
             let add = [PATIENCE, "add-port", "br0", &name, "--", "set", "Interface", &name];
-            set(&[&add[..], &["type=dpdk", &device, &queues, &asked]].concat())?;
+            base.set(&[&add[..], &["type=dpdk", &device, &queues, &asked]].concat())?;
         }
-        Ok(OpenVswitch { _switch: switch, _database: database, folder, _undo: undo })
+        Ok(OpenVswitch { daemon, base })
+    }
+
+    /// The installed program without DPDK, with so many ports to nowhere, numbered from 1 on, and no flows.
+    pub(crate) fn without_dpdk(ports: u32) -> Result<Self> {
+        require(&["ovs-vswitchd", "ovs-ofctl"])?;
+        let base = Base::start()?;
+        let daemon = base.daemon(Path::new("ovs-vswitchd"), &["--enable-dummy"], None)?;
+        let bridge = ["datapath_type=dummy", "fail_mode=secure"];
+        let add = ["--retry", PATIENCE, "add-br", "br0", "--", "set", "bridge", "br0"];
+        base.set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start")?;
+        for number in 1..=ports {
+            let (name, asked) = (format!("p{number}"), format!("ofport_request={number}"));
+            let add = [PATIENCE, "add-port", "br0", &name, "--", "set", "Interface", &name];
+            base.set(&[&add[..], &["type=dummy", &asked]].concat())?;
+        }
+        Ok(OpenVswitch { daemon, base })
+    }
+
+    /// Its daemon.
+    pub(crate) fn process(&self) -> &Process {
+        &self.daemon
+    }
+
+    /// Where its bridge answers OpenFlow.
+    pub(crate) fn bridge(&self) -> String {
+        format!("unix:{}", self.base.name("br0.mgmt"))
     }
 
     /// Has it these flows, of a file in the syntax of its own client, and no others.
     pub(crate) fn set_flows(&self, file: &Path) -> Result<()> {
-        let bridge = format!("unix:{}", self.folder.join("br0.mgmt").display());
+        let bridge = self.bridge();
         for words in [&["del-flows", &bridge][..], &["add-flows", &bridge, &file.to_string_lossy()]]
         {
             shell::output(Command::new("ovs-ofctl").args(words))?;
@@ -177,7 +239,7 @@ impl OpenVswitch {
     }
 
     fn ask(&self, command: &str) -> Result<String> {
-        let control = self.folder.join("switch.ctl");
+        let control = self.base.name("switch.ctl");
         let mut asked = Command::new("ovs-appctl");
         shell::output(asked.arg("-t").arg(control).arg(command))
             .context("Open vSwitch does not answer: has it died?")
