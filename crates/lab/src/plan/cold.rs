@@ -41,6 +41,9 @@ routes[3] -> AverageCounter -> SetIPAddress(198.18.0.2) -> CheckLength(1500)
 const ADDRESSES: u32 = 4096;
 /// Others that leave nothing of an element in the first-level caches.
 const MANY: f64 = 16.0;
+/// How cold calls are at least for it to be worth measuring what that takes: where five elements are called in
+/// turns. What the processor knows of fewer stays in its first-level caches.
+const WORTH: f64 = 0.25;
 /// Most packets in a frame of it, at which it is measured: least and most.
 const VECTORS: [u16; 2] = [1, 256];
 const TIME: Duration = Duration::from_millis(600);
@@ -54,6 +57,11 @@ pub(super) fn coldness(visits: &[Visit]) -> Vec<f64> {
         if own > 0.0 { (others / MANY).clamp(0.0, 1.0) } else { 0.0 }
     };
     visits.iter().map(of).collect()
+}
+
+/// Whether calls of these visits are so cold that what this takes more has to be measured.
+pub(super) fn matters(visits: &[Visit]) -> bool {
+    coldness(visits).into_iter().any(|cold| cold >= WORTH)
 }
 
 /// Measures what a cold call takes more than one that is not.
@@ -152,6 +160,18 @@ mod tests {
         // Others that are called less often count less.
         let rare = "FromDevice(a) -> s :: RandomSample(0.02) -> Counter -> Counter -> Discard; s[1] -> d :: Discard";
         assert!(cold(rare, "d") < 5.0 / MANY, "{}", cold(rare, "d"));
+    }
+
+    #[test]
+    fn it_matters_in_graphs_of_more_than_a_few_elements() {
+        let matters = |text: &str| matters(&tried(text, &[]).sample().unwrap().visits);
+        assert!(!matters("FromDevice(a) -> Counter -> Discard"));
+        assert!(!matters("FromDevice(a) -> Counter -> Paint(1) -> Discard"));
+        assert!(matters("FromDevice(a) -> Counter -> Paint(1) -> Strip(14) -> Discard"));
+        assert!(!matters("Idle -> Discard"));
+        // The graph that says so is one.
+        let bench = Bench::new(linerate_elements::library());
+        assert!(super::matters(&trial(&bench, 1).unwrap().sample().unwrap().visits));
     }
 
     #[test]

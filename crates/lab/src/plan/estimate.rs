@@ -89,12 +89,19 @@ pub struct Unmeasured {
 
 /// The calibration has no such driver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{driver} ports were not measured: there are {}", .measured.join(", "))]
+#[error("{driver} ports were not measured{}", there_are(.measured))]
 pub struct NoDriver {
     /// The driver.
     pub driver: String,
     /// Those that were.
     pub measured: Vec<String>,
+}
+
+fn there_are(measured: &[String]) -> String {
+    if measured.is_empty() {
+        return String::new();
+    }
+    format!(": there are {}", measured.join(", "))
 }
 
 /// Why there is no estimate.
@@ -474,6 +481,9 @@ mod tests {
         assert_eq!(cycles(None), 0.0);
         let error = estimate(&calibrated(), &question(Some("xdp")), &visits).unwrap_err();
         assert_eq!(error.to_string(), "xdp ports were not measured: there are null, ring");
+        let none = Calibrated { drivers: BTreeMap::new(), ..calibrated() };
+        let error = estimate(&none, &question(Some("xdp")), &visits).unwrap_err();
+        assert_eq!(error.to_string(), "xdp ports were not measured");
     }
 
     #[test]

@@ -26,9 +26,9 @@ const DURATION_MS: u64 = 75;
 
 impl Trial {
     /// Measures what visited elements cost that nobody has measured: each alone, with its arguments
-    /// and on the packets that came to it, and where that is not possible its class. `tell` is
-    /// called with what is measured, and what cannot be and why. Says whether the calibration has
-    /// more than before.
+    /// and on the packets that came to it, and where that is not possible its class. What calls take
+    /// more in a graph of many is measured once, when there is one. `tell` is called with what is measured,
+    /// and what cannot be and why. Says whether the calibration has more than before.
     pub fn measure(
         &self,
         bench: &Bench,
@@ -38,10 +38,10 @@ impl Trial {
         tell: &mut dyn FnMut(String),
     ) -> bool {
         let any = self.measure_elements(bench, calibrated, sampled, ports, tell);
-        if calibrated.elements.contains_key(COLD) {
+        if calibrated.elements.contains_key(COLD) || !cold::matters(&sampled.visits) {
             return any;
         }
-        tell("measuring what elements take more in a graph of many, once".into());
+        tell("measuring what elements take more in a graph of many, once, in half a minute".into());
         match cold::measure(bench, calibrated, tell) {
             Ok(fitted) => {
                 calibrated.elements.insert(COLD.into(), fitted);
@@ -266,6 +266,26 @@ pub(super) mod tests {
         assert!(wanted(&known, &visits, &Ports::Nothing).contains(&"Discard".to_owned()));
         known.elements.insert("Discard".into(), fitted);
         assert!(wanted(&known, &visits, &Ports::Nothing).is_empty());
+    }
+
+    /// Of a graph of a few elements these are measured, and what is around elements: a round and a call.
+    #[test]
+    fn what_is_measured_is_what_is_needed() {
+        let trial = trial("FromDevice(a) -> Counter -> Paint(1) -> Discard", &[]);
+        let sampled = trial.sample().unwrap();
+        let bench = Bench::new(linerate_elements::library());
+        let mut calibrated = calibrated();
+        let mut told = Vec::new();
+        let mut tell = |text: String| told.push(text);
+        assert!(trial.measure(&bench, &mut calibrated, &sampled, &Ports::Nothing, &mut tell));
+        let wanted = ["Discard", "Counter()", "Paint(1)", "Discard()"];
+        assert_eq!(told, wanted.map(|name| format!("measuring {name}")));
+        assert!(!calibrated.elements.contains_key(COLD));
+        // All of it is known then.
+        let mut told = Vec::new();
+        let mut tell = |text: String| told.push(text);
+        assert!(!trial.measure(&bench, &mut calibrated, &sampled, &Ports::Nothing, &mut tell));
+        assert!(told.is_empty(), "{told:?}");
     }
 
     /// Classes without a configuration of their own, and one that makes packets by the clock.
