@@ -58,7 +58,7 @@ pub enum Link {
     /// A header of Ethernet.
     Ethernet,
     /// The same without its outer VLAN tag, which is known besides: as Linux gives frames to the filter of a
-    /// socket. A packet in memory has its tags in it, and none besides.
+    /// socket. Of a frame in memory with its tag in it [`Filter::accepts_tagged`] says what a socket would.
     Untagged,
     /// A header of IPv4 or IPv6 (`DLT_RAW`).
     Raw,
@@ -71,7 +71,15 @@ pub struct Filter {
     calculates: bool,
     /// How many places in a packet its conditions find.
     places: u8,
+    /// Whether the outer tag of frames is known besides.
+    has_tag_beside: bool,
 }
+
+/// Types of the tags that Linux takes out of frames.
+const TAKEN_OUT: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+/// Where an Ethernet frame has its outer tag, and where that ends.
+const TAG: usize = 12;
+const BEHIND_TAG: usize = TAG + tree::VLAN_TAG_LENGTH as usize;
 
 impl Filter {
     /// Reads an expression about Ethernet frames.
@@ -90,7 +98,7 @@ impl Filter {
     /// The same, and what there is not on that link.
     pub fn on(link: Link, text: &str, names: Names<'_>) -> Result<Filter, String> {
         let Parsed { tree, calculates, places } = parse::parse(lex::words(text)?, link, names)?;
-        Ok(Filter { tree, calculates, places })
+        Ok(Filter { tree, calculates, places, has_tag_beside: link == Link::Untagged })
     }
 
     /// Whether a packet is wanted.
@@ -104,6 +112,28 @@ impl Filter {
     /// Whether a packet is wanted that had this length before a capture cut it: `len` is that.
     pub fn accepts_cut(&self, packet: &[u8], length: u32) -> bool {
         self.tree.holds(packet, &Notes::new(length)).unwrap_or(false)
+    }
+
+    /// Whether it is for frames whose outer tag is known besides them ([`Link::Untagged`]).
+    pub fn has_tag_beside(&self) -> bool {
+        self.has_tag_beside
+    }
+
+    /// Whether a frame is wanted that has its outer tag in it, where the filter is for such that have it besides, and of
+    /// the length that it had before a capture cut it. The frame is afterwards as it was.
+    pub fn accepts_tagged(&self, frame: &mut [u8], length: u32) -> bool {
+        let tag = frame.get(TAG..).and_then(|rest| rest.first_chunk::<4>().copied());
+        let tag = tag.filter(|tag| self.has_tag_beside && TAKEN_OUT.contains(&[tag[0], tag[1]]));
+        let Some(tag) = tag else { return self.accepts_cut(frame, length) };
+        // Moving the addresses up to what is behind the tag makes a frame without it.
+        let shift = BEHIND_TAG - TAG;
+        frame.copy_within(..TAG, shift);
+        let control = u16::from_be_bytes([tag[2], tag[3]]);
+        let known = Notes::without_tag(length.saturating_sub(shift as u32), control);
+        let is_wanted = self.tree.holds(&frame[shift..], &known).unwrap_or(false);
+        frame.copy_within(shift..BEHIND_TAG, 0);
+        frame[TAG..BEHIND_TAG].copy_from_slice(&tag);
+        is_wanted
     }
 
     /// Whether it calculates with a packet's length or bytes, as `less 100` and `tcp[13] & 8 != 0`:

@@ -5,6 +5,8 @@ use std::{
     ops::{Add, Sub},
 };
 
+use crate::code::{VLAN_TAG, VLAN_TAG_PRESENT};
+
 /// How many places conditions may find. libpcap's programs keep them in their scratch memory, of
 /// which five tunnels leave one word.
 pub(super) const PLACES_MAX: u8 = 15;
@@ -62,6 +64,9 @@ pub(super) trait Known: Copy {
     /// The length it had when it was captured.
     fn length(self, packet: &[u8]) -> u32;
 
+    /// An ancillary load, as [`VLAN_TAG`]; 0 of what is not known.
+    fn ancillary(self, which: u32) -> u32;
+
     /// A place that was found; 0 before.
     fn place(self, number: u8) -> u32;
 
@@ -80,6 +85,10 @@ impl Known for Whole {
         packet.len() as u32
     }
 
+    fn ancillary(self, _which: u32) -> u32 {
+        0
+    }
+
     fn place(self, _number: u8) -> u32 {
         0
     }
@@ -91,13 +100,20 @@ impl Known for Whole {
 #[derive(Debug)]
 pub(super) struct Notes {
     length: u32,
+    /// The tag that was taken out of it.
+    tag: Option<u16>,
     places: [Cell<u32>; PLACES_MAX as usize],
 }
 
 impl Notes {
     /// Of a packet that had this length.
     pub(super) fn new(length: u32) -> Notes {
-        Notes { length, places: Default::default() }
+        Notes { length, tag: None, places: Default::default() }
+    }
+
+    /// The same of a packet out of which that tag was taken.
+    pub(super) fn without_tag(length: u32, tag: u16) -> Notes {
+        Notes { tag: Some(tag), ..Notes::new(length) }
     }
 }
 
@@ -106,6 +122,14 @@ impl Known for &Notes {
 
     fn length(self, _packet: &[u8]) -> u32 {
         self.length
+    }
+
+    fn ancillary(self, which: u32) -> u32 {
+        match (which, self.tag) {
+            (VLAN_TAG, Some(tag)) => tag.into(),
+            (VLAN_TAG_PRESENT, Some(_)) => 1,
+            _ => 0,
+        }
     }
 
     fn place(self, number: u8) -> u32 {

@@ -436,3 +436,33 @@ fn what_is_wrong_is_said() {
         assert_eq!(found, Err(error.to_owned()), "{expression}");
     }
 }
+
+/// As the kernel's filter of a socket, which gets frames without their outer tag.
+#[test]
+fn tags_are_beside_frames_where_the_filter_has_them_there() {
+    let frame = |tags: &[u16]| {
+        let tags = tags.iter().flat_map(|tag| [0x81, 0, (tag >> 8) as u8, *tag as u8]);
+        let udp = [&[8, 0, 0x45][..], &[0; 8], &[17], &[0; 34]].concat();
+        [vec![2; 12], tags.collect(), udp].concat()
+    };
+    let sent = [frame(&[]), frame(&[100]), frame(&[200, 100])];
+    for (text, wanted) in [
+        ("udp", [true, true, false]),
+        ("udp and vlan", [false, true, false]),
+        ("vlan and udp", [false, true, false]),
+        ("vlan 200 and vlan 100 and udp", [false, false, true]),
+        ("vlan 100", [false, true, false]),
+        ("not vlan", [true, false, false]),
+        ("ether proto 0x8100", [false, false, true]),
+        ("less 60", [true, true, false]),
+    ] {
+        let filter = Filter::on(Link::Untagged, text, Names::NONE).unwrap();
+        let mut frames = sent.clone();
+        let found = frames.each_mut().map(|frame| {
+            let length = frame.len() as u32;
+            filter.accepts_tagged(frame, length)
+        });
+        assert_eq!(found, wanted, "{text}");
+        assert_eq!(frames, sent, "{text}: they are as they were");
+    }
+}

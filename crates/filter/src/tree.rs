@@ -54,7 +54,7 @@ pub(super) enum Number {
     /// A place that was found.
     Found(u8),
     /// What is known of a packet besides its bytes: an ancillary load, as
-    /// [`VLAN_TAG`](crate::code::VLAN_TAG). Of a packet in memory it is 0.
+    /// [`VLAN_TAG`](crate::code::VLAN_TAG).
     Ancillary(u32),
     Load {
         base: Base,
@@ -225,7 +225,7 @@ impl Number {
             Number::Constant(value) => Some(*value),
             Number::Length => Some(known.length(packet)),
             Number::Found(number) => Some(known.place(*number)),
-            Number::Ancillary(_) => Some(0),
+            Number::Ancillary(which) => Some(known.ancillary(*which)),
             Number::Load { base, index, size } => {
                 let index = index.of(packet, known)?;
                 bytes(packet, base.place_behind(index, packet, known)?, *size)

@@ -2,7 +2,8 @@
 //!
 //! It stands in front of every driver that is asked for a filter, also of one
 //! that has its kernel decide: that lets through what it does not see as we do
-//! (a packet whose VLAN tag it took out, several that were merged). What is not
+//! (a packet whose VLAN tag it took out, several that were merged). A filter for frames whose tag is known
+//! besides decides on received ones, which have it in them, as the kernel would. What is not
 //! wanted is not counted: neither received nor dropped.
 
 use std::sync::Arc;
@@ -58,14 +59,22 @@ impl Receive for Filtered {
         let (before, already) = (frame.len(), frame.bytes());
         let received = self.from.receive(pool, frame);
         let (mut at, filter, lengths) = (0, &self.filter, self.lengths);
+        let tagged = filter.has_tag_beside();
         let wanted = |pool: &mut PoolCache, slot: &mut Slot| {
             at += 1;
-            let packet = pool.arena().packet(slot);
-            if at > before && lengths {
-                let missing = pool.arena().meta(slot).missing();
-                return filter.accepts_cut(packet, (packet.len() as u32).saturating_add(missing));
+            if at <= before {
+                return true;
             }
-            at <= before || filter.accepts(packet)
+            let arena = pool.arena();
+            if lengths || tagged {
+                let missing = if lengths { arena.meta(slot).missing() } else { 0 };
+                let length = (slot.len() as u32).saturating_add(missing);
+                return match arena.packet_mut(slot) {
+                    Some(frame) if tagged => filter.accepts_tagged(frame, length),
+                    _ => filter.accepts_cut(arena.packet(slot), length),
+                };
+            }
+            filter.accepts(arena.packet(slot))
         };
         frame.sift_with(pool, wanted, PoolCache::give_one);
         let (packets, bytes) = (frame.len() - before, frame.bytes() - already);
@@ -98,11 +107,11 @@ impl Receive for Filtered {
 
 #[cfg(test)]
 mod tests {
-    use linerate_filter::Names;
+    use linerate_filter::{Link, Names};
     use linerate_memory::ArenaOptions;
 
     use super::*;
-    use crate::{Context, open};
+    use crate::{Context, Direction, PortUri, open};
 
     /// Packets of 60 bytes from a port that makes them, of which `filter` wants all or none.
     fn received(filter: &str) -> (usize, Counts) {
@@ -123,6 +132,37 @@ mod tests {
         drop((receive, pool));
         assert_eq!(arena.accounting().held, 0);
         (packets, counts)
+    }
+
+    /// Frames with their tags in them, of a port, are chosen as a socket chooses those without.
+    #[test]
+    fn tags_that_filters_have_besides_are_taken_out_of_frames() {
+        // The pool's frames are written by a port of rings: null: has no tags.
+        let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
+        let arena = arena.create().unwrap();
+        let filter = Filter::on(Link::Untagged, "udp and vlan 7", Names::NONE).unwrap();
+        let context = Context::new(arena.clone());
+        let ring: PortUri = "ring:tags".parse().unwrap();
+        let (mut pool, mut frame) = (arena.cache(64), Frame::new(64));
+        let mut send = open(&ring, &context.toward(Direction::Transmit)).unwrap();
+        let wanted = Context { filter: Some(Arc::new(filter)), ..context.clone() };
+        let mut receive = open(&ring, &wanted.toward(Direction::Receive)).unwrap();
+        let tagged = |tag: &[u8]| {
+            let udp = [&[8, 0, 0x45][..], &[0; 8], &[17], &[0; 34]].concat();
+            [&[2; 12][..], tag, &udp].concat()
+        };
+        let sent = [tagged(&[]), tagged(&[0x81, 0, 0, 7]), tagged(&[0x81, 0, 0, 8])];
+        for bytes in &sent {
+            let mut slot = pool.take_one(bytes.len()).unwrap();
+            pool.arena().packet_mut(&mut slot).unwrap().copy_from_slice(bytes);
+            frame.push(slot).unwrap();
+        }
+        send.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
+        let receive = receive.queues[0].receive.as_mut().unwrap();
+        receive.receive(&mut pool, &mut frame).unwrap();
+        let packets: Vec<&[u8]> = pool.arena().packets(&frame).collect();
+        assert_eq!(packets, [&sent[1][..]]);
+        pool.give(&mut frame);
     }
 
     #[test]
