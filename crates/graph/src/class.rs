@@ -5,6 +5,8 @@
 
 use std::{fmt, panic::Location};
 
+use linerate_port::{Devices, PortUri};
+
 use crate::{
     element::Element, make::Make, names::Names, plan::Plan, right::Right, schedule::Schedule,
 };
@@ -105,6 +107,9 @@ pub struct Class {
     /// Whether it may write bytes of packets, its own or those it gets. Where nothing in a graph does,
     /// sources whose packets are all alike write theirs once.
     pub writes: bool,
+    /// The ports that an element of a graph opens by the names of devices, besides URIs and names among its
+    /// arguments for which these devices have a port. What is wrong there is said when it is made.
+    pub opens: fn(&Plan, usize, &Devices) -> Vec<PortUri>,
     /// What it says about other elements before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
     /// The source file it is declared in, as the compiler was told of it
@@ -166,6 +171,7 @@ impl Class {
             shows_order: |_, _| false,
             starts_last: false,
             writes: true,
+            opens: |_, _, _| Vec::new(),
             prepare: None,
             file: Location::caller().file(),
             make: |_| Box::new(Inert),

@@ -4,8 +4,10 @@
 //! The rules and the error texts are Click's: port counts by `ports`, then a
 //! fixpoint over connections and the agnostic ports of each element.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
+
+use linerate_port::{Devices, PortUri, packets_kept};
 
 use crate::{
     arguments::Arguments,
@@ -15,6 +17,7 @@ use crate::{
         config::split,
     },
     library::Library,
+    make::unquoted,
     value::parse_integer,
 };
 
@@ -270,6 +273,27 @@ impl Plan {
         };
         let args = self.elements[at].class.args.iter();
         args.filter_map(held_by).reduce(usize::saturating_add)
+    }
+
+    /// The ports that its elements open, each once, as far as their arguments tell: what is a URI there, what `devices`
+    /// have by that name, and what a class says of its own ([`Class::opens`]).
+    pub fn ports(&self, devices: &Devices) -> HashSet<PortUri> {
+        let mut ports = HashSet::new();
+        for (at, element) in self.elements.iter().enumerate() {
+            let words =
+                element.config.split([',', ' ', '\t', '\n']).map(|word| unquoted(word.trim()));
+            let known = |word: String| word.parse().ok().or_else(|| devices.get(&word).cloned());
+            ports.extend(words.filter_map(known));
+            ports.extend((element.class.opens)(self, at, devices));
+        }
+        ports
+    }
+
+    /// Packets that it needs memory for besides those on their way: what its elements hold when they are full,
+    /// and what its ports keep.
+    pub fn packets_needed(&self, devices: &Devices) -> usize {
+        let ports = self.ports(devices);
+        ports.iter().map(packets_kept).fold(self.packets_held(), usize::saturating_add)
     }
 
     /// The element of that name.

@@ -6,6 +6,7 @@ use linerate_port::PortUri;
 use super::{
     dpdk,
     from_port::FromPort,
+    named_ports::named,
     names::{Kind, Naming},
     port_users::quietly,
     to_port::ToPort,
@@ -37,6 +38,7 @@ pub(super) const FROM: Class = Class {
     example: "DeviceInfo(eth7 null:?count=10);\n\
         XDPFromDevice(DEV eth7) -> Discard; DriverManager(wait 10ms, stop);",
     prepare: Some(|make, _| NAMING.prepare(make)),
+    opens: |plan, at, devices| named(plan, at, devices, NAMING),
     make: |make| {
         check_mode(make);
         let uri = NAMING.source(make);
@@ -59,6 +61,7 @@ pub(super) const TO: Class = Class {
         Handler::read("mode", "how the port was opened"),
     ],
     example: "DeviceInfo(eth7 null:);\nInfiniteSource(LIMIT 10, STOP true) -> XDPToDevice(DEV eth7);",
+    opens: |plan, at, devices| named(plan, at, devices, NAMING),
     make: |make| {
         check_mode(make);
         let uri = NAMING.sink(make);

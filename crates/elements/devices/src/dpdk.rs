@@ -6,6 +6,7 @@ use linerate_graph::{Arg, Class, Handler, Inert, Make, Merge, Role, Signals};
 use super::{
     DROPS, FAMILY,
     from_port::FromPort,
+    named_ports::named,
     names::{Kind, Naming, by_promisc},
     to_port::ToPort,
 };
@@ -94,6 +95,7 @@ pub(super) const FROM: Class = Class {
     example: "DeviceInfo(0 null:?count=10);\n\
         FromDPDKDevice(0) -> Discard; DriverManager(wait 10ms, stop);",
     prepare: Some(|make, _| NAMING.prepare(make)),
+    opens: |plan, at, devices| named(plan, at, devices, NAMING),
     make: |make| Box::new(from(make)),
     ..Class::here()
 };
@@ -156,6 +158,7 @@ pub(super) const TO: Class = Class {
     role: Role::Io,
     cost: "What the port's driver costs; the element adds one call per frame.",
     example: "DeviceInfo(0 null:);\nInfiniteSource(LIMIT 10, STOP true) -> ToDPDKDevice(0);",
+    opens: |plan, at, devices| named(plan, at, devices, NAMING),
     make: |make| {
         let uri = NAMING.sink(make);
         Box::new(ToPort::queueing(make, uri))

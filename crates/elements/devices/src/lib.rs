@@ -16,6 +16,7 @@ mod kernel_module;
 mod kernel_tests;
 #[cfg(test)]
 mod name_tests;
+mod named_ports;
 mod names;
 mod netmap;
 mod outlet;

@@ -13,7 +13,7 @@ use std::{
 
 use linerate_graph::{Arg, Class, Inert, Make, Preparation, Role, unquoted};
 use linerate_host::interface;
-use linerate_port::PortUri;
+use linerate_port::{PortUri, UriError};
 
 use super::{
     FAMILY,
@@ -52,18 +52,22 @@ struct Named {
 fn define(make: &mut Make<'_>, _: &mut Preparation) {
     let named = make.world.common::<Named>();
     for argument in make.rest() {
-        let Some((name, port)) = argument.trim().split_once(char::is_whitespace) else {
-            make.error("expected 'NAME PORT', as in '0 xdp:eth0'");
-            continue;
-        };
-        match unquoted(port.trim()).parse::<PortUri>() {
-            Ok(port) => {
+        match definition(&argument) {
+            None => make.error("expected 'NAME PORT', as in '0 xdp:eth0'"),
+            Some(Ok((name, port))) => {
                 let mut ports = named.ports.lock().expect("no panic while held");
-                ports.insert(unquoted(name), port);
+                ports.insert(name, port);
             }
-            Err(error) => make.error(error.to_string()),
+            Some(Err(error)) => make.error(error.to_string()),
         }
     }
+}
+
+/// A name and the port that an argument says it stands for.
+pub(super) fn definition(argument: &str) -> Option<Result<(String, PortUri), UriError>> {
+    let (name, port) = argument.trim().split_once(char::is_whitespace)?;
+    let port = unquoted(port.trim()).parse();
+    Some(port.map(|port| (unquoted(name), port)))
 }
 
 /// The port a name was said to stand for.
@@ -128,7 +132,7 @@ fn advice(name: &str) -> String {
 }
 
 /// An interface without what netmap's names have around it: `netmap:eth0-2/R`.
-fn plain(name: &str) -> &str {
+pub(super) fn plain(name: &str) -> &str {
     let name = name.strip_prefix("netmap:").unwrap_or(name);
     let name = name.split(['^', '*', '{', '}', '/', '@']).next().unwrap_or(name);
     match name.rsplit_once('-') {

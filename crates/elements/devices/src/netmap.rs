@@ -6,6 +6,7 @@ use linerate_graph::{Arg, Class, Handler, Inert, Role};
 use super::{
     dpdk::{self, only_one},
     from_port::FromPort,
+    named_ports::named,
     names::{Kind, Naming, by_promisc},
     to_port::ToPort,
 };
@@ -48,6 +49,7 @@ pub(super) const FROM: Class = Class {
     example: "DeviceInfo(eth7 null:?count=10);\n\
         FromNetmapDevice(netmap:eth7) -> Discard; DriverManager(wait 10ms, stop);",
     prepare: Some(|make, _| NAMING.prepare(make)),
+    opens: |plan, at, devices| named(plan, at, devices, NAMING),
     make: |make| {
         let active = make.or("ACTIVE", true);
         make.or("PROMISC", true);
@@ -87,6 +89,7 @@ pub(super) const TO: Class = Class {
     ],
     example: "DeviceInfo(eth7 null:);\n\
         InfiniteSource(LIMIT 10, STOP true) -> Queue -> ToNetmapDevice(netmap:eth7);",
+    opens: |plan, at, devices| named(plan, at, devices, NAMING),
     make: |make| {
         let uri = NAMING.sink(make);
         Box::new(ToPort::queueing(make, uri))
