@@ -292,6 +292,8 @@ impl FastPath {
                 | Step::PopVlan
                 | Step::PushMpls { .. }
                 | Step::PopMpls(_)
+                | Step::EncapMpls { .. }
+                | Step::DecapMpls
                 | Step::PushPbb { .. }
                 | Step::PopPbb
                 | Step::CopyTtlOut

@@ -1,14 +1,14 @@
 //! Connections as they are told of: a line each, in the form of `ovs-appctl dpctl/dump-conntrack`.
 
 use std::fmt::{self, Display, Formatter};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::set_original;
 use super::table::Connection;
 use super::tuple::{End, Tuple};
 use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use crate::key::{Key, Mask};
-use crate::wire::Field;
+use crate::wire::{ConnectionFilter, Field, TupleFilter};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -19,6 +19,15 @@ pub enum Address {
     V4(Ipv4Addr),
     /// Of IPv6.
     V6(Ipv6Addr),
+}
+
+impl From<Address> for IpAddr {
+    fn from(address: Address) -> IpAddr {
+        match address {
+            Address::V4(address) => IpAddr::V4(address),
+            Address::V6(address) => IpAddr::V6(address),
+        }
+    }
 }
 
 impl Display for Address {
@@ -77,6 +86,27 @@ pub struct Shown {
     /// When it is forgotten unless there is another packet, in nanoseconds of the steady clock.
     pub expires: u64,
     fields: Box<Key>,
+}
+
+impl Direction {
+    /// Whether a filter wants it. As for Open vSwitch, messages of ICMP are told apart where the filter is of
+    /// their protocol and has an address.
+    fn passes(&self, filter: &TupleFilter, is_of_icmp: bool) -> bool {
+        let has = |wanted: Option<IpAddr>, address: Address| {
+            wanted.is_none_or(|wanted| wanted == IpAddr::from(address))
+        };
+        let is_port = |wanted: u16, port: u16| wanted == 0 || wanted == port;
+        let ends = match self.ends {
+            Ends::Ports(source, destination) => {
+                is_port(filter.source_port, source) && is_port(filter.destination_port, destination)
+            }
+            Ends::Message { identifier, kind, code } => {
+                let is_told_apart = is_of_icmp && filter.has_address();
+                !is_told_apart || filter.message == (identifier, kind, code)
+            }
+        };
+        ends && has(filter.source, self.source) && has(filter.destination, self.destination)
+    }
 }
 
 fn address(end: End, v6: bool) -> Address {
@@ -147,6 +177,20 @@ impl Shown {
     #[must_use]
     pub fn is_like(&self, (key, mask): &(Key, Mask)) -> bool {
         self.fields.agrees(key, mask)
+    }
+
+    /// Whether a filter wants it: it has all that the filter says. As for Open vSwitch, one that says all of a
+    /// packet but the zone means the zone 0.
+    #[must_use]
+    pub fn passes(&self, filter: &ConnectionFilter) -> bool {
+        let zone = filter.zone.or_else(|| filter.is_whole().then_some(0));
+        let same = |value: u128, (wanted, mask): (u128, u128)| (value ^ wanted) & mask == 0;
+        zone.is_none_or(|zone| zone == self.zone)
+            && (filter.protocol == 0 || filter.protocol == self.protocol)
+            && same(self.mark.into(), (filter.mark.0.into(), filter.mark.1.into()))
+            && same(self.label, filter.label)
+            && self.original.passes(&filter.original, filter.is_of_icmp())
+            && self.reply.passes(&filter.reply, filter.is_of_icmp())
     }
 
     /// The name of its protocol, or its number.

@@ -164,7 +164,8 @@ fn send_packet(peer: &Peer, message: &Message, version: Version) {
 }
 
 /// Fields that are said of a packet where they are not zero.
-const SAID: [Field; 29] = [
+const SAID: [Field; 30] = [
+    Field::PacketType,
     Field::TunnelId,
     Field::TunnelIpv4Src,
     Field::TunnelIpv4Dst,

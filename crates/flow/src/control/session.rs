@@ -611,6 +611,11 @@ impl Session {
                 let tracker = &self.shared.switch.memory().tracker;
                 tracker.flush(|connection| connection.zone == zone);
             }
+            NiciraMessage::Flush(filter) => {
+                self.may_write()?;
+                let tracker = &self.shared.switch.memory().tracker;
+                tracker.flush(|connection| connection.passes(&filter));
+            }
             NiciraMessage::FlowMonitorCancel(id) => self.shared.monitors.cancel(self.number, id)?,
             NiciraMessage::RoleReply(_)
             | NiciraMessage::FlowMonitorPaused

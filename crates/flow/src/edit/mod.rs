@@ -38,6 +38,11 @@ pub fn apply(step: &Step, packet: &mut impl Bytes) -> bool {
             tags::pop_mpls(packet, *kind);
             true
         }
+        Step::EncapMpls { kind, entry } => tags::encap_mpls(packet, *kind, *entry),
+        Step::DecapMpls => {
+            tags::decap_mpls(packet);
+            true
+        }
         Step::PushPbb { kind, service } => tags::push_pbb(packet, *kind, *service),
         Step::PopPbb => {
             tags::pop_pbb(packet);

@@ -11,6 +11,8 @@ use crate::key::extract::{BACKBONE, MPLS, MPLS_MULTICAST, is_tag};
 
 /// Bytes of both addresses.
 const ADDRESSES: usize = 12;
+/// Bytes of a label and the header of Ethernet in front of it.
+const LABELLED_BYTES: usize = 18;
 /// Bytes of what backbone bridging adds: a type, its tag, and addresses.
 const BACKBONE_BYTES: usize = 18;
 
@@ -56,6 +58,29 @@ pub(super) fn pop_mpls(packet: &mut impl Bytes, kind: u16) {
         bytes.copy_within(..link.kind_at, 4);
         bytes[link.kind_at + 4..link.kind_at + 6].copy_from_slice(&kind.to_be_bytes());
         let _ = packet.pull(4);
+    }
+}
+
+pub(super) fn encap_mpls(packet: &mut impl Bytes, kind: u16, entry: u32) -> bool {
+    if packet.bytes().len() < ADDRESSES + 2 {
+        return true;
+    }
+    if !packet.prepend(LABELLED_BYTES) {
+        return false;
+    }
+    let bytes = packet.bytes_mut();
+    bytes[..ADDRESSES].fill(0);
+    bytes[12..14].copy_from_slice(&kind.to_be_bytes());
+    bytes[14..18].copy_from_slice(&entry.to_be_bytes());
+    true
+}
+
+pub(super) fn decap_mpls(packet: &mut impl Bytes) {
+    let bytes = packet.bytes();
+    if bytes.len() >= LABELLED_BYTES
+        && matches!(u16::from_be_bytes([bytes[12], bytes[13]]), MPLS | MPLS_MULTICAST)
+    {
+        let _ = packet.pull(LABELLED_BYTES);
     }
 }
 

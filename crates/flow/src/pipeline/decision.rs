@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::table::{Change, Counters, Flow, Minimatch};
-use crate::wire::{Action, Ct, Entry, Instruction, PacketInReason};
+use crate::wire::{Action, Ct, Entry, Field, Instruction, PacketInReason};
 
 /// What becomes of every packet that has the same bits where this was looked at.
 #[derive(Debug, Default)]
@@ -141,6 +141,15 @@ pub enum Step {
     },
     /// The outer label is taken away; the type of Ethernet becomes this.
     PopMpls(u16),
+    /// A label is added in front of the packet, behind a header of Ethernet of its own that has no addresses.
+    EncapMpls {
+        /// Its type.
+        kind: u16,
+        /// Label, class, bottom and time to live, as on the wire.
+        entry: u32,
+    },
+    /// The first header of Ethernet is taken away, with the label behind it.
+    DecapMpls,
     /// A tag of provider backbone bridging is added.
     PushPbb {
         /// Its type.
@@ -237,7 +246,20 @@ impl Punt {
         }
         known
     }
+
+    /// What controllers get of a packet: without the header of Ethernet that one has which begins with another
+    /// header.
+    #[must_use]
+    pub fn shown<'p>(&self, packet: &'p [u8]) -> &'p [u8] {
+        match self.state.get(Field::PacketType) {
+            0 => packet,
+            _ => packet.get(ETHERNET_BYTES..).unwrap_or_default(),
+        }
+    }
 }
+
+/// The length of a header of Ethernet.
+const ETHERNET_BYTES: usize = 14;
 
 /// How a packet goes on that is looked up again.
 #[derive(Debug, PartialEq, Eq, Hash)]

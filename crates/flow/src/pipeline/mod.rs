@@ -22,6 +22,8 @@
 //!
 //! Hashes are our own: `multipath`, `bundle` and groups that select may choose another one of several.
 //! The fields of a tag behind the first cannot be matched before the first is popped.
+//! A packet may have any number of labels. `encap(mpls)` of a frame that carries a label has one that is the
+//! last, as what is behind it is Ethernet; `decap()` of the last label without a packet type drops the packet.
 //! After `check_pkt_larger` all that is left is done in two ways; Open vSwitch does so with the rest of the
 //! flow's actions alone, and goes on with the packet as it was where the flow was resubmitted to. An
 //! `exit` inside `clone` ends all, with the action set.

@@ -204,6 +204,10 @@ fn step(step: &Step) -> String {
             format!("push_mpls {kind:#06x} label={} ttl={}", entry >> 12, entry & 0xff)
         }
         Step::PopMpls(kind) => format!("pop_mpls {kind:#06x}"),
+        Step::EncapMpls { kind, entry } => {
+            format!("encap_mpls {kind:#06x} label={} ttl={}", entry >> 12, entry & 0xff)
+        }
+        Step::DecapMpls => "decap_mpls".into(),
         Step::PushPbb { kind, service } => format!("push_pbb {kind:#06x} isid={service}"),
         Step::PopPbb => "pop_pbb".into(),
         Step::CopyTtlOut => "copy_ttl_out".into(),

@@ -529,7 +529,7 @@ impl Switch {
     /// A packet for controllers, from a worker: it never waits. At most [`SwitchOptions::punts`] of a
     /// port wait. Returns whether it is on its way; one that is not the worker counts.
     pub fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
-        self.try_punt(key.get(Field::InPort) as u32, punt, key, packet)
+        self.try_punt(key.get(Field::InPort) as u32, punt, key, punt.shown(packet))
     }
 
     fn try_punt(&self, port: u32, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {

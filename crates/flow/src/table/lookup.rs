@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::prefixes::Prefixes;
 use super::tuple::{Asked, Tuple, hash_of};
 use super::{Counters, Flow, Minimatch};
-use crate::key::{Key, Mask};
+use crate::key::{HEADERS, Key, Mask};
 use crate::wire::{Action, Field, TableConfig, TableProperties};
 
 /// A table at one moment.
@@ -78,9 +78,13 @@ impl Table {
     ) -> Option<&'a Arc<Flow>> {
         let mut found: Option<&Arc<Flow>> = None;
         let mut asked: Asked = Default::default();
+        let is_ethernet = key.get(Field::PacketType) == 0;
         for tuple in &self.tuples {
             if found.is_some_and(|flow| flow.priority >= tuple.rank) {
                 break;
+            }
+            if !is_ethernet && is_for_ethernet(tuple.mask()) {
+                continue;
             }
             let best = found;
             let greater = |flow: &&Arc<Flow>| best.is_none_or(|best| flow.priority > best.priority);
@@ -205,6 +209,12 @@ impl Table {
             self.tuples[at..=at + behind].rotate_left(1);
         }
     }
+}
+
+/// Whether flows with this mask are for packets that begin with a header of Ethernet alone: they say something of
+/// headers and no packet type.
+fn is_for_ethernet(mask: &Mask) -> bool {
+    mask.get(Field::PacketType) == 0 && mask.words()[HEADERS].iter().any(|word| *word != 0)
 }
 
 /// The numbers of matches of which all dimensions are among these flows, the smallest first.

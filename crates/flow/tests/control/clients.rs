@@ -7,10 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_flow::connection::Tracked;
 use linerate_flow::control::{Agent, AgentOptions};
 use linerate_flow::key::Key;
 use linerate_flow::pipeline::{Continuation, Punt, Step, Suspended};
-use linerate_flow::wire::{Action, Field, Instruction, PacketInReason, PortConfig, Version};
+use linerate_flow::wire::{
+    Action, Ct, Field, Instruction, PacketInReason, PortConfig, Version, Zone,
+};
 use linerate_testlab::{controllers, require, wait_until};
 
 use crate::controller::{PATIENCE, Served, switch};
@@ -375,6 +378,60 @@ fn open_vswitch_watches_flows() {
         assert!(next("event=DELETED").contains("reason=delete"));
         drop(monitor);
         reader.join().expect("lines are read");
+    }
+}
+
+/// A packet of UDP between two hosts, without a checksum.
+fn udp(source: [u8; 4], destination: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    packet.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+    packet.extend(source);
+    packet.extend(destination);
+    packet.extend(ports.0.to_be_bytes());
+    packet.extend(ports.1.to_be_bytes());
+    packet.extend([0, 8, 0, 0]);
+    packet
+}
+
+#[test]
+#[ignore = "needs ovs-ofctl"]
+fn open_vswitch_has_connections_forgotten() {
+    let served = Served::new(|_| {});
+    let tracker = &served.switch().memory().tracker;
+    let zone = |number: u16| {
+        let (table, actions) = (None, Vec::new());
+        Ct { commit: true, force: false, zone: Zone::Number(number), table, helper: 0, actions }
+    };
+    // The agent forgets connections whose time is over.
+    const NOW: u64 = 1 << 62;
+    let keep_all = || {
+        for (number, port) in [(0, 1), (0, 2), (1, 1), (2, 1)] {
+            let mut packet = udp([10, 0, 0, 1], [10, 0, 0, 2], (port, 53));
+            let mut key = Key::default();
+            linerate_flow::key::extract(&packet, &mut key);
+            let tracked = tracker.track(&zone(number), number, &mut key, &mut packet, NOW);
+            assert!(matches!(tracked, Tracked::One), "{tracked:?}");
+        }
+        assert_eq!(tracker.len(), 4);
+    };
+    let whole = "ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=17,ct_tp_src=1,ct_tp_dst=53";
+    let answer = "ct_nw_src=10.0.0.2,ct_nw_proto=17,ct_tp_dst=2";
+    for client in of(&served) {
+        for (words, left) in [
+            (&["ct-flush-zone", "SWITCH", "1"][..], 3),
+            (&["ct-flush", "SWITCH"], 0),
+            (&["ct-flush", "SWITCH", "zone=0"], 2),
+            (&["ct-flush", "SWITCH", whole], 3),
+            (&["ct-flush", "SWITCH", "zone=2", whole], 3),
+            (&["ct-flush", "SWITCH", "zone=3", whole], 4),
+            (&["ct-flush", "SWITCH", "ct_nw_src=10.0.0.1,ct_nw_proto=17,ct_tp_src=1"], 1),
+            (&["ct-flush", "SWITCH", "ct_nw_dst=10.0.0.1"], 4),
+            (&["ct-flush", "SWITCH", "", answer], 3),
+        ] {
+            keep_all();
+            client.run(words);
+            assert_eq!(tracker.len(), left, "{} {words:?}", client.version);
+        }
     }
 }
 

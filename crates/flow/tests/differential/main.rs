@@ -5,6 +5,7 @@
 //! makes it again: `LINERATE_DIFFERENTIAL=SEED:1`.
 
 mod chains;
+mod first_header;
 mod judge;
 mod ours;
 mod packets;

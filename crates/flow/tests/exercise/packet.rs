@@ -93,7 +93,17 @@ pub(crate) fn set(bytes: &[u8]) {
     if packet.len() >= 14 || before.get(Field::EthType) != 0x88e7 {
         assert_eq!(inside, packet);
     }
-    for step in [Step::PopMpls(0x0800), Step::PopPbb, Step::PopVlan] {
+    let mut covered = packet.to_vec();
+    let entry = number(1) as u32;
+    edit::apply(&Step::EncapMpls { kind: 0x8848, entry }, &mut covered);
+    if packet.len() >= 14 {
+        extract(&covered, &mut key);
+        assert_eq!((key.get(Field::EthType), key.get(Field::EthDst)), (0x8848, 0));
+        assert_eq!(key.words()[10] & 0xffff_ffff, u64::from(entry));
+        edit::apply(&Step::DecapMpls, &mut covered);
+        assert_eq!(covered, packet);
+    }
+    for step in [Step::PopMpls(0x0800), Step::DecapMpls, Step::PopPbb, Step::PopVlan] {
         let mut less = packet.to_vec();
         edit::apply(&step, &mut less);
         assert!(less.len() <= packet.len());

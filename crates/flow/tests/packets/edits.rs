@@ -226,11 +226,13 @@ fn packets_of_an_arena_are_changed_the_same() {
         let mut plain = bytes.clone();
         for _ in 0..random.below(90) {
             let (tci, service) = (random.next() as u16, random.next() as u32);
-            let step = match random.below(12) {
+            let step = match random.below(14) {
                 0..6 => Step::PushVlan { kind: 0x8100, tci },
                 6 => Step::PopVlan,
                 7 | 8 => Step::PushMpls { kind: 0x8847, entry: service, tags: 1 },
                 9 => Step::PopMpls(0x0800),
+                11 => Step::EncapMpls { kind: 0x8847, entry: service },
+                12 => Step::DecapMpls,
                 10 => Step::PushPbb { kind: 0x88e7, service },
                 _ => Step::PopPbb,
             };

@@ -11,6 +11,7 @@ use super::field::{Field, Needs};
 use super::instruction::Instruction;
 use super::matching::{Match, VLAN_PRESENT};
 use super::oxm::Entry;
+use super::packet_type::PacketType;
 use super::subfield::Subfield;
 
 /// What is known of packets at a place among the actions.
@@ -64,7 +65,49 @@ impl Known {
     }
 
     fn part(&self, part: &Subfield) -> Result<(), Fault> {
-        self.need(part.field().needs())
+        self.need_field(part.field())
+    }
+
+    /// What the field needs, and an address of Ethernet or a tag the header they are in.
+    fn need_field(&self, field: Field) -> Result<(), Fault> {
+        let is_of_ethernet = matches!(
+            field,
+            Field::EthDst
+                | Field::EthSrc
+                | Field::EthType
+                | Field::VlanTci
+                | Field::VlanVid
+                | Field::VlanPcp
+        );
+        if is_of_ethernet {
+            self.need_ethernet()?;
+        }
+        self.need(field.needs())
+    }
+
+    /// The packet begins with a header of Ethernet.
+    fn need_ethernet(&self) -> Result<(), Fault> {
+        if self.anything || self.packet_type() == PacketType::ETHERNET {
+            Ok(())
+        } else {
+            Err(Fault::MatchInconsistent)
+        }
+    }
+
+    /// The packet's type; one that is not matched is Ethernet.
+    fn packet_type(&self) -> PacketType {
+        PacketType(self.fields.exact(Field::PacketType).unwrap_or_default() as u32)
+    }
+
+    /// The first header is another one.
+    fn becomes_packet(&mut self, packet_type: PacketType) {
+        self.set(Entry::exact(Field::PacketType, packet_type.0.into()));
+        if packet_type != PacketType::ETHERNET {
+            self.set(Entry::exact(Field::EthType, packet_type.kind().into()));
+        }
+        if !self.fields.meets(Needs::Ip) {
+            self.forget(Field::IpProto);
+        }
     }
 
     fn set(&mut self, entry: Entry) {
@@ -85,7 +128,10 @@ impl Known {
         match action {
             Action::SetField(entry) => {
                 let field = entry.field();
-                self.need(if field == Field::VlanVid { Needs::Vlan } else { field.needs() })?;
+                self.need_field(field)?;
+                if field == Field::VlanVid {
+                    self.need(Needs::Vlan)?;
+                }
                 if matches!(field, Field::EthType | Field::IpProto | Field::VlanTci) {
                     self.set(*entry);
                 }
@@ -112,11 +158,30 @@ impl Known {
                 self.forget(Field::VlanVid);
                 Ok(())
             }
+            Action::Encap(encap) => {
+                self.becomes_packet(encap.packet_type);
+                Ok(())
+            }
+            Action::Decap(_) => {
+                // What is behind any other header is known when it is away.
+                const UNKNOWN: PacketType = PacketType(u32::MAX);
+                let behind = match self.packet_type() {
+                    PacketType::ETHERNET => {
+                        let kind = self.fields.exact(Field::EthType).unwrap_or_default();
+                        PacketType::of_ethernet(kind as u16)
+                    }
+                    _ => UNKNOWN,
+                };
+                self.becomes_packet(behind);
+                Ok(())
+            }
             Action::PushMpls(ethernet) | Action::PushPbb(ethernet) => {
+                self.need_ethernet()?;
                 self.becomes(*ethernet);
                 Ok(())
             }
             Action::PopMpls(ethernet) => {
+                self.need_ethernet()?;
                 self.need(Needs::Mpls)?;
                 self.becomes(*ethernet);
                 Ok(())

@@ -157,6 +157,8 @@ faults! {
     ActionBadMeter: NONE, NONE, NONE, of(2, 17); "no such meter",
     ActionMustBeZero: nx10(2, 256), nx(11), nx(11), nx(11); "what must be zero in an action is not",
     BadConjunction: nx10(2, 526), nx(15), nx(15), nx(15); "a conjunction beside other actions, or with numbers that do not fit",
+    BadHeaderType: NONE, nx(39), nx(39), nx(39); "no header of this type can be added or taken away",
+    UnknownEncapProperty: NONE, nx(40), nx(40), nx(40); "unknown property of a header to add or take away",
     ConnectionsUnsupported: nx10(1, 265), nx(42), nx(42), nx(42); "the action needs connection tracking that is not there",
     // Instructions.
     UnknownInstruction: NONE, of(3, 0), of(3, 0), of(3, 0); "unknown instruction",

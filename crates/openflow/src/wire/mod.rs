@@ -41,13 +41,14 @@
 //!
 //! OpenFlow 1.1 and 1.2, flow monitors, messages between a switch and several controllers about
 //! each other (1.5's controller status), scheduled bundles' features, 1.5's triggers of statistics,
-//! Nicira's messages for Geneve's options, flushing of connections by tuple and IPFIX statistics, its
-//! `encap`, `decap`, `dec_nsh_ttl` and `delete_field` actions, and the fields [`field`] names. They are
+//! Nicira's messages for Geneve's options and IPFIX statistics, its
+//! `dec_nsh_ttl` and `delete_field` actions, `encap` of NSH, and the fields [`field`] names. They are
 //! faults when they come.
 
 mod action;
 mod bundle;
 mod bytes;
+mod connection_filter;
 mod consistency;
 mod elapsed;
 mod error_message;
@@ -69,6 +70,7 @@ mod oxm;
 mod oxs;
 mod packet_in;
 mod packet_out;
+mod packet_type;
 mod port;
 mod port_number;
 mod property;
@@ -82,10 +84,11 @@ mod unencodable;
 mod version;
 
 pub use action::{
-    Action, Bundle, Controller, Ct, Learn, LearnDestination, LearnFlags, LearnSource, LearnSpec,
-    Multipath, Nat, NatAddresses, NatFlags, Sample, Zone,
+    Action, Bundle, Controller, Ct, Encap, Learn, LearnDestination, LearnFlags, LearnSource,
+    LearnSpec, Multipath, Nat, NatAddresses, NatFlags, Sample, Zone,
 };
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
+pub use connection_filter::{ConnectionFilter, TupleFilter};
 pub use elapsed::Elapsed;
 pub use error_message::{ErrorMessage, QUOTED};
 pub use fault::{Code, Fault, NICIRA, ONF};
@@ -104,6 +107,7 @@ pub use nicira::{FlowFormat, NiciraMessage, PacketInFormat};
 pub use oxm::{Entry, FieldId};
 pub use packet_in::{PacketIn, PacketInReason};
 pub use packet_out::PacketOut;
+pub use packet_type::PacketType;
 pub use port::{
     Ethernet, Port, PortConfig, PortFeatures, PortMod, PortReason, PortState, PortStatus,
     RawProperty,

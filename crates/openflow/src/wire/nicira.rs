@@ -1,9 +1,10 @@
 //! Nicira's messages.
 //!
-//! There are no messages for options of Geneve and for flushing connections; they are
-//! [`Fault::BadExperimenterType`]. Those of flow monitors are the ONF's in OpenFlow 1.3.
+//! There are no messages for options of Geneve; they are [`Fault::BadExperimenterType`]. Those of flow
+//! monitors are the ONF's in OpenFlow 1.3.
 
 use super::bytes::{Reader, Writer};
+use super::connection_filter::ConnectionFilter;
 use super::fault::Fault;
 use super::flow_removed::FlowRemoved;
 use super::numbered::numbered;
@@ -65,6 +66,8 @@ pub enum NiciraMessage {
     Resume(PacketIn),
     /// Forgets the connections of a zone.
     FlushZone(u16),
+    /// Forgets connections by what their packets have.
+    Flush(Box<ConnectionFilter>),
     /// Ends a flow monitor (up to OpenFlow 1.3).
     FlowMonitorCancel(u32),
     /// Updates of flow monitors pause, as too much waits (up to OpenFlow 1.3).
@@ -94,6 +97,7 @@ const FLUSH_ZONE: u32 = 29;
 const PACKET_IN_2: u32 = 30;
 /// A change of groups for OpenFlow 1.0, which becomes a message of its own.
 pub(crate) const GROUP_MOD: u32 = 31;
+const FLUSH: u32 = 32;
 
 impl NiciraMessage {
     pub(crate) fn decode(
@@ -139,6 +143,10 @@ impl NiciraMessage {
                 reader.zeros(6, Fault::MustBeZero)?;
                 NiciraMessage::FlushZone(reader.u16()?)
             }
+            FLUSH => {
+                let filter = ConnectionFilter::decode(reader)?;
+                return Ok(NiciraMessage::Flush(Box::new(filter)));
+            }
             PACKET_IN_2 => return PacketIn::decode_nicira_2(reader).map(NiciraMessage::PacketIn2),
             FLOW_MONITOR_CANCEL if version < Version::V14 => {
                 NiciraMessage::FlowMonitorCancel(reader.u32()?)
@@ -167,6 +175,7 @@ impl NiciraMessage {
             NiciraMessage::PacketIn2(_) => PACKET_IN_2,
             NiciraMessage::Resume(_) => RESUME,
             NiciraMessage::FlushZone(_) => FLUSH_ZONE,
+            NiciraMessage::Flush(_) => FLUSH,
             NiciraMessage::FlowMonitorCancel(_) => FLOW_MONITOR_CANCEL,
             NiciraMessage::FlowMonitorPaused => FLOW_MONITOR_PAUSED,
             NiciraMessage::FlowMonitorResumed => FLOW_MONITOR_RESUMED,
@@ -214,6 +223,7 @@ impl NiciraMessage {
                 out.zeros(6);
                 out.u16(*number);
             }
+            NiciraMessage::Flush(filter) => filter.encode(out)?,
             NiciraMessage::PacketIn2(packet) | NiciraMessage::Resume(packet) => {
                 packet.encode_nicira_2(version, out)?;
             }

@@ -8,10 +8,11 @@ use proptest::sample::select;
 use linerate_openflow::text::Syntax;
 use linerate_openflow::wire::multipart::{FlowStats, GroupDesc, MeterConfig};
 use linerate_openflow::wire::{
-    Action, Band, BandEffect, Bucket, Bundle, Controller, CookieFilter, Ct, Entry, Field,
+    Action, Band, BandEffect, Bucket, Bundle, Controller, CookieFilter, Ct, Encap, Entry, Field,
     FlowFlags, FlowMod, FlowModCommand, GroupCommand, GroupMod, GroupType, Instruction, Learn,
     LearnDestination, LearnFlags, LearnSource, LearnSpec, MeterCommand, MeterFlags, Multipath, Nat,
-    NatAddresses, NatFlags, PacketInReason, PortNumber, Sample, Subfield, Version, Zone,
+    NatAddresses, NatFlags, PacketInReason, PacketType, PortNumber, Sample, Subfield, Version,
+    Zone,
 };
 
 use crate::random::{entry, matching};
@@ -166,6 +167,11 @@ fn simple() -> impl Strategy<Value = Action> {
         select(vec![0x8100, 0x88a8]).prop_map(Action::PushVlan),
         select(vec![0x8847, 0x8848]).prop_map(Action::PushMpls),
         Just(Action::PushPbb(0x88e7)),
+        select(vec![PacketType::ETHERNET, PacketType::MPLS, PacketType::MPLS_MULTICAST])
+            .prop_map(|packet_type| Action::Encap(Encap::new(packet_type))),
+        (0..2_u16, any::<u16>()).prop_map(|(space, kind)| {
+            Action::Decap(PacketType(u32::from(space) << 16 | u32::from(kind)))
+        }),
         (port(), 0..255_u8, any::<bool>()).prop_map(|(port, table, original)| Action::Resubmit {
             port,
             table,

@@ -1,7 +1,8 @@
 //! Malformed messages, and the error each is: its type and code as the specification numbers them.
 
 use linerate_openflow::wire::{
-    Action, Code, Entry, Fault, Field, FlowMod, Instruction, Match, Message, NICIRA, ONF, Version,
+    Action, Code, Encap, Entry, Fault, Field, FlowMod, Instruction, Match, Message, NICIRA, ONF,
+    PacketType, Version,
 };
 
 /// Hexadecimal digits, with blanks between what belongs together.
@@ -194,6 +195,10 @@ fn actions() {
     fault("ffff 0010 00001111 0001 000000000000", Fault::ActionBadExperimenter);
     fault("ffff 0010 00002320 00fe 000000000000", Fault::ActionBadExperimenterType);
     fault("ffff 0010 4f4e4600 0001 000000000000", Fault::ActionBadExperimenterType);
+    fault("ffff 0010 00002320 002e 0000 0001894f", Fault::BadHeaderType);
+    fault("ffff 0010 00002320 002e 0000 00010800", Fault::BadHeaderType);
+    fault("ffff 0018 00002320 002e 0000 00000000 0004010501000000", Fault::UnknownEncapProperty);
+    fault("ffff 0018 00002320 002f 0000 0000fffe 0004010501000000", Fault::UnknownEncapProperty);
     fault("0011 0008 0800 0000", Fault::ActionBadArgument);
     fault("0013 0008 0800 0000", Fault::ActionBadArgument);
     fault("001a 0008 8100 0000", Fault::ActionBadArgument);
@@ -443,8 +448,10 @@ fn actions_that_do_not_fit() {
     let tcp = matching(&[(Field::EthType, 0x0800), (Field::IpProto, 6)]);
     let tag = matching(&[(Field::VlanVid, 0x1005)]);
     let mpls = matching(&[(Field::EthType, 0x8847)]);
+    let label = matching(&[(Field::PacketType, PacketType::MPLS.0.into())]);
     let any = Match::new();
     let set = |field, value| Action::SetField(Entry::exact(field, value));
+    let encap = |packet_type| Action::Encap(Encap::new(packet_type));
     let check = |matching: &Match, actions: &[Action]| {
         let instructions = vec![Instruction::ApplyActions(actions.to_vec())];
         FlowMod::add(0, 1, matching.clone(), instructions).check()
@@ -460,6 +467,11 @@ fn actions_that_do_not_fit() {
         (&mpls, &[Action::PopMpls(0x0800), Action::DecIpTtl]),
         (&ip, &[set(Field::IpProto, 17), set(Field::UdpDst, 53)]),
         (&any, &[Action::PushPbb(0x88e7), set(Field::PbbIsid, 9), Action::PopPbb, Action::PopVlan]),
+        (&ip, &[Action::Decap(PacketType::NEXT), set(Field::Ipv4Src, 1)]),
+        (&ip, &[Action::Decap(PacketType::NEXT), encap(PacketType::ETHERNET), Action::DecIpTtl]),
+        (&any, &[encap(PacketType::MPLS), set(Field::MplsLabel, 7)]),
+        (&any, &[encap(PacketType::MPLS), encap(PacketType::ETHERNET), set(Field::EthSrc, 1)]),
+        (&label, &[Action::Decap(PacketType::NEXT), set(Field::Metadata, 1)]),
     ];
     for (matching, actions) in fitting {
         assert_eq!(check(matching, actions), Ok(()), "{matching:?}: {actions:?}");
@@ -476,6 +488,11 @@ fn actions_that_do_not_fit() {
         (&mpls, &[Action::PopMpls(0x0800), set(Field::TcpDst, 80)]),
         (&any, &[Action::PopPbb]),
         (&any, &[Action::Clone(vec![Action::DecMplsTtl])]),
+        (&ip, &[Action::Decap(PacketType::NEXT), set(Field::EthSrc, 1)]),
+        (&ip, &[encap(PacketType::MPLS), Action::DecIpTtl]),
+        (&ip, &[encap(PacketType::MPLS), set(Field::EthSrc, 1)]),
+        (&ip, &[Action::Decap(PacketType::NEXT), Action::PushMpls(0x8847)]),
+        (&label, &[Action::Decap(PacketType::NEXT), set(Field::MplsLabel, 7)]),
     ];
     for (matching, actions) in unfit {
         assert_eq!(

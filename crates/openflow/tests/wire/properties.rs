@@ -6,9 +6,10 @@ use proptest::sample::select;
 
 use linerate_openflow::wire::multipart::{FlowStats, Parts, Reply};
 use linerate_openflow::wire::{
-    Action, Bucket, CookieFilter, Ct, Elapsed, Entry, Field, FlowFlags, FlowMod, FlowModCommand,
-    GroupCommand, GroupMod, GroupType, Instruction, Learn, LearnDestination, LearnFlags,
-    LearnSource, LearnSpec, Match, Message, MultipartReply, PortNumber, Subfield, Version, Zone,
+    Action, Bucket, CookieFilter, Ct, Elapsed, Encap, Entry, Field, FlowFlags, FlowMod,
+    FlowModCommand, GroupCommand, GroupMod, GroupType, Instruction, Learn, LearnDestination,
+    LearnFlags, LearnSource, LearnSpec, Match, Message, MultipartReply, PacketType, PortNumber,
+    Subfield, Version, Zone,
 };
 
 use crate::exercise;
@@ -162,14 +163,25 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(action(), 0..5)
 }
 
+/// Actions that OpenFlow 1.0 has not, by no extension.
+fn newer_action() -> impl Strategy<Value = Action> {
+    let packet_type =
+        select(vec![PacketType::ETHERNET, PacketType::MPLS, PacketType::MPLS_MULTICAST]);
+    let encap = (packet_type, any::<u16>())
+        .prop_map(|(packet_type, size)| Action::Encap(Encap { packet_type, size }));
+    prop_oneof![encap, any::<u32>().prop_map(|packet_type| Action::Decap(PacketType(packet_type))),]
+}
+
 fn instructions(version: Version) -> BoxedStrategy<Vec<Instruction>> {
-    let apply = actions().prop_map(|actions| match actions {
+    let some = |actions: Vec<Action>| match actions {
         actions if actions.is_empty() => Vec::new(),
         actions => vec![Instruction::ApplyActions(actions)],
-    });
+    };
     if version == Version::V10 {
-        return apply.boxed();
+        return actions().prop_map(some).boxed();
     }
+    let all = prop_oneof![4 => action(), 1 => newer_action()];
+    let apply = prop::collection::vec(all, 0..6).prop_map(some);
     let set = actions().prop_map(|mut actions| {
         actions.retain(Action::fits_a_set);
         actions

@@ -48,6 +48,60 @@ fn connections_are_told_of_as_open_vswitch_tells_of_them() {
     assert!(tracker.some(SECOND + 61 * SECOND, 9, |_| true).0.is_empty(), "its time is over");
 }
 
+/// A filter of `ovs-ofctl ct-flush` has all connections forgotten that have what it says.
+#[test]
+fn connections_are_forgotten_by_what_their_packets_have() {
+    use crate::wire::{ConnectionFilter, TupleFilter};
+
+    let any = ConnectionFilter::default;
+    let of = |protocol| ConnectionFilter { protocol, ..any() };
+    let from = |source: [u8; 4]| TupleFilter { source: Some(source.into()), ..Default::default() };
+    let whole = TupleFilter {
+        source: Some(CLIENT.0.into()),
+        destination: Some(SERVER.0.into()),
+        source_port: CLIENT.1,
+        destination_port: SERVER.1,
+        ..TupleFilter::default()
+    };
+    let to_icmp = |message| TupleFilter { message, ..from(CLIENT.0) };
+    for (filter, gone) in [
+        (any(), 4),
+        (ConnectionFilter { zone: Some(1), ..any() }, 2),
+        (of(6), 1),
+        (of(17), 2),
+        (of(132), 0),
+        (ConnectionFilter { original: from(CLIENT.0), ..any() }, 4),
+        (ConnectionFilter { reply: from(SERVER.0), ..of(17) }, 2),
+        (ConnectionFilter { original: from(SERVER.0), ..any() }, 0),
+        // All of a packet but the zone.
+        (ConnectionFilter { original: whole, ..of(17) }, 1),
+        (ConnectionFilter { original: whole, zone: Some(1), ..of(17) }, 1),
+        (ConnectionFilter { original: whole, zone: Some(2), ..of(17) }, 0),
+        (ConnectionFilter { original: to_icmp((7, 8, 0)), ..of(1) }, 1),
+        (ConnectionFilter { original: to_icmp((8, 8, 0)), ..of(1) }, 0),
+        (of(1), 1),
+        (ConnectionFilter { mark: (5, 0x7), ..any() }, 1),
+        (ConnectionFilter { mark: (6, 0x7), ..any() }, 0),
+        (ConnectionFilter { label: (0x10, u128::MAX), ..any() }, 1),
+    ] {
+        let tracker = Tracker::default();
+        let keep = |action: &str, zone: u16, mut packet: Vec<u8>| {
+            let mut key = Key::default();
+            key::extract(&packet, &mut key);
+            let tracked = tracker.track(&ct(action), zone, &mut key, &mut packet, SECOND);
+            assert!(matches!(tracked, Tracked::One), "{tracked:?}");
+        };
+        let marked = "ct(commit,exec(set_field:5->ct_mark,set_field:0x10->ct_label))";
+        keep(marked, 1, tcp(CLIENT, SERVER, SYN, 100, 0, b""));
+        keep("ct(commit)", 1, udp(CLIENT, SERVER));
+        keep("ct(commit)", 0, udp(CLIENT, SERVER));
+        keep("ct(commit)", 0, echo(CLIENT.0, SERVER.0, 8, 0));
+        assert_eq!(tracker.len(), 4);
+        assert_eq!(tracker.flush(|shown| shown.passes(&filter)), gone, "{filter:?}");
+        assert_eq!(tracker.len(), 4 - gone);
+    }
+}
+
 #[test]
 fn zones_have_limits() {
     let tracker = Tracker::default();

@@ -12,9 +12,15 @@ use crate::wire::{Fault, Field, PacketIn, PacketOut};
 /// The shortest packet: a header of Ethernet.
 const SHORTEST: usize = 14;
 
-/// Metadata and registers.
-const SAID_AS_A_WHOLE: [Field; 5] =
-    [Field::Metadata, Field::Xxreg0, Field::Xxreg1, Field::Xxreg2, Field::Xxreg3];
+/// Metadata, registers, and which header comes first.
+const SAID_AS_A_WHOLE: [Field; 6] = [
+    Field::Metadata,
+    Field::Xxreg0,
+    Field::Xxreg1,
+    Field::Xxreg2,
+    Field::Xxreg3,
+    Field::PacketType,
+];
 
 /// How often it is tried to hand a packet to a worker, with a millisecond between.
 const TRIES: u32 = 20;
@@ -25,13 +31,14 @@ impl Session {
         let mut key = Key::default();
         key.set(Field::InPort, out.in_port.0.into());
         out.fields.entries().for_each(|entry| key.set_entry(entry));
-        key::extract(&out.data, &mut key);
+        let packet = framed(&out.data, &key);
+        key::extract(&packet, &mut key);
         let switch = &*self.shared.switch;
         let memory = switch.memory();
         let snapshot = switch.snapshot();
         let decision =
             pipeline::packet_out(&snapshot, memory, switch, &key, &out.actions, self.shared.now());
-        self.inject(Injection { packet: out.data.clone(), key, decision });
+        self.inject(Injection { packet, key, decision });
         Ok(())
     }
 
@@ -51,13 +58,14 @@ impl Session {
     /// A packet that was paused goes on, with what the controller says of it: what it does not say of
     /// metadata and registers is zero, as a switch says it.
     pub(super) fn resume(&self, packet: &PacketIn) -> Result<(), Fault> {
-        if packet.data.len() < SHORTEST {
+        let mut key = Key::default();
+        packet.fields.entries().for_each(|entry| key.set_entry(entry));
+        let data = framed(&packet.data, &key);
+        if data.len() < SHORTEST {
             return Err(Fault::BadPacket);
         }
         let paused = self.shared.paused.find(&packet.continuation).ok_or(Fault::ResumeStale)?;
-        let mut key = Key::default();
-        packet.fields.entries().for_each(|entry| key.set_entry(entry));
-        key::extract(&packet.data, &mut key);
+        key::extract(&data, &mut key);
         key.set_continuation(paused.number);
         let mut from = Continuation { number: paused.number, state: paused.state.clone() };
         SAID_AS_A_WHOLE.iter().for_each(|&field| from.state.key.set(field, 0));
@@ -67,7 +75,20 @@ impl Session {
         let memory = switch.memory();
         let decision =
             pipeline::decide(&snapshot, memory, switch, &key, Some(&from), self.shared.now());
-        self.inject(Injection { packet: packet.data.clone(), key, decision });
+        self.inject(Injection { packet: data, key, decision });
         Ok(())
     }
+}
+
+/// A packet as it is in the switch: one that does not begin with a header of Ethernet has one in front of it
+/// that nothing sees.
+fn framed(data: &[u8], said: &Key) -> Vec<u8> {
+    let packet_type = said.get(Field::PacketType);
+    let mut packet = Vec::with_capacity(SHORTEST + data.len());
+    if packet_type != 0 {
+        packet.resize(SHORTEST - 2, 0);
+        packet.extend((packet_type as u16).to_be_bytes());
+    }
+    packet.extend(data);
+    packet
 }

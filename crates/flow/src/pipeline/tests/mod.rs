@@ -1,5 +1,6 @@
 //! What actions come to, in steps, and what decisions depend on.
 
+mod first_header;
 mod groups;
 mod learning;
 mod random;

@@ -35,7 +35,7 @@ impl Random {
             "reg0=2,in_port=1",
             "ct_zone=3",
         ];
-        const CARRIED: [&str; 17] = [
+        const CARRIED: [&str; 20] = [
             "ip",
             "ip,nw_src=10.0.0.0/8",
             "ip,nw_dst=10.0.0.2",
@@ -53,6 +53,9 @@ impl Random {
             "mpls",
             "mpls,mpls_label=16",
             "mpls,mpls_bos=1",
+            "packet_type=(1,0x800)",
+            "packet_type=(1,0x800),nw_ttl=64",
+            "packet_type=(1,0x8847)",
         ];
         let mut parts = Vec::new();
         if self.0.bool() {
@@ -65,7 +68,7 @@ impl Random {
     }
 
     fn actions(&mut self, table: u8) -> Vec<Action> {
-        const ALL: [&str; 56] = [
+        const ALL: [&str; 61] = [
             "output:1",
             "output:2",
             "output:3",
@@ -86,6 +89,11 @@ impl Random {
             "push_mpls:0x8847",
             "pop_mpls:0x0800",
             "pop_mpls:0x8847",
+            "decap()",
+            "encap(ethernet)",
+            "encap(mpls)",
+            "decap(packet_type(ns=0,type=0))",
+            "decap(packet_type(ns=1,type=0x800))",
             "dec_ttl",
             "mod_nw_ttl:1",
             "dec_mpls_ttl",

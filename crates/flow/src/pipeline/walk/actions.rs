@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::fields::bits_of;
-use super::{ENDS, Frame, List, Place, Unknown, Walk, say};
+use super::{ENDS, Frame, List, Place, Unknown, Walk, encap, say};
 use crate::pipeline::{Step, trace};
 use crate::wire::field::Needs;
-use crate::wire::{Action, BandEffect, Field, PacketInReason, PortNumber, Subfield};
+use crate::wire::{Action, BandEffect, Field, PacketInReason, PacketType, PortNumber, Subfield};
 
 /// Whether an action cannot be done while so much of the headers is unknown.
 pub(super) fn waits(action: &Action, unknown: Unknown) -> bool {
@@ -31,6 +31,7 @@ pub(super) fn waits(action: &Action, unknown: Unknown) -> bool {
             part(of)
         }
         Action::PushVlan(_) => unknown == Unknown::Headers,
+        Action::Encap(encap) => encap.packet_type != PacketType::ETHERNET,
         Action::Enqueue { .. }
         | Action::Group(_)
         | Action::SetQueue(_)
@@ -53,7 +54,12 @@ impl<'a> Walk<'a> {
     /// Does an action, which is one of those above a mark.
     pub(super) fn act(&mut self, action: &'a Action, place: Place<'a>, base: usize) {
         say!(self, "{}", trace::actions(std::slice::from_ref(action)));
+        if !self.is_ethernet() && encap::needs_ethernet(action) {
+            return say!(self, "(no header of Ethernet: nothing is done)");
+        }
         match action {
+            Action::Encap(encap) => self.encap(encap.packet_type),
+            Action::Decap(behind) => self.decap(*behind),
             Action::Output { port, max_len } => self.output(*port, *max_len, None, place),
             Action::OutputTruncated { port, max_len } => {
                 self.output(*port, u16::MAX, Some(*max_len), place);
@@ -224,6 +230,7 @@ impl<'a> Walk<'a> {
     /// The packet's length is known when it is there: it goes on in one of two ways.
     fn check_larger(&mut self, length: u16, destination: &Subfield, base: usize) {
         self.commit();
+        let length = length.saturating_add(self.hidden_bytes());
         let mut way = |larger: u128| {
             let before = self.packet.clone();
             self.write_part(destination, larger);

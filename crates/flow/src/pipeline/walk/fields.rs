@@ -19,6 +19,19 @@ pub(super) fn bits_of(part: &Subfield) -> u128 {
     (u128::MAX >> (128 - u32::from(part.bits()))) << part.offset()
 }
 
+/// Whether a field is of a header of Ethernet, or of tags behind it.
+fn is_of_ethernet(field: Field) -> bool {
+    matches!(
+        field,
+        Field::EthDst
+            | Field::EthSrc
+            | Field::EthType
+            | Field::VlanTci
+            | Field::VlanVid
+            | Field::VlanPcp
+    )
+}
+
 impl Walk<'_> {
     /// Bits of a field were looked at.
     pub(super) fn look(&mut self, field: Field, bits: u128) {
@@ -84,6 +97,9 @@ impl Walk<'_> {
 
     /// Whether a field can be read or written: its header is there.
     pub(super) fn has_field(&mut self, field: Field) -> bool {
+        if !self.is_ethernet() && is_of_ethernet(field) {
+            return false;
+        }
         self.has(match field {
             Field::VlanVid => Needs::Vlan,
             _ => field.needs(),
@@ -92,6 +108,9 @@ impl Walk<'_> {
 
     /// Sets bits of a field, where the packet has its header. What the bits become must be known already.
     pub(super) fn write(&mut self, field: Field, value: u128, mask: u128) {
+        if !self.is_ethernet() && is_of_ethernet(field) {
+            return;
+        }
         if field == Field::VlanTci {
             return self.write_tag(value, mask);
         }

@@ -52,9 +52,14 @@ impl<'a> Walk<'a> {
         say!(self, "bucket {}:", bucket.bucket.id);
         let actions: Vec<_> = bucket.bucket.actions.iter().collect();
         let list = List::Ordered(set::in_order(&actions));
-        self.scope(one_of, Vec::new(), |walk| {
+        let steps = self.scope(one_of, Vec::new(), |walk| {
             walk.frames.push(Frame::Actions { list, at: 0, place });
-        })
+        });
+        // As for Open vSwitch, it is the bucket's alone.
+        if std::mem::take(&mut self.unsupported) {
+            self.failed = false;
+        }
+        steps
     }
 
     fn select(&mut self, group: &'a Arc<Group>, place: Place<'a>) {

@@ -16,13 +16,28 @@ const VLAN_TYPES: [u128; 2] = [0x8100, 0x88a8];
 const MPLS_TYPES: [u128; 2] = [0x8847, 0x8848];
 /// A label's time to live where the packet has none, as Open vSwitch has it.
 const TTL: u128 = 64;
+/// The bits of a label's time to live.
+const TTLS: u128 = 0xff;
+/// The bit of a label that says it is the last.
+const BOTTOM: u128 = 1 << 8;
 /// The word of labels, with other things.
-const LABEL_WORD: usize = 10;
+pub(super) const LABEL_WORD: usize = 10;
+
+/// What other headers are behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cover {
+    /// A label behind the header of Ethernet.
+    Label,
+    /// A tag of backbone bridging.
+    Backbone,
+    /// A label in front of the header of Ethernet.
+    Frame,
+}
 
 /// The headers behind one that was added.
 #[derive(Debug, Clone)]
 pub(super) struct Covered {
-    pbb: bool,
+    by: Cover,
     words: [u64; WORDS],
     written: [u64; WORDS],
     tags: Vec<(u64, u64)>,
@@ -98,16 +113,20 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn cover(&mut self, pbb: bool) {
+    /// What the packet has is behind a header that is added.
+    pub(super) fn cover(&mut self, by: Cover) {
         let (mut words, mut written) = ([0; WORDS], [0; WORDS]);
         words.copy_from_slice(&self.packet.key.words()[HEADERS]);
         written.copy_from_slice(&self.packet.written.words()[HEADERS]);
-        let tags = if pbb { std::mem::take(&mut self.packet.tags) } else { Vec::new() };
-        self.packet.covered.push(Covered { pbb, words, written, tags });
+        let tags = match by {
+            Cover::Label => Vec::new(),
+            Cover::Backbone | Cover::Frame => std::mem::take(&mut self.packet.tags),
+        };
+        self.packet.covered.push(Covered { by, words, written, tags });
     }
 
     /// All that Ethernet carries becomes zero, and is known to be.
-    fn carry_nothing(&mut self) {
+    pub(super) fn carry_nothing(&mut self) {
         let kept = Mask::inner_tag();
         let (key, written) = (self.packet.key.words_mut(), self.packet.written.words_mut());
         for word in 3..=*HEADERS.end() {
@@ -116,30 +135,42 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// A label in front of others, as on the wire: as the one that is there.
+    pub(super) fn next_label(&mut self) -> u128 {
+        let outer = [Field::MplsLabel, Field::MplsTc, Field::MplsTtl];
+        let [label, class, ttl] = outer.map(|field| self.read(field));
+        label << 12 | class << 9 | ttl
+    }
+
+    /// The last label in front of what the packet carries, with nothing of its class and time to live.
+    pub(super) fn last_label(&mut self) -> u128 {
+        // "Explicit null" of IPv4 and of IPv6 (RFC 3032, section 2.1).
+        let label = if self.read(Field::EthType) == 0x86dd { 2 } else { 0 };
+        label << 12 | BOTTOM | TTL
+    }
+
     pub(super) fn push_mpls(&mut self, kind: u16) {
-        self.commit();
-        let ethernet = self.read(Field::EthType);
-        let (label, class, ttl, bottom) = match ethernet {
-            0x8847 | 0x8848 => {
-                let outer = [Field::MplsLabel, Field::MplsTc, Field::MplsTtl];
-                let [label, class, ttl] = outer.map(|field| self.read(field));
-                (label, class, ttl, 0)
-            }
+        let entry = match self.read(Field::EthType) {
+            0x8847 | 0x8848 => self.next_label(),
             0x0800 | 0x86dd => {
                 let (dscp, ttl) = (self.read(Field::IpDscp), self.read(Field::IpTtl));
-                // "Explicit null" of IPv4 and of IPv6 (RFC 3032, section 2.1).
-                let label = if ethernet == 0x86dd { 2 } else { 0 };
-                (label, dscp & 7, if ttl == 0 { TTL } else { ttl }, 1)
+                let ttl = if ttl == 0 { TTL } else { ttl };
+                self.last_label() & !TTLS | (dscp & 7) << 9 | ttl
             }
-            _ => (0, 0, TTL, 1),
+            _ => self.last_label(),
         };
+        self.push_label(kind, entry);
+    }
+
+    /// Adds a label behind the header of Ethernet and the tags that were added or looked at.
+    pub(super) fn push_label(&mut self, kind: u16, entry: u128) {
+        self.commit();
         // Behind what was known of tags when the packet was looked up, and those added since.
         let present = |(tag, _): &&(u64, u64)| u128::from(*tag) & VLAN_PRESENT != 0;
         let added = self.packet.tags.iter().filter(present).count();
         let tags = (added + usize::from(self.has(Needs::Vlan))) as u8;
-        self.cover(false);
+        self.cover(Cover::Label);
         self.carry_nothing();
-        let entry = label << 12 | class << 9 | bottom << 8 | ttl;
         self.packet.key.words_mut()[LABEL_WORD] |= entry as u64;
         self.packet.key.set(Field::EthType, kind.into());
         self.packet.written.add_all(Field::EthType);
@@ -152,7 +183,7 @@ impl<'a> Walk<'a> {
         }
         self.commit();
         self.steps.push(Step::PopMpls(kind));
-        if let Some(covered) = self.packet.covered.pop().filter(|covered| !covered.pbb) {
+        if let Some(covered) = self.covered_by(Cover::Label) {
             self.uncover(&covered, 3);
             let ethernet = Mask::of(Field::EthType);
             let (word, bits) = (1, ethernet.words()[1]);
@@ -163,11 +194,16 @@ impl<'a> Walk<'a> {
             if self.read(Field::EthType) == u128::from(kind) {
                 return;
             }
-            self.packet.covered.clear();
         }
+        self.packet.covered.clear();
         self.packet.key.set(Field::EthType, kind.into());
         self.packet.written.add_all(Field::EthType);
         self.forget_headers(Unknown::Carried);
+    }
+
+    /// What is behind the outer header, where it was added as this one.
+    fn covered_by(&mut self, by: Cover) -> Option<Covered> {
+        self.packet.covered.pop().filter(|covered| covered.by == by)
     }
 
     fn uncover(&mut self, covered: &Covered, from: usize) {
@@ -184,17 +220,22 @@ impl<'a> Walk<'a> {
     pub(super) fn push_pbb(&mut self, kind: u16) {
         self.commit();
         let service = if self.has(Needs::Pbb) { self.read(Field::PbbIsid) } else { 0 };
-        self.cover(true);
+        self.cover(Cover::Backbone);
         self.carry_nothing();
+        self.carry_untagged(kind);
+        self.packet.key.set(Field::PbbIsid, service);
+        self.steps.push(Step::PushPbb { kind, service: service as u32 });
+    }
+
+    /// The type of Ethernet becomes this, and there are no tags.
+    pub(super) fn carry_untagged(&mut self, kind: u16) {
         let (key, written) = (&mut self.packet.key, &mut self.packet.written);
         key.set(Field::EthType, kind.into());
         key.set(Field::VlanTci, 0);
         key.words_mut()[INNER_TCI.word] &= !Mask::inner_tag().words()[INNER_TCI.word];
-        key.set(Field::PbbIsid, service);
         written.add_all(Field::EthType);
         written.add_all(Field::VlanTci);
         written.join(&Mask::inner_tag());
-        self.steps.push(Step::PushPbb { kind, service: service as u32 });
     }
 
     pub(super) fn pop_pbb(&mut self) {
@@ -203,7 +244,12 @@ impl<'a> Walk<'a> {
         }
         self.commit();
         self.steps.push(Step::PopPbb);
-        if let Some(covered) = self.packet.covered.pop().filter(|covered| covered.pbb) {
+        self.uncover_all(Cover::Backbone);
+    }
+
+    /// All headers are those behind one that was added, or are not known before the packet is parsed again.
+    pub(super) fn uncover_all(&mut self, by: Cover) {
+        if let Some(covered) = self.covered_by(by) {
             self.uncover(&covered, 1);
             let (word, bits) = (INNER_TCI.word, Mask::inner_tag().words()[INNER_TCI.word]);
             let at = word - HEADERS.start();
@@ -224,7 +270,8 @@ impl<'a> Walk<'a> {
             return;
         }
         self.commit();
-        if let Some(covered) = self.packet.covered.last().filter(|covered| !covered.pbb) {
+        let is_label = |covered: &&Covered| covered.by == Cover::Label;
+        if let Some(covered) = self.packet.covered.last().filter(is_label) {
             // What is behind is known: its time to live is read as if the label were not there.
             let (outer, outer_written) = (self.packet.key, self.packet.written);
             let covered = covered.clone();

@@ -8,6 +8,7 @@
 mod actions;
 mod choose;
 mod connection;
+mod encap;
 mod fields;
 mod group;
 mod headers;
@@ -24,7 +25,7 @@ use super::trace::{self, Trace};
 use super::{Decision, Memory, Outside, Step, Suspended};
 use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::table::{Counters, Flow, Miss, Snapshot};
-use crate::wire::{Action, Field, Instruction, PacketInReason, PortNumber};
+use crate::wire::{Action, Field, Instruction, PacketInReason, PacketType, PortNumber};
 
 /// How deep lookups may be in each other that do not go to a later table, and actions on copies.
 const DEPTH: u32 = 64;
@@ -138,6 +139,8 @@ pub(super) struct Walk<'a> {
     exited: bool,
     /// It went wrong: the packet is dropped.
     failed: bool,
+    /// It went wrong for want of a header: only the bucket's copy is dropped.
+    unsupported: bool,
     /// A packet-out, where tables can be a port, and the port needs not be one.
     from_controller: bool,
     pub(super) trace: Option<Trace>,
@@ -175,6 +178,8 @@ impl<'a> Walk<'a> {
         };
         packet.key.words_mut()[ENTRY_WORDS..].fill(0);
         packet.key.set(Field::ActionSetOutput, PortNumber::UNSET.0.into());
+        // Which header comes first is never the packet's to say: it follows from where the packet is from.
+        packet.written.add_all(Field::PacketType);
         let mut decision = Decision { holds: true, ..Decision::default() };
         // Which port, and whether it comes in or goes on, decides always.
         decision.mask.words_mut()[0] = u64::MAX;
@@ -194,6 +199,7 @@ impl<'a> Walk<'a> {
             suspended: false,
             exited: false,
             failed: false,
+            unsupported: false,
             from_controller: false,
             trace: None,
         }
@@ -201,6 +207,7 @@ impl<'a> Walk<'a> {
 
     /// A packet that comes in.
     pub(super) fn enter(&mut self) {
+        self.packet.key.set(Field::PacketType, PacketType::ETHERNET.0.into());
         let port = PortNumber(self.in_port());
         if self.snapshot.port(port).is_some_and(|port| !port.receives()) {
             say!(self, "port {port} takes no packets: dropped");
@@ -374,6 +381,12 @@ impl<'a> Walk<'a> {
         say!(self, "{why}: the packet is dropped");
         self.failed = true;
         self.frames.clear();
+    }
+
+    /// As [`Walk::fail`], but what is done with other buckets of a group is done.
+    fn refuse(&mut self, why: &str) {
+        say!(self, "{why}: the packet is dropped");
+        (self.failed, self.unsupported) = (true, true);
     }
 
     /// Whether something may be done deeper; it is counted.
@@ -614,6 +627,8 @@ fn trimmed(mut steps: Vec<Step>) -> Vec<Step> {
                 | Step::PopVlan
                 | Step::PushMpls { .. }
                 | Step::PopMpls(_)
+                | Step::EncapMpls { .. }
+                | Step::DecapMpls
                 | Step::PushPbb { .. }
                 | Step::PopPbb
                 | Step::CopyTtlOut

@@ -36,6 +36,9 @@ impl<'a> Walk<'a> {
                     });
                 }
             }
+            PortNumber::NORMAL if !self.is_ethernet() => {
+                say!(self, "(no header of Ethernet: not sent)");
+            }
             PortNumber::NORMAL => self.normal(cut),
             PortNumber::FLOOD => self.send_to_all(true, cut),
             PortNumber::ALL => self.send_to_all(false, cut),
@@ -56,6 +59,9 @@ impl<'a> Walk<'a> {
         match self.snapshot.port(PortNumber(port)) {
             None => say!(self, "(port {port} is not there: not sent)"),
             Some(is) if !is.forwards() => say!(self, "(port {port} sends nothing)"),
+            Some(_) if !self.is_ethernet() => {
+                say!(self, "(no header of Ethernet: not sent to port {port})");
+            }
             Some(_) => {
                 self.commit();
                 let queue = self.packet.queue;

@@ -10,17 +10,19 @@ fn place(action: &Action) -> Option<usize> {
         Action::PopVlan => 2,
         Action::PopMpls(_) => 3,
         Action::PopPbb => 4,
-        Action::PushMpls(_) => 5,
-        Action::PushPbb(_) => 6,
-        Action::PushVlan(_) => 7,
-        Action::CopyTtlOut => 8,
-        Action::DecIpTtl | Action::DecIpTtlFor(_) => 9,
-        Action::DecMplsTtl => 10,
+        Action::Decap(_) => 5,
+        Action::Encap(_) => 6,
+        Action::PushMpls(_) => 7,
+        Action::PushPbb(_) => 8,
+        Action::PushVlan(_) => 9,
+        Action::CopyTtlOut => 10,
+        Action::DecIpTtl | Action::DecIpTtlFor(_) => 11,
+        Action::DecMplsTtl => 12,
         _ => return None,
     })
 }
 
-const PLACES: usize = 11;
+const PLACES: usize = 13;
 
 fn is_last(action: &Action) -> bool {
     matches!(

@@ -2,6 +2,7 @@
 
 mod choose;
 mod connection;
+mod header;
 mod learn;
 mod parse;
 mod print;

@@ -3,11 +3,11 @@
 use super::super::error::{Fail, Parsed};
 use super::super::scan::{Pair, Pairs, parts};
 use super::super::{fields, number};
-use super::{Scope, choose, connection, learn, parse_actions, set};
+use super::{Scope, choose, connection, header, learn, parse_actions, set};
 use crate::wire::{Action, Controller, PacketInReason, PortNumber, Sample, Subfield, Version};
 
 /// The names of actions, for suggestions.
-const NAMES: [&str; 70] = [
+const NAMES: [&str; 72] = [
     "output",
     "controller",
     "enqueue",
@@ -37,6 +37,8 @@ const NAMES: [&str; 70] = [
     "pop_mpls",
     "push_pbb",
     "pop_pbb",
+    "encap",
+    "decap",
     "mod_dl_src",
     "mod_dl_dst",
     "mod_nw_src",
@@ -81,16 +83,8 @@ const NAMES: [&str; 70] = [
 ];
 
 /// Actions of Open vSwitch that the codec does not have.
-const ABSENT: [&str; 8] = [
-    "encap",
-    "decap",
-    "dec_nsh_ttl",
-    "delete_field",
-    "unroll_xlate",
-    "debug_recirc",
-    "debug_slow",
-    "set_field_nsh",
-];
+const ABSENT: [&str; 6] =
+    ["dec_nsh_ttl", "delete_field", "unroll_xlate", "debug_recirc", "debug_slow", "set_field_nsh"];
 
 /// Reads an action, which may become several.
 pub(super) fn action<'t>(
@@ -142,6 +136,8 @@ pub(super) fn action<'t>(
         "pop_mpls" => Action::PopMpls(ethernet(pair, scope, &[])?),
         "push_pbb" => Action::PushPbb(ethernet(pair, scope, &[0x88e7])?),
         "pop_pbb" => alone(Action::PopPbb)?,
+        "encap" => header::encap(pair, scope)?,
+        "decap" => header::decap(pair, scope)?,
         "copy_ttl_out" => alone(Action::CopyTtlOut)?,
         "copy_ttl_in" => alone(Action::CopyTtlIn)?,
         "set_mpls_ttl" => Action::SetMplsTtl(number::u8(pair.wanted()?, "a time to live")?),

@@ -3,6 +3,7 @@
 use super::super::{Syntax, fields, number, value};
 use super::choose::{BUNDLES, FIELDS, MULTIPATHS};
 use super::connection::HELPERS;
+use super::header::{print_decap, print_encap};
 use super::parse::REASONS;
 use crate::wire::{
     Action, Bundle, Controller, Ct, Entry, Field, Instruction, Learn, LearnDestination, LearnFlags,
@@ -86,6 +87,8 @@ fn print(action: &Action, syntax: &Syntax<'_>) -> String {
         Action::PopMpls(kind) => format!("pop_mpls:{kind:#06x}"),
         Action::PushPbb(kind) => format!("push_pbb:{kind:#06x}"),
         Action::PopPbb => "pop_pbb".to_owned(),
+        Action::Encap(encap) => print_encap(encap),
+        Action::Decap(behind) => print_decap(*behind),
         Action::CopyTtlOut => "copy_ttl_out".to_owned(),
         Action::CopyTtlIn => "copy_ttl_in".to_owned(),
         Action::SetMplsTtl(ttl) => format!("set_mpls_ttl({ttl})"),

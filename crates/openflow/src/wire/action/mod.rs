@@ -14,12 +14,13 @@ mod standard;
 pub use connection::{Ct, Nat, NatAddresses, NatFlags, Zone};
 pub use controller::Controller;
 pub use learn::{Learn, LearnDestination, LearnFlags, LearnSource, LearnSpec};
-pub use nicira::{Bundle, Multipath, Sample};
+pub use nicira::{Bundle, Encap, Multipath, Sample};
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
 use super::field::Field;
 use super::oxm::Entry;
+use super::packet_type::PacketType;
 use super::port_number::PortNumber;
 use super::subfield::Subfield;
 use super::unencodable::Unencodable;
@@ -185,6 +186,10 @@ pub enum Action {
         /// The bit.
         destination: Subfield,
     },
+    /// Adds a header in front of all others (Nicira).
+    Encap(Encap),
+    /// Takes the first header away; the packet then is of this type (Nicira).
+    Decap(PacketType),
 }
 
 impl Action {
@@ -219,6 +224,8 @@ impl Action {
             | Action::Resubmit { .. }
             | Action::Ct(_)
             | Action::CtClear
+            | Action::Encap(_)
+            | Action::Decap(_)
             | Action::Meter(_) => true,
             Action::Enqueue { .. }
             | Action::PopQueue

@@ -132,3 +132,13 @@ pub(super) fn nicira_actions() -> Vec<Action> {
         Action::CheckLarger { length: 1500, destination: part(Field::Reg8, 17, 1) },
     ]
 }
+
+/// Actions on the first header, which OpenFlow 1.0 has not.
+pub(super) fn first_header_actions() -> Vec<Action> {
+    vec![
+        Action::Encap(Encap::new(PacketType::MPLS)),
+        Action::Encap(Encap { packet_type: PacketType::ETHERNET, size: 14 }),
+        Action::Decap(PacketType::NEXT),
+        Action::Decap(PacketType::of_ethernet(0x0800)),
+    ]
+}

@@ -11,21 +11,21 @@ use linerate_openflow::wire::multipart::{
 };
 use linerate_openflow::wire::{
     ANY_GROUP, Action, AsyncConfig, AsyncKind, Band, BandEffect, Bucket, Bundle, BundleAdd,
-    BundleControl, BundleFlags, BundleStep, Capabilities, Config, ConfigFlags, Controller,
-    CookieFilter, Ct, Elapsed, Entry, ErrorMessage, Ethernet, Fault, Features, Field, FieldId,
-    FlowFlags, FlowFormat, FlowMod, FlowModCommand, FlowRemoved, FlowRemovedReason, GroupCommand,
-    GroupMod, GroupType, Hello, Instruction, Learn, LearnDestination, LearnFlags, LearnSource,
-    LearnSpec, Match, Message, MeterCommand, MeterFlags, MeterMod, MultipartReply,
+    BundleControl, BundleFlags, BundleStep, Capabilities, Config, ConfigFlags, ConnectionFilter,
+    Controller, CookieFilter, Ct, Elapsed, Encap, Entry, ErrorMessage, Ethernet, Fault, Features,
+    Field, FieldId, FlowFlags, FlowFormat, FlowMod, FlowModCommand, FlowRemoved, FlowRemovedReason,
+    GroupCommand, GroupMod, GroupType, Hello, Instruction, Learn, LearnDestination, LearnFlags,
+    LearnSource, LearnSpec, Match, Message, MeterCommand, MeterFlags, MeterMod, MultipartReply,
     MultipartRequest, Multipath, Nat, NatAddresses, NatFlags, NiciraMessage, PacketIn,
-    PacketInFormat, PacketInReason, PacketOut, Port, PortConfig, PortFeatures, PortMod, PortNumber,
-    PortReason, PortState, PortStatus, Queue, QueueConfig, Role, RoleMessage, RoleReason,
-    RoleStatus, Sample, Selection, Subfield, TableConfig, TableDesc, TableMod, TableProperties,
-    TableReason, TableStatus, Vacancy, Version, Zone,
+    PacketInFormat, PacketInReason, PacketOut, PacketType, Port, PortConfig, PortFeatures, PortMod,
+    PortNumber, PortReason, PortState, PortStatus, Queue, QueueConfig, Role, RoleMessage,
+    RoleReason, RoleStatus, Sample, Selection, Subfield, TableConfig, TableDesc, TableMod,
+    TableProperties, TableReason, TableStatus, TupleFilter, Vacancy, Version, Zone,
 };
 
 use Version::{V10, V13, V14, V15};
 
-use actions::{nicira_actions, rare_actions, standard_actions};
+use actions::{first_header_actions, nicira_actions, rare_actions, standard_actions};
 use statistics::{replies, requests};
 
 /// A message, and the versions it is written in.
@@ -360,6 +360,7 @@ fn of_version(version: Version) -> Vec<(&'static str, Message)> {
         ("controller id", nicira(NiciraMessage::SetControllerId(182))),
         ("form of packets", nicira(NiciraMessage::SetPacketInFormat(PacketInFormat::Nicira2))),
         ("flush", nicira(NiciraMessage::FlushZone(183))),
+        ("flush by tuple", nicira(NiciraMessage::Flush(Box::new(flush())))),
     ];
     if version < V14 {
         all.push(("cancel", nicira(NiciraMessage::FlowMonitorCancel(184))));
@@ -407,6 +408,24 @@ fn of_version(version: Version) -> Vec<(&'static str, Message)> {
         all.push(("queues", Message::QueueGetConfigReply(config)));
     }
     all
+}
+
+fn flush() -> ConnectionFilter {
+    let tuple = |address: [u8; 4], port| TupleFilter {
+        source: Some(address.into()),
+        destination: None,
+        source_port: port,
+        destination_port: port + 1,
+        message: (0, 0, 0),
+    };
+    ConnectionFilter {
+        protocol: 17,
+        zone: Some(185),
+        original: tuple([10, 0, 0, 1], 186),
+        reply: tuple([10, 0, 0, 2], 188),
+        mark: (0, 0),
+        label: (0, 0),
+    }
 }
 
 fn nicira(message: NiciraMessage) -> Message {
@@ -489,6 +508,7 @@ fn since_13(version: Version) -> Vec<(&'static str, Message)> {
         ("instructions", Message::FlowMod(FlowMod::add(216, 100, Match::new(), instructions))),
         ("table mod", Message::TableMod(table)),
         ("actions", with_actions(actions)),
+        ("actions on the first header", with_actions(first_header_actions())),
         ("newer fields", with_match(newer_match())),
         ("rare actions", with_actions(rare_actions())),
         ("rare fields", with_match(rare_match())),

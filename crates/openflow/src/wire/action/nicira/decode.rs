@@ -1,6 +1,6 @@
 //! Reading Nicira's actions.
 
-use super::{Bundle, MEMBER_TYPE, Multipath, Sample};
+use super::{Bundle, Encap, MEMBER_TYPE, Multipath, Sample};
 use crate::wire::action::{
     Action, Inside, Place, connection, controller, decode_inside, learn, standard,
 };
@@ -8,6 +8,7 @@ use crate::wire::bytes::Reader;
 use crate::wire::fault::{Fault, NICIRA, ONF};
 use crate::wire::field::Field;
 use crate::wire::oxm::{Entry, IN_ACTION};
+use crate::wire::packet_type::PacketType;
 use crate::wire::port_number::PortNumber;
 use crate::wire::subfield::{self, Subfield};
 use crate::wire::version::Version;
@@ -218,6 +219,25 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             let destination = Subfield::checked(field, offset, 1)?.settable()?;
             zeros(&mut body)?;
             Action::CheckLarger { length, destination }
+        }
+        46 if place.version > Version::V10 => {
+            let size = body.u16()?;
+            let packet_type = PacketType(body.u32()?);
+            if packet_type != PacketType::ETHERNET && !packet_type.is_mpls() {
+                return Err(Fault::BadHeaderType);
+            }
+            if !body.is_empty() {
+                return Err(Fault::UnknownEncapProperty);
+            }
+            Action::Encap(Encap { packet_type, size })
+        }
+        47 if place.version > Version::V10 => {
+            body.skip(2)?;
+            let packet_type = PacketType(body.u32()?);
+            if !body.is_empty() {
+                return Err(Fault::UnknownEncapProperty);
+            }
+            Action::Decap(packet_type)
         }
         _ => return Err(Fault::ActionBadExperimenterType),
     };

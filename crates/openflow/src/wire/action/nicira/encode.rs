@@ -175,6 +175,19 @@ pub(in crate::wire::action) fn encode(
             fill(out, start);
             Ok(())
         }),
+        Action::Encap(_) | Action::Decap(_) if version == Version::V10 => {
+            Err(Unencodable::Absent("adding and taking away the first header"))
+        }
+        Action::Encap(encap) => write_nicira(out, 46, |out| {
+            out.u16(encap.size);
+            out.u32(encap.packet_type.0);
+            Ok(())
+        }),
+        Action::Decap(packet_type) => write_nicira(out, 47, |out| {
+            out.zeros(2);
+            out.u32(packet_type.0);
+            Ok(())
+        }),
         Action::PushVlan(_) => Err(Unencodable::Absent("adding a tag")),
         Action::PushPbb(_) | Action::PopPbb => Err(Unencodable::Absent("backbone bridging")),
         Action::CopyTtlOut | Action::CopyTtlIn => {
