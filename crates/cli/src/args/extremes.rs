@@ -66,6 +66,7 @@ const LINES: &[(&str, &str, &str)] = &[
     ("switch", "datapath_id", OPENFLOW),
     ("switch", "fail_mode", OPENFLOW),
     ("switch", "packet_rate", OPENFLOW),
+    ("switch", "bundle_idle", OPENFLOW),
     ("switch", "ipfix", OPENFLOW),
     ("switch", "ipfix_set", OPENFLOW),
     ("switch", "ipfix_idle", OPENFLOW),

@@ -204,6 +204,11 @@ pub(crate) struct SwitchOpenFlow {
           value_parser = whole(0u32..=u32::MAX))]
     pub(crate) packet_rate: Option<u32>,
 
+    /// Discard a bundle that its controller says nothing of for so long; 0 never does
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "targets",
+          value_parser = parse_duration)]
+    pub(crate) bundle_idle: Duration,
+
     /// User of this machine, by name or number, whose programs may control the switch without TLS, in
     /// addition to root and the user the switch runs as; may be repeated
     #[arg(long = "openflow-user", value_name = "USER", requires = "targets")]

@@ -23,7 +23,7 @@ const LOOK_TIME: u64 = 1_000_000_000;
 /// How soon it is tried while its switch changes over, in nanoseconds.
 const WAIT_TIME: u64 = 1_000_000;
 
-const ARGS: [Arg; 14] = [
+const ARGS: [Arg; 15] = [
     Arg::required("SWITCH", "element", "the `FlowSwitch` that is controlled"),
     Arg::rest(
         "CONTROLLER",
@@ -49,6 +49,12 @@ const ARGS: [Arg; 14] = [
     Arg::keyword("BACKOFF", "time", "8s", "the longest pause before connecting again"),
     Arg::keyword("RATE", "packets/s", "no bound", "how many packets controllers get"),
     Arg::keyword("BURST", "packets", "a quarter of RATE", "how many may come at once"),
+    Arg::keyword(
+        "BUNDLE_IDLE",
+        "time",
+        "10s",
+        "a bundle that nothing is said of for so long is discarded; 0 never",
+    ),
     Arg::keyword(
         "STATE",
         "file name",
@@ -196,6 +202,7 @@ impl Settings {
         } else if make.is_given("BURST") {
             make.error("BURST: without RATE");
         }
+        options.bundle_idle = make.or("BUNDLE_IDLE", options.bundle_idle);
         options.trust.anybody = make.or("INSECURE", false);
         if let Some(Text(text)) = make.get("USERS") {
             for word in words(&unquoted(&text)) {

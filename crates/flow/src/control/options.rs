@@ -58,6 +58,8 @@ pub struct AgentOptions {
     pub packet_rate: Option<PacketRate>,
     /// How many bytes of messages nobody asked for may wait for a controller that does not read.
     pub send_limit: usize,
+    /// A bundle nothing is said of for so long is discarded, and the controller told. Zero never discards.
+    pub bundle_idle: Duration,
     /// Limits of each listener's connections.
     pub limits: Limits,
     /// Which peers without TLS may control the switch.
@@ -79,6 +81,7 @@ impl Default for AgentOptions {
             fail_mode: FailMode::Secure,
             packet_rate: None,
             send_limit: 1 << 20,
+            bundle_idle: Duration::from_secs(10),
             limits: Limits::default(),
             trust: Trust::default(),
             state: None,

@@ -598,6 +598,26 @@ fn a_bundle_is_done_whole_or_not_at_all() {
     }
 }
 
+/// A bundle that nothing is said of is discarded after the time that is set.
+#[test]
+fn an_idle_bundle_is_discarded() {
+    let version = Version::V14;
+    let flags = BundleFlags::ATOMIC;
+    let say = |step| {
+        Message::BundleControl(BundleControl { bundle: 1, step, flags, properties: Vec::new() })
+    };
+    let served = Served::new(|options| options.bundle_idle = Duration::from_millis(1));
+    let mut controller = served.controller(version);
+    let opened = controller.send(&say(BundleStep::OpenRequest));
+    let answered = controller.next();
+    assert_eq!(answered, (opened, say(BundleStep::OpenReply)));
+    // The switch looks about once a second.
+    let (xid, message) = controller.next();
+    let Message::Error(error) = message else { panic!("{message:?}") };
+    assert_eq!((xid, error.code.fault(version)), (opened, Some(Fault::BundleTimeout)));
+    assert_eq!(controller.fault(&say(BundleStep::CommitRequest)), Fault::BundleBadId);
+}
+
 /// A buffer says nothing where flows are deleted.
 #[test]
 fn no_packet_waits_for_a_flow() {

@@ -84,6 +84,6 @@ fn address(option: &str, place: &Collector) -> Result<SocketAddr, UsageError> {
     }
 }
 
-fn written(time: Duration) -> String {
+pub(super) fn written(time: Duration) -> String {
     format!("{}ns", time.as_nanos())
 }

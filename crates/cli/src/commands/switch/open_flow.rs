@@ -3,7 +3,7 @@
 //! Ports keep the numbers they have while others come and go: where one has gone there is nothing, until
 //! another one comes.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use linerate_graph::lang::config::quote;
@@ -12,7 +12,7 @@ use linerate_packet::MacAddr;
 
 use super::{
     configuration::{BURST, Settings, ends, places},
-    export::Export,
+    export::{Export, written},
     keep::NAME,
     port::Port,
 };
@@ -39,6 +39,8 @@ pub(super) struct OpenFlow {
     /// Where flows are kept.
     state: Option<String>,
     packet_rate: Option<u32>,
+    /// How long a bundle may be idle.
+    bundle_idle: Duration,
     /// Users whose programs may control the switch without TLS.
     users: Vec<String>,
     /// Whether every peer may.
@@ -105,6 +107,7 @@ impl OpenFlow {
             flows: given.flows.as_ref().map(name),
             state: given.state.as_ref().map(name),
             packet_rate: given.packet_rate,
+            bundle_idle: given.bundle_idle,
             users: given.users.clone(),
             insecure: given.insecure,
             files,
@@ -141,8 +144,9 @@ impl OpenFlow {
         let targets = self.targets.iter().map(|target| quote(target.as_bytes()).to_string());
         let _ = write!(
             text,
-            "controllers :: OpenFlow(flows, {}",
-            targets.collect::<Vec<_>>().join(", ")
+            "controllers :: OpenFlow(flows, {}, BUNDLE_IDLE {}",
+            targets.collect::<Vec<_>>().join(", "),
+            written(self.bundle_idle)
         );
         if self.fail_mode == SwitchFailMode::Standalone {
             text += ", FAIL standalone";
@@ -190,8 +194,6 @@ impl OpenFlow {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use linerate_graph::lang::Globals;
 
     use super::*;
@@ -210,6 +212,7 @@ mod tests {
             flows: None,
             state: None,
             packet_rate: Some(1000),
+            bundle_idle: Duration::from_millis(1500),
             users: vec!["root".into(), "65534".into()],
             insecure: true,
             files: None,

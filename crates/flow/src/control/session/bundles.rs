@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::super::shared::Shared;
 use super::{Session, kept::Kept};
@@ -19,9 +19,6 @@ const BUNDLES: usize = 16;
 /// of [`Limits::bundled`](super::super::Limits::bundled): one controller never gets more than half, so there is
 /// always room for others.
 const OWN: usize = 1 << 20;
-
-/// Idle time after which a bundle is discarded.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of a message that an error says again.
 const SAID: usize = 64;
@@ -105,7 +102,8 @@ impl Bundles {
 
     /// Forgets those nothing was said about for long, and what is said of it.
     pub(super) fn expired(&mut self, version: Version) -> Vec<(u32, Message)> {
-        let old = |open: &Open| open.used.elapsed() > PATIENCE;
+        let idle = self.shared.options.bundle_idle;
+        let old = |open: &Open| !idle.is_zero() && open.used.elapsed() > idle;
         let gone: Vec<u32> =
             self.open.iter().filter(|(_, open)| old(open)).map(|(bundle, _)| *bundle).collect();
         let error = |open: Open| {
