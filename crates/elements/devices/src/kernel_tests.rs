@@ -288,33 +288,38 @@ fn from_host_and_to_host_share_an_interface() {
 #[test]
 #[ignore = "needs root"]
 fn a_raw_socket_carries_ip_packets_both_ways() {
-    let lab = Lab::new();
-    let space = lab.namespace("w");
-    space.link_up("lo");
     // As above, between addresses of the loopback interface.
     let packet = "4500002100000000401100007f0000027f00000104d21e61000d000068656c6c6f";
-    let text = format!(
-        "s :: InfiniteSource(DATA \\<{packet}>, LIMIT 1) -> Queue -> w :: RawSocket(UDP, 5000)
-            -> c :: Counter -> o :: Collect"
-    );
-    let meanwhile = |control: &Control| {
-        space.enter(|| {
-            assert!(UdpSocket::bind("127.0.0.1:5000").is_err(), "the port is not reserved");
-            let socket = UdpSocket::bind("127.0.0.1:7777").unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            control.write("s.reset", "").unwrap();
-            let mut bytes = [0; 100];
-            let (length, from) = socket.recv_from(&mut bytes).unwrap();
-            assert_eq!(
-                (&bytes[..length], from.to_string()),
-                (&b"hello"[..], "127.0.0.2:1234".into())
-            );
-        });
-        assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
-    };
-    let (answers, _) = run_in(&space, &text, meanwhile, &["o.packets"]);
-    let got = answers[0].lines().next().expect("the packet");
-    assert!(got.starts_with("45000021") && got.ends_with("68656c6c6f"), "{got}");
+    for sockets in [
+        "w :: RawSocket(UDP, 5000); q -> w -> c",
+        "q -> ToRawSocket(UDP); FromRawSocket(UDP, 5000) -> c",
+    ] {
+        let lab = Lab::new();
+        let space = lab.namespace("w");
+        space.link_up("lo");
+        let text = format!(
+            "s :: InfiniteSource(DATA \\<{packet}>, LIMIT 1) -> q :: Queue; \
+             c :: Counter -> o :: Collect; {sockets}"
+        );
+        let meanwhile = |control: &Control| {
+            space.enter(|| {
+                assert!(UdpSocket::bind("127.0.0.1:5000").is_err(), "the port is not reserved");
+                let socket = UdpSocket::bind("127.0.0.1:7777").unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                control.write("s.reset", "").unwrap();
+                let mut bytes = [0; 100];
+                let (length, from) = socket.recv_from(&mut bytes).unwrap();
+                assert_eq!(
+                    (&bytes[..length], from.to_string()),
+                    (&b"hello"[..], "127.0.0.2:1234".into())
+                );
+            });
+            assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
+        };
+        let (answers, _) = run_in(&space, &text, meanwhile, &["o.packets"]);
+        let got = answers[0].lines().next().expect("the packet");
+        assert!(got.starts_with("45000021") && got.ends_with("68656c6c6f"), "{got}");
+    }
 }
 
 /// As Click's: a time stamp, and no packet type, from each of them.

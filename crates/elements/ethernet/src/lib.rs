@@ -14,6 +14,7 @@ mod ensure_ether;
 mod ether_address;
 pub(crate) mod ether_encap;
 mod ether_mirror;
+mod ether_pause_source;
 mod ether_rewrite;
 mod ether_switch;
 mod header;
@@ -47,6 +48,7 @@ const CLASSES: &[&Class] = &[
     &ether_address::STORE,
     &ether_encap::CLASS,
     &ether_mirror::CLASS,
+    &ether_pause_source::CLASS,
     &ether_rewrite::CLASS,
     &ether_switch::CLASS,
     &ether_switch::LISTEN,

@@ -254,8 +254,16 @@ fn no_value_harms() {
 }
 
 /// Classes whose examples need privileges to be initialized, or a file.
-const NOT_RUN: &[&str] =
-    &["EnsureEther", "FromHost", "KernelTap", "KernelTun", "RawSocket", "ToHost"];
+const NOT_RUN: &[&str] = &[
+    "EnsureEther",
+    "FromHost",
+    "FromRawSocket",
+    "KernelTap",
+    "KernelTun",
+    "RawSocket",
+    "ToHost",
+    "ToRawSocket",
+];
 
 /// Handlers of the router as a whole, some of which are for real time alone.
 #[test]

@@ -3,9 +3,12 @@
 
 use linerate_graph::{Class, Context, HandlerError};
 
+mod adaptive_red;
 mod ahead;
+mod codel;
 mod delay;
 mod drr_sched;
+mod followed;
 mod held_queue;
 mod link_unqueue;
 mod merge;
@@ -17,6 +20,7 @@ mod rated_splitter;
 mod rated_unqueue;
 mod red;
 mod round_robin_sched;
+mod round_robin_unqueue;
 mod shaper;
 mod stride_sched;
 #[cfg(test)]
@@ -24,11 +28,14 @@ mod tests;
 mod time_sorted_sched;
 mod timed;
 mod timed_unqueue;
+mod unqueue2;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[
+    &adaptive_red::CLASS,
+    &codel::CLASS,
     &delay::SHAPER,
     &delay::UNQUEUE,
     &drr_sched::CLASS,
@@ -53,6 +60,7 @@ const CLASSES: &[&Class] = &[
     &red::CLASS,
     &round_robin_sched::CLASS,
     &round_robin_sched::SIMPLE,
+    &round_robin_unqueue::CLASS,
     &shaper::BANDWIDTH,
     &shaper::PACKETS,
     &stride_sched::CLASS,
@@ -61,6 +69,7 @@ const CLASSES: &[&Class] = &[
     &timed::SOURCE,
     &timed_unqueue::BURSTER,
     &timed_unqueue::CLASS,
+    &unqueue2::CLASS,
 ];
 
 /// The name of the family in the reference.

@@ -4,13 +4,16 @@
 //! in Click's fixed point.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Make, Plan,
-    Processing, Right, Scope, Text, Value, lang::config::words,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Processing, Right,
+    Scope, Value,
 };
 use linerate_memory::Frame;
 
-use super::{FAMILY, held_queue::HeldQueue, link_unqueue::LinkUnqueue, wrong};
-use crate::queue::Queue;
+use super::{
+    FAMILY, TIMER, adaptive_red,
+    followed::{self, followed, length, nearest},
+    wrong,
+};
 use linerate_kit::{
     average::{Average, binary_text},
     drops::turn_away,
@@ -21,7 +24,7 @@ const EARLY: usize = 0;
 
 /// Bits behind the point of a probability.
 const SCALE: u32 = 16;
-const ONE: u64 = 1 << SCALE;
+pub(super) const ONE: u64 = 1 << SCALE;
 
 /// Empty queues are looked at as if once in so many nanoseconds.
 const IDLE_NS: u64 = 20_000_000;
@@ -74,12 +77,12 @@ pub(super) const CLASS: Class = Class {
 
 /// What the arguments say.
 #[derive(Debug, Clone, Copy, Default)]
-struct Limits {
-    min: u64,
-    max: u64,
+pub(super) struct Limits {
+    pub(super) min: u64,
+    pub(super) max: u64,
     /// Of [`ONE`].
-    probability: u64,
-    gentle: bool,
+    pub(super) probability: u64,
+    pub(super) gentle: bool,
 }
 
 impl Limits {
@@ -114,7 +117,7 @@ impl Limits {
 
 /// The argument `MAX_P`, of [`ONE`].
 #[derive(Default)]
-struct MaxP(u64);
+pub(super) struct MaxP(pub(super) u64);
 
 impl Value for MaxP {
     fn parse(text: &str, _: &Scope<'_>) -> Result<MaxP, String> {
@@ -128,8 +131,10 @@ fn probability(text: &str) -> Option<u64> {
     Some((value * ONE as f64).round() as u64)
 }
 
-struct Red {
+pub(super) struct Red {
     limits: Limits,
+    /// The length that `AdaptiveRED` aims at.
+    target: Option<u64>,
     average: Average,
     queues: Vec<usize>,
     pulls: bool,
@@ -158,6 +163,11 @@ impl Red {
             probability: make.need::<MaxP>("MAX_P").0,
             gentle: make.or("GENTLE", true),
         };
+        Red::with(make, limits, None)
+    }
+
+    /// One that drops by these limits, or tries to keep a target.
+    pub(super) fn with(make: &mut Make<'_>, limits: Limits, target: Option<u64>) -> Red {
         let stability: u32 = make.or("STABILITY", 4);
         if let Err(error) = limits.check() {
             make.error(error);
@@ -165,21 +175,11 @@ impl Red {
             make.error("STABILITY must be between 0 and 16");
         }
         let pulls = make.input_is_pull(0);
-        let queues = match make.get::<Text>("QUEUES") {
-            Some(Text(names)) => words(&names)
-                .iter()
-                .filter_map(|name| match make.parse::<ElementRef>(name) {
-                    Ok(ElementRef(element)) => Some(element),
-                    Err(_) => {
-                        make.error(format!("no element named '{name}'"));
-                        None
-                    }
-                })
-                .collect(),
-            None => nearest(make.plan(), make.element(), pulls),
-        };
+        let queues =
+            followed::named(make).unwrap_or_else(|| nearest(make.plan(), make.element(), pulls));
         Red {
             limits: limits.check().unwrap_or_default(),
+            target,
             average: Average::new(stability.min(16)),
             queues,
             pulls,
@@ -198,7 +198,7 @@ impl Red {
 
     /// Packets in all queues.
     fn size(&self, cx: &mut Context) -> usize {
-        self.queues.iter().map(|queue| length(cx, *queue).map_or(0, |held| held.0)).sum()
+        followed::size(cx, &self.queues)
     }
 
     /// Packets all queues can hold.
@@ -237,77 +237,22 @@ impl Red {
     }
 }
 
-/// Whether elements of a class hold packets in a way that can be followed.
-fn stores(class: &Class) -> bool {
-    let ours = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
-    let queues = [
-        "Queue",
-        "SimpleQueue",
-        "NotifierQueue",
-        "FullNoteQueue",
-        "QuickNoteQueue",
-        "ThreadSafeQueue",
-    ];
-    ours.contains(&class.name) || queues.contains(&class.name)
-}
-
-/// Packets an element holds and how many it can hold; `None` when it cannot be asked.
-fn length(cx: &mut Context, element: usize) -> Option<(usize, usize)> {
-    cx.with_element(element, |queue: &mut Queue, _| (queue.len(), queue.len() + queue.room()))
-        .or_else(|| cx.with_element(element, |queue: &mut HeldQueue, _| queue.held()))
-        .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| (link.len(), usize::MAX)))
-}
-
-/// The elements it follows.
-fn followed(plan: &Plan, at: usize, pulls: bool) -> Vec<usize> {
-    if plan.is_given(at, "QUEUES") {
-        plan.elements_named(at, &["QUEUES"])
-    } else {
-        nearest(plan, at, pulls)
-    }
-}
-
-/// The first elements that hold packets on every way from output 0, or to the
-/// input.
-fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut seen = vec![false; plan.elements.len()];
-    let mut open = vec![element];
-    while let Some(at) = open.pop() {
-        let here = &plan.elements[at];
-        let peers: Vec<usize> = if upstream {
-            here.sources.iter().flatten().map(|port| port.element).collect()
-        } else {
-            let outputs = if at == element { &here.targets[..1] } else { &here.targets[..] };
-            let push = |(port, _): &(usize, _)| here.outputs[*port] == Processing::Push;
-            let pushed = outputs.iter().enumerate().filter(push);
-            pushed.flat_map(|(_, targets)| targets).map(|port| port.element).collect()
-        };
-        for peer in peers {
-            if std::mem::replace(&mut seen[peer], true) {
-                continue;
-            }
-            if stores(plan.elements[peer].class) {
-                found.push(peer);
-            } else {
-                open.push(peer);
-            }
-        }
-    }
-    found.sort_unstable();
-    found
-}
-
 impl Element for Red {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        if self.queues.is_empty() {
-            return Err("no nearby Queues".into());
+        followed::check(cx.plan(), &self.queues)?;
+        if self.target.is_some() {
+            cx.set_timer(TIMER, cx.steady() + adaptive_red::INTERVAL);
         }
-        let mut elements = self.queues.iter().map(|queue| &cx.plan().elements[*queue]);
-        match elements.find(|element| !stores(element.class)) {
-            Some(other) => Err(format!("'{}' is not a Storage element", other.name)),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
+        let average = match self.average.stability() {
+            0 => self.size(cx) as u64,
+            _ => self.average.rounded(),
+        };
+        adaptive_red::adapt(&mut self.limits, average);
+        cx.set_timer(TIMER, cx.steady() + adaptive_red::INTERVAL);
     }
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
@@ -372,24 +317,19 @@ impl Element for Red {
                 self.drops
             )),
             "config" => {
-                let names: Vec<&str> = self
-                    .queues
-                    .iter()
-                    .map(|queue| cx.plan().elements[*queue].name.as_str())
-                    .collect();
                 let Limits { min, max, probability, gentle } = self.limits;
+                let thresholds = self
+                    .target
+                    .map_or_else(|| format!("{min}, {max}"), |target| target.to_string());
                 Ok(format!(
-                    "{min}, {max}, {}, QUEUES {}, STABILITY {}{}",
+                    "{thresholds}, {}, QUEUES {}, STABILITY {}{}",
                     binary_text(probability, SCALE),
-                    names.join(" "),
+                    followed::list(cx.plan(), &self.queues),
                     self.average.stability(),
                     if gentle { "" } else { ", GENTLE false" }
                 ))
             }
-            "queues" => {
-                let names = self.queues.iter().map(|queue| &cx.plan().elements[*queue].name);
-                Ok(names.fold(String::new(), |text, name| text + name + "\n"))
-            }
+            "queues" => Ok(followed::lines(cx.plan(), &self.queues)),
             _ => Err(HandlerError::missing(handler)),
         }
     }

@@ -1,5 +1,5 @@
-//! `Socket`, `FromSocket`, `ToSocket`, `McastSocket`, `RawSocket`: packets over the sockets of this
-//! machine's network stack.
+//! `Socket`, `FromSocket`, `ToSocket`, `McastSocket`, `RawSocket`, `FromRawSocket`, `ToRawSocket`:
+//! packets over the sockets of this machine's network stack.
 
 mod access;
 mod carrier;
@@ -141,6 +141,26 @@ pub(super) const RAW_SOCKET: Class = Class {
     ..SOCKET
 };
 
+pub(super) const FROM_RAW_SOCKET: Class = Class {
+    name: "FromRawSocket",
+    summary: "receives IP packets from the network through a raw socket",
+    description: "A RawSocket by an older name, whose input, if it has one, is pushed to. It is \
+        said that it is old.",
+    processing: "h/h",
+    example: "FromRawSocket(ICMP) -> Discard; DriverManager(wait 10ms, stop);",
+    make: |make| Box::new(Carrier::new(make, old_raw)),
+    ..RAW_SOCKET
+};
+
+pub(super) const TO_RAW_SOCKET: Class = Class {
+    name: "ToRawSocket",
+    summary: "sends IP packets to the network through a raw socket",
+    description: "A RawSocket by an older name, which pulls. It is said that it is old.",
+    example: "Idle -> ToRawSocket(UDP, 41932); DriverManager(wait 10ms, stop);",
+    make: |make| Box::new(Carrier::new(make, old_raw)),
+    ..RAW_SOCKET
+};
+
 fn settings(make: &mut Make<'_>) -> Settings {
     make.or::<usize>("HEADROOM", 0);
     Settings {
@@ -198,12 +218,22 @@ fn socket(make: &mut Make<'_>) -> (General, Settings) {
 
 /// One by an older name, of which Click says so wherever it is.
 fn old_socket(make: &mut Make<'_>) -> (General, Settings) {
+    report_old(make, SOCKET.name);
+    socket(make)
+}
+
+/// The same of raw sockets.
+fn old_raw(make: &mut Make<'_>) -> (Raw, Settings) {
+    report_old(make, RAW_SOCKET.name);
+    raw(make)
+}
+
+fn report_old(make: &Make<'_>, newer: &str) {
     if make.replica().index == 0 {
         let class = make.plan().elements[make.element()].class.name;
-        let text = format!("warning: {class} is deprecated, use Socket instead\n");
+        let text = format!("warning: {class} is deprecated, use {newer} instead\n");
         make.world.console.report(&text);
     }
-    socket(make)
 }
 
 type Addresses = (Address, Option<Address>);

@@ -314,6 +314,8 @@ fn wrong_arguments_are_said_as_click_does() {
         ("i :: Idle -> Socket(UDP, 127.0.0.1, 5, ALLOW i)", "i is not an IPRouteTable"),
         (&format!("Socket(UNIX, /{long}) -> Discard"), "too long"),
         ("RawSocket(FOO) -> Discard", "TYPE: invalid number"),
+        ("FromRawSocket(FOO) -> Discard", "TYPE: invalid number"),
+        ("Idle -> ToRawSocket(UDP, 5, SNAPLEN x)", "SNAPLEN: "),
     ] {
         let errors = Run::errors(text);
         assert!(errors.contains(error), "{text}: {errors}");

@@ -21,6 +21,7 @@ mod options;
 mod print_lines;
 mod rate_tree;
 mod reassembly;
+mod rip_send;
 mod service;
 mod set_ip_checksum;
 mod store_ip_address;
@@ -48,6 +49,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &mark_ip_header::CLASS,
     &middlebox::IN,
     &middlebox::OUT,
+    &rip_send::CLASS,
     &service::MARK_CE,
     &service::SET_DSCP,
     &service::SET_ECN,

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, UdpPort,
+    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, UdpPort,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -11,30 +11,28 @@ use linerate_packet::{
     checksum::{self, update16},
 };
 
-use super::FAMILY;
+use super::{
+    FAMILY,
+    quota::{HANDLERS, Quota},
+};
 use linerate_kit::{
     ip::{
         DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE as FROM, TOTAL_LENGTH, TTL, fill_checksum,
         put16,
     },
     random::Random,
-    rate::Gap,
-    written::{boolean_or, integer_or},
+    written::integer_or,
 };
 
 /// Shortest packet.
 const SHORTEST: i32 = 60;
 /// Most flows: they are kept in memory.
 const MOST_FLOWS: u32 = 1 << 20;
-/// Most packets per second Click takes.
-const MOST_RATE: u32 = 1_000_000;
 /// Where UDP begins, and its fields.
 const UDP: usize = ETHERNET + LEAST;
 const CHECKSUM: usize = UDP + 6;
 /// Hops a packet has.
 const HOPS: u8 = 250;
-/// A hundredth of a second, in nanoseconds.
-const JIFFY: u64 = 10_000_000;
 
 pub(super) const SOURCE: Class = Class {
     name: "FastUDPSource",
@@ -98,15 +96,6 @@ pub(super) const FLOWS: Class = Class {
     ..SOURCE
 };
 
-const HANDLERS: &[Handler] = &[
-    Handler::count("count", "packets made"),
-    Handler::value("rate", "packets per second there were up to the limit; written: those wanted")
-        .merged(Merge::Sum),
-    Handler::button("reset", "begins to count anew"),
-    Handler::write("active", "whether there are packets"),
-    Handler::write("limit", "how many in all"),
-];
-
 const FLOW_HANDLERS: &[Handler] = &[
     HANDLERS[0],
     HANDLERS[1],
@@ -131,26 +120,19 @@ struct FastUdp {
     checksum: bool,
     /// The checksum with ports of zero.
     sum: u16,
-    active: bool,
-    /// Any number below zero.
-    limit: i64,
-    count: i64,
-    gap: Option<Gap>,
+    quota: Quota,
     flows: Vec<Flow>,
     /// Packets of a flow; any number when zero.
     size: u32,
     /// One flow whose ports count up; else they are random.
     counts_up: bool,
     random: Random,
-    /// When the first and the last packet were made, in hundredths of seconds.
-    first: u64,
-    last: u64,
     /// The longest packet a buffer holds.
     room: i32,
 }
 
 /// The error of a length that no packet can have.
-fn too_long(room: i32) -> String {
+pub(super) fn too_long(room: i32) -> String {
     format!("packets longer than a buffer ({room} bytes)")
 }
 
@@ -179,8 +161,7 @@ impl FastUdp {
     }
 
     fn new(make: &mut Make<'_>) -> FastUdp {
-        let rate = make.need::<u32>("RATE");
-        let limit = make.need::<i32>("LIMIT");
+        let quota = Quota::new(make);
         let length = make.need::<i32>("LENGTH");
         let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
         let addresses = ["SRCIP", "DSTIP"].map(|name| make.get(name));
@@ -205,16 +186,11 @@ impl FastUdp {
             addresses,
             checksum: make.or("CHECKSUM", true),
             sum: 0,
-            active: make.or("ACTIVE", true),
-            limit: limit.into(),
-            count: 0,
-            gap: (rate != 0).then(|| Gap::new(rate.min(MOST_RATE).into())),
+            quota,
             flows: Vec::new(),
             size: 0,
             counts_up: false,
             random: Random::new(make),
-            first: 0,
-            last: 0,
             room,
         };
         element.set_length(length);
@@ -266,34 +242,12 @@ impl FastUdp {
         self.flows[at].packets = self.flows[at].packets.wrapping_add(1);
         self.flows[at]
     }
-
-    /// Packets that may be made now.
-    fn allowed(&mut self, now: u64) -> usize {
-        let left = match self.limit {
-            _ if !self.active => 0,
-            limit if limit < 0 => u64::MAX,
-            limit => (limit - self.count).max(0) as u64,
-        };
-        let due = self.gap.as_mut().map_or(u64::MAX, |gap| gap.due(now));
-        usize::try_from(left.min(due)).unwrap_or(usize::MAX)
-    }
-
-    fn reset(&mut self) {
-        (self.count, self.first, self.last) = (0, 0, 0);
-    }
-
-    fn measured_rate(&self) -> i64 {
-        match self.last.saturating_sub(self.first).max(1) {
-            _ if self.last == 0 => 0,
-            passed => self.count.saturating_mul(100) / passed as i64,
-        }
-    }
 }
 
 impl Element for FastUdp {
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         let now = cx.steady();
-        let count = count.min(self.allowed(now));
+        let count = count.min(self.quota.due(now)).min(self.quota.left());
         let made = cx.pool.take(frame, count, self.template.len());
         let arena = cx.pool.arena();
         let destination = self.addresses[1].octets();
@@ -311,69 +265,34 @@ impl Element for FastUdp {
                 packet.meta_mut().destination[..4].copy_from_slice(&destination);
             }
         }
-        if made == 0 {
-            return;
-        }
-        if let Some(gap) = &mut self.gap {
-            gap.add(made as u64);
-        }
-        if self.count == 0 {
-            self.first = now / JIFFY;
-        }
-        self.count += made as i64;
-        if self.limit >= 0 && self.count >= self.limit {
-            self.last = now / JIFFY;
-        }
+        self.quota.made(made, now);
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<FastUdp>() {
-            (self.count, self.first, self.last) = (old.count, old.first, old.last);
+            self.quota.take_state(&old.quota);
         }
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "count" => Ok(self.count.to_string()),
-            "rate" => Ok(self.measured_rate().to_string()),
             "length" => Ok(self.template.len().to_string()),
-            _ => Err(HandlerError::missing(handler)),
+            _ => self.quota.read(handler),
         }
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
-            "reset" => self.reset(),
-            "active" => {
-                self.active = boolean_or(value, "active parameter must be boolean")?;
-                if self.active {
-                    self.reset();
-                }
-            }
-            "limit" => {
-                let limit: i32 = integer_or(value, "limit parameter must be integer >= 0")?;
-                self.limit = limit.into();
-            }
-            "rate" => {
-                let rate: u32 = integer_or(value, "rate parameter must be integer >= 0")?;
-                if rate > MOST_RATE {
-                    return Err(HandlerError::refused(format!(
-                        "rate too large; max is {MOST_RATE}"
-                    )));
-                }
-                let now = cx.steady();
-                if let Some(gap) = &mut self.gap {
-                    gap.change(rate.into(), now);
-                }
-            }
             "length" => {
                 let length: u32 = integer_or(value, "length parameter must be integer")?;
                 let length = i32::try_from(length).ok().filter(|length| *length <= self.room);
                 self.set_length(length.ok_or_else(|| HandlerError::refused(too_long(self.room)))?);
                 (0..self.flows.len()).for_each(|flow| self.draw_ports(flow));
-                self.count = 0;
+                self.quota.reset();
             }
-            _ => return Err(HandlerError::missing(handler)),
+            _ => {
+                self.quota.write(cx, handler, value)?;
+            }
         }
         Ok(String::new())
     }

@@ -4,20 +4,31 @@ use linerate_graph::Class;
 
 pub(crate) mod check;
 mod check_headers;
+mod fast_tcp;
 mod fast_udp;
+mod fast_udp6;
+mod quota;
 mod set_checksum;
+mod tcp_ip_send;
+mod tcp_reflector;
 mod udp_ip_encap;
+mod web_gen;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
     &check_headers::TCP,
     &check_headers::UDP,
+    &fast_tcp::CLASS,
     &fast_udp::FLOWS,
     &fast_udp::SOURCE,
+    &fast_udp6::CLASS,
     &set_checksum::TCP,
     &set_checksum::UDP,
+    &tcp_ip_send::CLASS,
+    &tcp_reflector::CLASS,
     &udp_ip_encap::CLASS,
     &udp_ip_encap::DYNAMIC,
+    &web_gen::CLASS,
 ];
 
 /// The name of the family in the reference.

@@ -1,0 +1,110 @@
+//! Queues that an element follows: those next to it, or those that its argument `QUEUES` names.
+
+use linerate_graph::{
+    Class, Context, Element, ElementRef, Make, Plan, Processing, Text, lang::config::words,
+};
+
+use crate::{held_queue::HeldQueue, link_unqueue::LinkUnqueue, queue::Queue};
+
+/// Whether elements of a class hold packets in a way that can be followed.
+pub(super) fn stores(class: &Class) -> bool {
+    let ours = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
+    let queues = [
+        "Queue",
+        "SimpleQueue",
+        "NotifierQueue",
+        "FullNoteQueue",
+        "QuickNoteQueue",
+        "ThreadSafeQueue",
+    ];
+    ours.contains(&class.name) || queues.contains(&class.name)
+}
+
+/// Packets an element holds and how many it can hold; `None` when it cannot be asked.
+pub(super) fn length(cx: &mut Context, element: usize) -> Option<(usize, usize)> {
+    cx.with_element(element, |queue: &mut Queue, _| (queue.len(), queue.len() + queue.room()))
+        .or_else(|| cx.with_element(element, |queue: &mut HeldQueue, _| queue.held()))
+        .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| (link.len(), usize::MAX)))
+}
+
+/// The elements it follows.
+pub(super) fn followed(plan: &Plan, at: usize, pulls: bool) -> Vec<usize> {
+    if plan.is_given(at, "QUEUES") {
+        plan.elements_named(at, &["QUEUES"])
+    } else {
+        nearest(plan, at, pulls)
+    }
+}
+
+/// The first elements that hold packets on every way from output 0, or to the
+/// input.
+pub(super) fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut seen = vec![false; plan.elements.len()];
+    let mut open = vec![element];
+    while let Some(at) = open.pop() {
+        let here = &plan.elements[at];
+        let peers: Vec<usize> = if upstream {
+            here.sources.iter().flatten().map(|port| port.element).collect()
+        } else {
+            let outputs = if at == element { &here.targets[..1] } else { &here.targets[..] };
+            let push = |(port, _): &(usize, _)| here.outputs[*port] == Processing::Push;
+            let pushed = outputs.iter().enumerate().filter(push);
+            pushed.flat_map(|(_, targets)| targets).map(|port| port.element).collect()
+        };
+        for peer in peers {
+            if std::mem::replace(&mut seen[peer], true) {
+                continue;
+            }
+            if stores(plan.elements[peer].class) {
+                found.push(peer);
+            } else {
+                open.push(peer);
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The elements that the argument `QUEUES` names; none when it is not given.
+pub(super) fn named(make: &mut Make<'_>) -> Option<Vec<usize>> {
+    let Text(names) = make.get("QUEUES")?;
+    let mut found = Vec::new();
+    for name in words(&names) {
+        match make.parse::<ElementRef>(&name) {
+            Ok(ElementRef(element)) => found.push(element),
+            Err(_) => make.error(format!("no element named '{name}'")),
+        }
+    }
+    Some(found)
+}
+
+/// Says what is wrong with the elements that are followed.
+pub(super) fn check(plan: &Plan, queues: &[usize]) -> Result<(), String> {
+    if queues.is_empty() {
+        return Err("no nearby Queues".into());
+    }
+    let mut elements = queues.iter().map(|queue| &plan.elements[*queue]);
+    match elements.find(|element| !stores(element.class)) {
+        Some(other) => Err(format!("'{}' is not a Storage element", other.name)),
+        None => Ok(()),
+    }
+}
+
+/// Packets in all of them.
+pub(super) fn size(cx: &mut Context, queues: &[usize]) -> usize {
+    queues.iter().map(|queue| length(cx, *queue).map_or(0, |held| held.0)).sum()
+}
+
+/// Their names, a line for each.
+pub(super) fn lines(plan: &Plan, queues: &[usize]) -> String {
+    let names = queues.iter().map(|queue| &plan.elements[*queue].name);
+    names.fold(String::new(), |text, name| text + name + "\n")
+}
+
+/// Their names, as `QUEUES` has them.
+pub(super) fn list(plan: &Plan, queues: &[usize]) -> String {
+    let names = queues.iter().map(|queue| plan.elements[*queue].name.as_str());
+    names.collect::<Vec<_>>().join(" ")
+}
