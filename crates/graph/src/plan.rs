@@ -161,6 +161,25 @@ impl Plan {
         self.elements.iter().any(|element| element.class.live)
     }
 
+    /// The elements that packets wait in, pushed there, until the inputs of an element pull them.
+    pub fn stores_before(&self, element: usize) -> Vec<usize> {
+        let mut seen = vec![false; self.elements.len()];
+        let (mut open, mut stores) = (vec![element], Vec::new());
+        while let Some(at) = open.pop() {
+            let pulled = self.elements[at].sources.iter().zip(&self.elements[at].inputs);
+            let pulled = pulled.filter(|(_, input)| **input == Processing::Pull);
+            for from in pulled.flat_map(|(sources, _)| sources).map(|port| port.element) {
+                if std::mem::replace(&mut seen[from], true) {
+                    continue;
+                }
+                let holds = self.elements[from].inputs.contains(&Processing::Push);
+                let list = if holds { &mut stores } else { &mut open };
+                list.push(from);
+            }
+        }
+        stores
+    }
+
     /// Whether packets from more than one source come to an element.
     pub fn has_several_sources(&self, element: usize) -> bool {
         let mut seen = vec![false; self.elements.len()];

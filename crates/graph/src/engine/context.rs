@@ -440,6 +440,12 @@ impl Context {
         self.stations[at].element.as_ref()?.ready()
     }
 
+    /// Packets that are [ready](Element::ready) in another element of this worker. `None` when nobody
+    /// knows.
+    pub fn ready_in(&self, element: usize) -> Option<usize> {
+        self.stations.get(element)?.element.as_ref()?.ready()
+    }
+
     // Tasks, timers and signals
 
     /// Makes the task of the element at work run.

@@ -41,7 +41,9 @@ pub(super) const CLASS: Class = Class {
     ],
     annotates: true,
     drops: &["no buffer", "left over at another input"],
-    cost: "A copy of each packet and its metadata.",
+    observes: |plan, at| if plan.is_live() { Vec::new() } else { plan.stores_before(at) },
+    cost: "A copy of each packet and its metadata. When a queue that it reads is empty is seen, so \
+        tasks that fill it, and its own, take a turn at a time.",
     example: "FromIPSummaryDump(STOP false, FIELDS ip_src, DATA \"1.0.0.1\") \
         -> ReplayUnqueue(STOP 3) -> Discard;",
     ..Class::of::<ReplayUnqueue>()

@@ -74,6 +74,27 @@ fn packets_wait_for_room() {
     }
 }
 
+/// When the queue is empty is seen, whatever there is in a frame.
+#[test]
+fn what_is_in_a_queue_is_read_until_it_is_empty() {
+    let sent = |source: &str, frame_limit| {
+        let replay = "Queue(9) -> ReplayUnqueue(STOP 3) -> c :: Counter -> Discard;";
+        let text = format!("{source} -> {replay}");
+        run(&text, frame_limit).read("c.count")
+    };
+    for source in [
+        "RatedSource(RATE 1000, LIMIT 10)",
+        "InfiniteSource(LIMIT 10)",
+        "InfiniteSource(LIMIT 10, BURST 4)",
+        "InfiniteSource(LIMIT 20) -> FrontDropQueue(2) -> Unqueue(BURST 3)",
+    ] {
+        let single = sent(source, 1);
+        for frame_limit in [2, 7, 256] {
+            assert_eq!(sent(source, frame_limit), single, "{source}, frames of {frame_limit}");
+        }
+    }
+}
+
 #[test]
 fn rounds_are_told_of_and_end_in_time() {
     let mut told =
