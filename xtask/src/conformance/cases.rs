@@ -18,10 +18,11 @@ use crate::shell;
 /// The programs of ours that stand in for Click's.
 pub(super) const PROGRAMS: [&str; 2] = ["click", "click-flatten"];
 
-/// What `unshare` runs: the loopback interface also takes multicast, as that of a machine that is
-/// connected to something would.
-const NAMESPACE: &str = "ip link set lo up multicast on; ip route add 224.0.0.0/4 dev lo; \
-    exec \"$@\"";
+/// What `unshare` runs: multicast goes out by a link, as on a machine that is connected to something;
+/// the other end hears it and says nothing.
+const NAMESPACE: &str = "ip link set lo up && ip link add out type veth peer name end && \
+    ip address add 192.0.2.1/24 dev out && ip link set out up && ip link set end up && \
+    ip route add 224.0.0.0/4 dev out && exec \"$@\"";
 
 /// What became of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

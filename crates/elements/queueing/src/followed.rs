@@ -4,20 +4,16 @@ use linerate_graph::{
     Class, Context, Element, ElementRef, Make, Plan, Processing, Text, lang::config::words,
 };
 
-use crate::{held_queue::HeldQueue, link_unqueue::LinkUnqueue, queue::Queue};
+use crate::{
+    held_queue::HeldQueue,
+    link_unqueue::LinkUnqueue,
+    queue::{Queue, is_queue},
+};
 
 /// Whether elements of a class hold packets in a way that can be followed.
 pub(super) fn stores(class: &Class) -> bool {
-    let ours = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
-    let queues = [
-        "Queue",
-        "SimpleQueue",
-        "NotifierQueue",
-        "FullNoteQueue",
-        "QuickNoteQueue",
-        "ThreadSafeQueue",
-    ];
-    ours.contains(&class.name) || queues.contains(&class.name)
+    let others = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
+    others.contains(&class.name) || is_queue(class)
 }
 
 /// Packets an element holds and how many it can hold; `None` when it cannot be asked.

@@ -15,6 +15,7 @@ mod merge;
 mod meter;
 mod prio_sched;
 mod queue;
+mod queue_yank_test;
 mod rated_source;
 mod rated_splitter;
 mod rated_unqueue;
@@ -52,6 +53,7 @@ const CLASSES: &[&Class] = &[
     &queue::QUICK_NOTE_QUEUE,
     &queue::SIMPLE_QUEUE,
     &queue::THREAD_SAFE_QUEUE,
+    &queue_yank_test::CLASS,
     &rated_source::CLASS,
     &rated_splitter::BANDWIDTH,
     &rated_splitter::PACKETS,

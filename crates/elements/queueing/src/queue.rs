@@ -90,6 +90,21 @@ pub(super) const SIMPLE_QUEUE: Class = Class {
     ..QUEUE
 };
 
+/// All of them.
+pub(crate) const CLASSES: &[&Class] = &[
+    &FULL_NOTE_QUEUE,
+    &NOTIFIER_QUEUE,
+    &QUEUE,
+    &QUICK_NOTE_QUEUE,
+    &SIMPLE_QUEUE,
+    &THREAD_SAFE_QUEUE,
+];
+
+/// Whether a class is one of them.
+pub(crate) fn is_queue(class: &Class) -> bool {
+    CLASSES.iter().any(|queue| queue.name == class.name)
+}
+
 /// The argument `CAPACITY`.
 pub(crate) fn capacity_from_args(make: &mut Make<'_>) -> usize {
     let wanted = make.get::<u32>("CAPACITY").map(|packets| capacity(Ok(packets)));
@@ -199,7 +214,7 @@ impl Queue {
         }
     }
 
-    fn store(&mut self, frame: &mut Frame) {
+    pub(crate) fn store(&mut self, frame: &mut Frame) {
         match &mut self.side {
             Side::Own { producer: Some(producer), .. } => {
                 producer.push_frame(frame);
@@ -262,21 +277,37 @@ impl Queue {
     /// Drops the newest packets beyond `capacity`, as Click does when it is
     /// written; where the other side is on another worker they stay.
     fn trim(&mut self, cx: &mut Context, capacity: usize) {
-        if let Side::Own { producer: Some(producer), consumer: Some(consumer) } = &mut self.side
-            && capacity < producer.len()
-        {
-            // The newest go, as in Click.
-            let (mut held, mut frame) = (Vec::with_capacity(producer.len()), cx.new_frame());
-            while consumer.pop_frame(&mut frame, usize::MAX) > 0 {
-                let count = frame.len();
-                frame.drain_front(count, |slot| held.push(slot));
-            }
-            for slot in held.drain(capacity..) {
-                cx.drop_packet(slot, FULL);
-            }
-            let kept = held.into_iter().all(|slot| producer.push(slot).is_ok());
-            debug_assert!(kept, "they had room before");
+        if self.len() <= capacity {
+            return;
         }
+        for slot in self.take_out(|at, _| at >= capacity).unwrap_or_default() {
+            cx.drop_packet(slot, FULL);
+        }
+    }
+
+    /// Takes packets out wherever they are, oldest first; the others stay in order. `wanted` is asked of each,
+    /// with its place. `None` where the other side is on another worker, which does not wait meanwhile.
+    pub(crate) fn take_out(
+        &mut self,
+        mut wanted: impl FnMut(usize, &Slot) -> bool,
+    ) -> Option<Vec<Slot>> {
+        self.take_side();
+        let Side::Own { producer: Some(producer), consumer: Some(consumer) } = &mut self.side
+        else {
+            return None;
+        };
+        let mut taken = Vec::new();
+        // Each goes round to where it was.
+        for at in 0..producer.len() {
+            let Some(slot) = consumer.pop() else { break };
+            if wanted(at, &slot) {
+                taken.push(slot);
+            } else {
+                let kept = producer.push(slot);
+                debug_assert!(kept.is_ok(), "it had room before");
+            }
+        }
+        Some(taken)
     }
 
     /// Takes what is in another queue. All workers stand still meanwhile, and

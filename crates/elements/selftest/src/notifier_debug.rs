@@ -1,7 +1,8 @@
 //! `NotifierDebug`: what an element that waits is told.
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Plan, Processing,
+    Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Plan,
+    Processing,
 };
 use linerate_memory::Frame;
 
@@ -17,19 +18,40 @@ pub(super) const CLASS: Class = Class {
     description: "Passes packets on. Where it is pulled, `signal` is about the queues that \
         packets come from: for each word of 32 such queues of the graph `empty.WORD/MASK:VALUE`, \
         in hexadecimal, with a bit in `MASK` for each queue that is upstream and the same bit in \
-        `VALUE` when it has packets. Where packets are pushed to it, it is about the queues they \
+        `VALUE` when it has packets or had some when it was last pulled: who pulls goes on then. \
+        Where packets are pushed to it, it is about the queues they \
         go to: `full.WORD/MASK:VALUE`, with a bit in `VALUE` for each that has room. A `*` \
         follows where at least one bit is set, and a `+` where another word does.",
     ports: "1/1",
     handlers: &[Handler::read("signal", "the state of the queues")],
-    cost: "One call per frame; packets are not touched.",
+    cost: "A look at each queue that packets come from per frame; packets are not touched.",
     example: "InfiniteSource(LIMIT 5) -> Queue(10) -> n :: NotifierDebug -> TimedSink(1s);\n\
         Script(print n.signal, stop);",
-    make: |_| Box::new(NotifierDebug),
+    make: |make| Box::new(NotifierDebug::new(make)),
     ..Class::here()
 };
 
-struct NotifierDebug;
+struct NotifierDebug {
+    pulled: bool,
+    /// The queues it is about, as they are declared.
+    near: Vec<Near>,
+}
+
+struct Near {
+    queue: usize,
+    /// Whether it had packets when it was last pulled.
+    gave: bool,
+}
+
+impl NotifierDebug {
+    fn new(make: &Make<'_>) -> NotifierDebug {
+        let pulled = make.input_is_pull(0);
+        let mut near = queues(make.plan(), make.element(), pulled);
+        near.sort_unstable();
+        let near = near.into_iter().map(|queue| Near { queue, gave: false }).collect();
+        NotifierDebug { pulled, near }
+    }
+}
 
 /// Whether an element holds packets between push and pull and tells who waits.
 fn is_queue(plan: &Plan, at: usize) -> bool {
@@ -60,27 +82,33 @@ fn queues(plan: &Plan, start: usize, up: bool) -> Vec<usize> {
 impl Element for NotifierDebug {
     fn push(&mut self, _: &mut Context, _: usize, _: &mut Frame) {}
 
+    fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
+        for near in &mut self.near {
+            near.gave = cx.ready_in(near.queue).is_some_and(|packets| packets > 0);
+        }
+        cx.pull(0, count, frame);
+    }
+
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         if handler != "signal" {
             return Err(HandlerError::missing(handler));
         }
         let plan = cx.plan().clone();
-        let pulled = plan.elements[cx.element()].inputs[0] == Processing::Pull;
-        let near = queues(&plan, cx.element(), pulled);
-        let all = (0..plan.elements.len()).filter(|at| is_queue(&plan, *at));
+        let all: Vec<usize> = (0..plan.elements.len()).filter(|at| is_queue(&plan, *at)).collect();
         let mut words: Vec<(usize, u32, u32)> = Vec::new();
-        for (number, at) in all.enumerate().filter(|(_, at)| near.contains(at)) {
+        for near in &self.near {
+            let Ok(number) = all.binary_search(&near.queue) else { continue };
             let (word, bit) = (number / WORD, 1 << (number % WORD));
             if words.last().is_none_or(|last| last.0 != word) {
                 words.push((word, 0, 0));
             }
             let last = words.len() - 1;
             words[last].1 |= bit;
-            if says_yes(cx, at, pulled) {
+            if near.gave || says_yes(cx, near.queue, self.pulled) {
                 words[last].2 |= bit;
             }
         }
-        let name = if pulled { "empty" } else { "full" };
+        let name = if self.pulled { "empty" } else { "full" };
         let text = words.iter().map(|(word, mask, value)| {
             let star = if *value != 0 { "*" } else { "" };
             format!("{name}.{word}/{mask:x}:{value:x}{star}")
@@ -120,6 +148,22 @@ mod tests {
                 "full.0/2:2*\nempty.0/2:0\nfull.0/2:0\nempty.0/2:2*\n",
                 "{limit}"
             );
+        }
+    }
+
+    /// Who has pulled the last packet pulls again.
+    #[test]
+    fn a_queue_is_told_of_until_it_is_found_empty() {
+        for limit in [1, 7, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 3) -> q :: NotifierQueue(5) -> n :: NotifierDebug
+                    -> Unqueue -> Counter(COUNT_CALL 3 s.run) -> Discard;
+                s :: Script(TYPE PASSIVE, print n.signal, print q.length);
+                Script(wait 1ms, print n.signal, stop)",
+            )
+            .frame_limit(limit);
+            run.run();
+            assert_eq!(run.output(), "empty.0/1:1*\n0\nempty.0/1:0\n", "{limit}");
         }
     }
 
