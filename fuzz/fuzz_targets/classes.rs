@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use classes::{Subject, graph, run};
 use libfuzzer_sys::fuzz_target;
-use linerate_fuzz::{Bytes, show};
+use linerate_fuzz::{Bytes, isolate, show};
 use linerate_memory::{Arena, ArenaOptions};
 
 thread_local! {
@@ -28,7 +28,13 @@ static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     Subject::all().into_iter().flatten().filter(runs).collect()
 });
 
-fuzz_target!(|data: &[u8]| {
+/// Some classes write files; and each is tried once, which is no input's time.
+fn prepare() {
+    isolate();
+    LazyLock::force(&SUBJECTS);
+}
+
+fuzz_target!(init: prepare(), |data: &[u8]| {
     let mut bytes = Bytes(data);
     let subject = &SUBJECTS[bytes.below(SUBJECTS.len())];
     let limit = *bytes.choice(&[7, 32, 256, 2048]);
