@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use linerate_port::pcap::{Format, Options, Reader, Writer};
+use linerate_testlab::tunnels::{self, Head, IPV4, Transport};
 use serde_json::Value;
 
 /// The last object that a command prints.
@@ -89,4 +90,35 @@ fn a_replay_with_packets_that_cannot_be_sent_fails() {
     assert_eq!(last["flows"][0]["sent_packets"], 2, "all others are sent");
     let output = replay(&["--buffer-size", "16384"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Merged segments of TCP, as a host's capture has them, are sent as an interface would have cut them.
+#[test]
+fn a_replay_cuts_merged_segments() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| folder.path().join(file).to_str().unwrap().to_owned();
+    let (from, to) = (name("merged.pcap"), name("segments.pcap"));
+    let heads = [Head::Ethernet, IPV4];
+    let payload: Vec<u8> = (0..60_000).map(|at| (at * 7) as u8).collect();
+    let merged = tunnels::merged(&heads, Transport::Tcp, &payload);
+    let mut writer = Writer::create(&from, &Options::new(Format::Pcap)).unwrap();
+    for frame in [&[2; 60][..], &merged, &[2; 61]] {
+        writer.write(1, frame.len() as u32, frame).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(["replay", &from, &format!("pcap:{to}"), "--rate", "max", "--quiet"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut reader = Reader::open(&to).unwrap();
+    let mut sent = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        assert_eq!(record.orig_len as usize, record.data.len());
+        sent.push(record.data.to_vec());
+    }
+    assert_eq!((sent.remove(0).len(), sent.pop().unwrap().len()), (60, 61));
+    // As long as buffers hold: Ethernet, IP, and TCP with a time stamp.
+    let size = sent[0].len() - (14 + 20 + 32);
+    assert!(size > 1448, "{size}");
+    assert!(sent == tunnels::pieces(&heads, Transport::Tcp, &payload, size));
 }

@@ -386,9 +386,10 @@ Examples:
       as fast as possible, until Ctrl-C
   linerate replay trace.pcapng packet:eth1 --speed 10 --loop 3
 
-Every packet of the file is sent, in order: when the port is full, replay waits. Packets that cannot
-be sent, as they are longer than a packet buffer or the port carries, make it end with an error
-behind all others.")]
+Every packet of the file is sent, in order: when the port is full, replay waits. Merged segments of
+TCP, as captures of hosts have them, are cut as an interface with the port's MTU does. Packets that
+cannot be sent, as they are longer than a packet buffer or the port carries, make it end with an
+error behind all others.")]
 pub(crate) struct Replay {
     /// File to read, pcap or pcapng; - is standard input
     #[arg(value_name = "FILE")]

@@ -1,6 +1,10 @@
 //! `linerate replay`: forwarding from a file to a port.
+//!
+//! A capture of a host has segments of TCP as the host gave them to an interface that was to cut them, or as
+//! one merged them. They are cut as an interface of the port's MTU does; all else is sent as it is.
 
 use anyhow::{Result, bail};
+use linerate_host::interface;
 use linerate_memory::BUFFER_MAX;
 use linerate_port::{DropReason, PortUri};
 use linerate_worker::{OnFull, Rewrite};
@@ -13,7 +17,10 @@ use crate::args::Replay;
 
 pub(crate) fn run(args: &Replay) -> Result<()> {
     let file = file_name(&args.file)?;
-    let mut from = PortUri::new("pcap", file).with("rate", &args.rate).shown_as(file);
+    let mut from = PortUri::new("pcap", file)
+        .with("rate", &args.rate)
+        .with("segment", segment(&args.port))
+        .shown_as(file);
     if args.speed != 1.0 {
         from = from.with("speed", args.speed);
     }
@@ -47,9 +54,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let too_long = received.dropped_for(DropReason::TooLong);
     if too_long > 0 {
         bail!(
-            "{}: records longer than a packet buffer: {too_long}, not sent; merged segments are that \
-             long: record with offloads off, or give buffers room with --buffer-size {BUFFER_MAX} for \
-             a port that carries such frames",
+            "{}: records longer than a packet buffer: {too_long}, not sent; whole packets of TCP are cut \
+             into segments, others are not: record with offloads off, or give buffers room with \
+             --buffer-size {BUFFER_MAX} for a port that carries such frames",
             args.file.display()
         );
     }
@@ -63,4 +70,23 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Longest IP packets that a port sends segments of TCP in: its interface's, else those that buffers hold.
+fn segment(port: &PortUri) -> String {
+    /// Of an interface that is made.
+    const MTU: &str = "1500";
+    /// Of loopback it is more than an IP header can say.
+    const LONGEST: u32 = 65_535;
+    let driver = port.driver();
+    let link = matches!(driver, "packet" | "xdp" | "tap").then(|| interface::find(port.name()));
+    match link {
+        Some(Ok(link)) => link.mtu.min(LONGEST).to_string(),
+        Some(Err(_)) if driver == "tap" => {
+            let written = port.written().iter().find(|(key, _)| key == "mtu");
+            written.and_then(|(_, value)| value.clone()).unwrap_or_else(|| MTU.into())
+        }
+        // One that is not there is an error soon.
+        _ => "room".into(),
+    }
 }

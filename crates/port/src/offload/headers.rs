@@ -25,6 +25,8 @@ const SEARCHED: usize = 290;
 /// IP headers that are tried in one frame, so that a frame made for it costs no more.
 const TRIED: usize = 32;
 
+/// The bits of IPv4 that say that a packet is a fragment: more to come, and an offset.
+const FRAGMENT: u16 = 0x3fff;
 /// Optional fields of GRE version 0, by their flags.
 const GRE_CHECKSUM: u16 = 0x8000;
 const GRE_KEY: u16 = 0x2000;
@@ -100,6 +102,34 @@ pub(super) fn behind_outermost(frame: &[u8]) -> Option<usize> {
     let (network, _) = link(frame)?;
     let (_, length, _) = behind_ip(frame.get(network..)?)?;
     Some(network + length)
+}
+
+/// Where the IP and the TCP header of a frame begin whose packet is TCP over IP without a tunnel, and as long
+/// as the frame; `None` for any other.
+pub(super) fn whole_tcp(frame: &[u8]) -> Option<(usize, usize)> {
+    let (network, ethertype) = link(frame)?;
+    let packet = frame.get(network..)?;
+    let (kind, length, protocol) = behind_ip(packet)?;
+    let is_typed = match kind {
+        LayerKind::Ipv4 => ethertype == EtherType::IPV4 && half(packet, 6)? & FRAGMENT == 0,
+        _ => ethertype == EtherType::IPV6,
+    };
+    let is_tcp = is_typed && protocol == IpProtocol::TCP && says_length(packet);
+    is_tcp.then_some((network, network + length))
+}
+
+/// Whether an IP header says that its packet is all of these bytes.
+fn says_length(packet: &[u8]) -> bool {
+    let said = |field: usize, length: usize| {
+        // A length that does not fit the field is written as zero, or without its upper bits.
+        half(packet, field)
+            .is_some_and(|said| said == length as u16 || (said == 0 && length > 0xffff))
+    };
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => said(2, packet.len()),
+        Some(6) => packet.len() >= ipv6::HEADER_LEN && said(4, packet.len() - ipv6::HEADER_LEN),
+        _ => false,
+    }
 }
 
 /// The headers that lead to the transport header of `protocol` at `transport`.
@@ -208,19 +238,10 @@ impl Walk<'_> {
     /// Whether an IP header as long as the rest of the frame is there.
     fn is_whole(&self, at: usize) -> bool {
         let packet = self.frame.get(at..).unwrap_or_default();
-        let said = |field: usize, length: usize| {
-            // A length that does not fit the field is written as zero, or without its upper bits.
-            half(packet, field)
-                .is_some_and(|said| said == length as u16 || (said == 0 && length > 0xffff))
+        let is_right = |first: u8| {
+            first >> 4 != 4 || packet.get(..usize::from(first & 0x0f) * 4).is_some_and(verify)
         };
-        match packet.first().map(|byte| byte >> 4) {
-            Some(4) => {
-                said(2, packet.len())
-                    && packet.get(..usize::from(packet[0] & 0x0f) * 4).is_some_and(verify)
-            }
-            Some(6) => packet.len() >= ipv6::HEADER_LEN && said(4, packet.len() - ipv6::HEADER_LEN),
-            _ => false,
-        }
+        says_length(packet) && packet.first().copied().is_some_and(is_right)
     }
 }
 

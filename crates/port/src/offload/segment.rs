@@ -20,12 +20,15 @@ use linerate_packet::{
 
 use super::{
     Gso, Kind, Malformed, Offload,
-    headers::{Layer, LayerKind, Layers, behind_outermost, to_transport},
+    headers::{Layer, LayerKind, Layers, behind_outermost, to_transport, whole_tcp},
 };
 use crate::counters::DropReason;
 
 const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
 const PSH: u8 = 0x08;
+const URG: u8 = 0x20;
 const CWR: u8 = 0x80;
 /// The flag of IPv4 that forbids fragments.
 const DONT_FRAGMENT: u8 = 0x40;
@@ -129,6 +132,27 @@ impl Segments {
             Ok(_) => Err(DropReason::TooLong),
             Err(Malformed) => Err(DropReason::Malformed),
         }
+    }
+
+    /// Of a merged frame of TCP that is on its own, as a capture has it: what its segments were is not said, so they
+    /// are as long as IP packets of `packet` bytes and frames of `frame_limit` can be. `None` of a frame that is
+    /// not longer, is not all of a packet, or has no such segments.
+    ///
+    /// What of UDP was merged is not found so: where its datagrams ended is in no header.
+    pub(crate) fn of_recorded(frame: &[u8], packet: usize, frame_limit: usize) -> Option<Segments> {
+        let (network, transport) = whole_tcp(frame)?;
+        let longest = (network + packet).min(frame_limit);
+        let header = frame.get(transport..)?.first_chunk::<14>()?;
+        let payload = transport + usize::from(header[12] >> 4) * 4;
+        // A sequence number counts SYN, too, and an urgent pointer is from there.
+        let is_stream = header[13] & (SYN | RST | URG) == 0;
+        let size = longest.checked_sub(payload).filter(|size| *size > 0)?;
+        if !is_stream || frame.len() <= longest {
+            return None;
+        }
+        // RFC 3168, as most hosts have it.
+        let gso = Gso { kind: Kind::Tcp, size, first_reduces: true };
+        Segments::of(frame, &Offload { checksum: None, gso: Some(gso) }).ok()
     }
 
     /// Length of the longest segment.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::error::Error;
 use super::pace::{Pace, Rate};
 use super::record::{Output, Recorder, wall_clock};
-use super::replay::Replay;
+use super::replay::{Replay, Segment};
 use super::rotate::{Limits, Naming, Rotating};
 use super::source::Source;
 use super::writer::{Options as WriteOptions, Precision, Writer};
@@ -36,6 +36,10 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
         ("pcap:trace.pcap", "the packets of a file, as fast as they are taken"),
         ("pcap:trace.pcap?rate=recorded&speed=2", "with half the gaps that were recorded"),
         ("pcap:trace.pcap?rate=10kpps&loop", "ten thousand per second, over and over"),
+        (
+            "pcap:trace.pcap?segment=1500",
+            "with merged segments of TCP as a link of MTU 1500 has them",
+        ),
         ("pcap:new.pcapng?snaplen=128", "written to: the first 128 bytes of each packet"),
         ("pcap:new.pcap?rotate-seconds=60&keep=10", "written to: the last ten minutes"),
     ],
@@ -70,6 +74,18 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                     ]),
                     default: "drop",
                     help: "What becomes of records shorter than an Ethernet header.",
+                },
+                PortOption {
+                    name: "segment",
+                    value: Value::Text {
+                        form: "BYTES|room",
+                        expected: "bytes of an IP packet, from 68 to 65535, or room",
+                    },
+                    default: "no record is changed",
+                    help: "Cuts records of TCP whose IP packet is longer into segments, as an \
+                           interface with segmentation offload (TSO) does; room: those longer than \
+                           a packet buffer. For captures of hosts, whose merged segments no link \
+                           carries.",
                 },
                 PortOption {
                     name: "loop",
@@ -235,6 +251,8 @@ struct ReplayOptions {
     passes: u64,
     /// Whether records shorter than an Ethernet header are received.
     short: bool,
+    /// What long records of TCP are cut into.
+    segment: Option<Segment>,
 }
 
 impl ReplayOptions {
@@ -247,11 +265,12 @@ impl ReplayOptions {
             speed: speed.map_or(1.0, |Speed(speed)| speed),
             passes: passes.map_or(1, |Passes(passes)| passes),
             short: options.word("short")? == Some("keep"),
+            segment: options.value("segment")?,
         })
     }
 
     fn open(self, uri: &PortUri) -> Result<(Box<dyn Receive>, String), OpenError> {
-        let Self { rate, speed, passes, short } = self;
+        let Self { rate, speed, passes, short, segment } = self;
         let useless = |option: &str, when| {
             let (uri, option) = (uri.to_string(), option.to_owned());
             Err(UriError::UselessOption { uri, option, when }.into())
@@ -274,9 +293,13 @@ impl ReplayOptions {
             1 => "once".into(),
             passes => format!("{passes} times"),
         };
-        let mode = format!("{}, {rate_text}, {passes_text}", source.describe());
+        let mut mode = format!("{}, {rate_text}, {passes_text}", source.describe());
+        if let Some(segment) = segment {
+            mode += &format!(", {segment}");
+        }
         let pace = Pace::new(rate, speed);
-        let replay = Replay::new(uri.to_string(), source, pace, passes, Instant::now);
+        let replay =
+            Replay::new(uri.to_string(), source, pace, passes, Instant::now).with_segments(segment);
         Ok((Box::new(if short { replay.with_short_ones() } else { replay }), mode))
     }
 }
@@ -521,6 +544,8 @@ mod tests {
         assert!(port.info.mode.contains("4 packets, 240 bytes in memory"), "{}", port.info.mode);
         let port = open_port(&(sample() + "?rate=recorded"), &pool, Direction::Receive).unwrap();
         assert!(port.info.mode.contains("read as it is replayed"), "{}", port.info.mode);
+        let port = open_port(&(sample() + "?segment=1500"), &pool, Direction::Receive).unwrap();
+        assert!(port.info.mode.ends_with("cut to 1500 bytes"), "{}", port.info.mode);
     }
 
     #[test]
@@ -538,6 +563,12 @@ mod tests {
             (sample() + "?rate=fast", receive, "as in 1Mpps"),
             (sample() + "?speed=2", receive, "speed is of use only with rate=recorded"),
             (sample() + "?speed=0&rate=recorded", receive, "a factor above 0"),
+            (sample() + "?segment=67", receive, "bytes of an IP packet, from 68 to 65535, or room"),
+            (
+                sample() + "?segment=all",
+                receive,
+                "bytes of an IP packet, from 68 to 65535, or room",
+            ),
             (sample() + "?loop=x", receive, "0 for endless"),
             (sample() + "?snaplen=64", receive, "snaplen is of use only when a file is written"),
             ("pcap:-?loop".into(), receive, "loop is of use only for a file"),

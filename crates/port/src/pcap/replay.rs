@@ -2,13 +2,16 @@
 //!
 //! Each frame is copied once, from the file's bytes to its buffer, and carries the recorded time in
 //! its metadata, and how many bytes the capture cut off. A record longer than a buffer is dropped as
-//! too long; one shorter than an Ethernet header, unless it is asked for, one without any byte, and
+//! too long, unless it is of TCP and is to be cut into segments; one shorter than an Ethernet header, unless it is asked for, one without any byte, and
 //! one that the end of the file cuts off, as malformed. A record for which no buffer is free is not
 //! dropped but waits.
 //!
 //! Reading a file may wait for the disk, and reading a pipe for its writer.
 
 use std::{
+    fmt,
+    ops::RangeInclusive,
+    str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,10 +23,56 @@ use super::pace::Pace;
 use super::source::{Recorded, Source};
 use crate::counters::{Counters, DropReason};
 use crate::error::{PortError, PortFault};
+use crate::offload::Segments;
 use crate::port::{Receive, Wake};
 
 /// Bytes of an Ethernet header, without which nothing can be done with a frame.
 const ETHERNET_HEADER: usize = 14;
+
+/// Packets that links carry: from the least of IPv4 (RFC 791) to the longest that its header can say.
+const PACKETS: RangeInclusive<usize> = 68..=65_535;
+
+/// How long IP packets are into which records of TCP are cut that are longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Segment {
+    /// So many bytes: what a link carries.
+    Bytes(usize),
+    /// As long as fit into a packet buffer.
+    Room,
+}
+
+impl FromStr for Segment {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "room" => Ok(Segment::Room),
+            bytes => match bytes.parse() {
+                Ok(bytes) if PACKETS.contains(&bytes) => Ok(Segment::Bytes(bytes)),
+                _ => Err(()),
+            },
+        }
+    }
+}
+
+impl Segment {
+    /// Bytes of such a packet, where a buffer has room for a frame of that length.
+    fn packet(self, room: usize) -> usize {
+        match self {
+            Segment::Bytes(bytes) => bytes,
+            Segment::Room => room.saturating_sub(ETHERNET_HEADER),
+        }
+    }
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Segment::Bytes(bytes) => write!(f, "long segments of TCP cut to {bytes} bytes"),
+            Segment::Room => f.write_str("long segments of TCP cut to what buffers hold"),
+        }
+    }
+}
 
 /// Replays a file. `Now` tells the time.
 pub(super) struct Replay<Now> {
@@ -37,6 +86,10 @@ pub(super) struct Replay<Now> {
     due: Option<Instant>,
     /// Bytes a record has at least.
     shortest: usize,
+    /// What long records of TCP are cut into, if they are.
+    segment: Option<Segment>,
+    /// The segments of the current record that are still to come.
+    segments: Option<Segments>,
     /// Passes through the file still to come after this one.
     passes: u64,
     /// Whether this pass delivered anything.
@@ -56,6 +109,8 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
             start: None,
             due: None,
             shortest: ETHERNET_HEADER,
+            segment: None,
+            segments: None,
             passes: passes.saturating_sub(1),
             delivered: false,
             ended: false,
@@ -66,6 +121,26 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
     /// The same with records shorter than an Ethernet header.
     pub(super) fn with_short_ones(self) -> Self {
         Self { shortest: 1, ..self }
+    }
+
+    /// The same with long records of TCP cut into segments.
+    pub(super) fn with_segments(self, segment: Option<Segment>) -> Self {
+        Self { segment, ..self }
+    }
+
+    /// Longest record that may come as it is.
+    fn longest(&self, room: usize) -> usize {
+        let packet = self.segment.map_or(room, |segment| segment.packet(room));
+        room.min(packet.saturating_add(ETHERNET_HEADER))
+    }
+
+    /// The segments of a record that is longer, where it has some.
+    #[cold]
+    fn cut(&self, record: &Recorded<'_>, room: usize) -> Option<Segments> {
+        let packet = self.segment?.packet(room);
+        // Of a record that was cut off, not all of the packet is there.
+        let is_whole = record.missing == 0;
+        is_whole.then(|| Segments::of_recorded(record.frame, packet, room)).flatten()
     }
 
     /// At the end of the file: begins again or ends.
@@ -90,7 +165,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
     /// and can be delivered: nothing need be asked of each packet. Returns the
     /// bytes of what was added.
     fn fill_at_once(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> u64 {
-        let allowed = self.shortest..=pool.arena().room();
+        let allowed = self.shortest..=self.longest(pool.arena().room());
         let Some((count, longest)) = self.source.ahead(allowed) else { return 0 };
         let taken = pool.take(frame, count.min(frame.room()), longest);
         let mut records = self.source.take_run(taken);
@@ -120,6 +195,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
         }
         let mut now = None;
         let room = pool.arena().room();
+        let longest = self.longest(room);
         while frame.room() > 0 && !self.ended {
             let Some(record) = self.source.current() else {
                 match self.end_of_pass() {
@@ -127,7 +203,11 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                     Err(error) => return (bytes, Err(error)),
                 }
             };
-            let length = record.frame.len();
+            if self.segments.is_none() && record.frame.len() > longest {
+                self.segments = self.cut(&record, room);
+            }
+            let segment = self.segments.as_ref().and_then(Segments::next_length);
+            let length = segment.unwrap_or(record.frame.len());
             if length < self.shortest || length > room {
                 let short = length < self.shortest;
                 let reason = if short { DropReason::Malformed } else { DropReason::TooLong };
@@ -144,7 +224,10 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                 }
                 let Some(mut slot) = pool.take_one(length) else { break };
                 if let Some(to) = pool.arena().packet_mut(&mut slot) {
-                    to.copy_from_slice(record.frame);
+                    match &mut self.segments {
+                        Some(segments) => segments.write_next(record.frame, to),
+                        None => to.copy_from_slice(record.frame),
+                    }
                 }
                 if let Some(meta) = pool.arena().meta_mut(&mut slot) {
                     meta.reset();
@@ -160,6 +243,10 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                 bytes += length as u64;
                 self.delivered = true;
                 self.pace.sent();
+                if self.segments.as_ref().is_some_and(|rest| rest.next_length().is_some()) {
+                    continue;
+                }
+                self.segments = None;
             }
             if let Err(error) = self.source.advance() {
                 return (bytes, Err(error));
@@ -215,6 +302,7 @@ mod tests {
     use std::io::Cursor;
 
     use linerate_memory::{Arena, ArenaOptions};
+    use linerate_testlab::tunnels;
 
     use super::*;
     use crate::pcap::pace::Rate;
@@ -342,6 +430,97 @@ mod tests {
         // The short one and the one the end of the file cuts off.
         assert_eq!(counts.dropped_for(DropReason::Malformed), 6);
         assert!(port.ended());
+        pool.give(&mut frame);
+    }
+
+    /// A pcap file of these frames, a microsecond apart.
+    fn file_of(frames: &[&[u8]]) -> Vec<u8> {
+        let times: Vec<_> =
+            frames.iter().zip(1..).map(|(frame, at)| (at * 1000, frame.len())).collect();
+        let mut file = pcap(&times);
+        let mut at = 24;
+        for frame in frames {
+            file[at + 16..at + 16 + frame.len()].copy_from_slice(frame);
+            at += 16 + frame.len();
+        }
+        file
+    }
+
+    /// What an interface with segmentation offload was given is sent as it sent it.
+    #[test]
+    fn merged_segments_are_cut_as_they_were_sent() {
+        let heads = [tunnels::Head::Ethernet, tunnels::IPV4];
+        let payload: Vec<u8> = (0..60_000).map(|at| (at * 7) as u8).collect();
+        let merged = tunnels::merged(&heads, tunnels::Transport::Tcp, &payload);
+        let wanted = tunnels::pieces(&heads, tunnels::Transport::Tcp, &payload, 1448);
+        assert_eq!(wanted[0].len(), 1514);
+        let datagram = tunnels::merged(&heads, tunnels::Transport::Udp, &payload);
+        let file = file_of(&[&[1; 60], &merged, &[3; 61], &datagram]);
+        let frames = |port: &mut Replay<fn() -> Instant>, places: usize| {
+            let mut pool = arena().cache(64);
+            let (mut frame, mut all) = (Frame::new(places), Vec::new());
+            while !port.ended() {
+                port.receive(&mut pool, &mut frame).unwrap();
+                let packets = frame.slots().iter().map(|slot| {
+                    (pool.arena().packet(slot).to_vec(), pool.arena().meta(slot).timestamp)
+                });
+                all.extend(packets);
+                pool.give(&mut frame);
+            }
+            all
+        };
+        let start = Instant::now();
+        // At a rate the segments are packets, and come with their turn.
+        CLOCK.set(Some(start + Duration::from_secs(1000)));
+        for pace in [Rate::Max, Rate::Recorded, Rate::PerSecond(1000)] {
+            for (preload, places) in [(true, 7), (false, 1), (true, 256)] {
+                // Another pass of a stream would open the file again.
+                let passes = if preload { 2 } else { 1 };
+                let mut port = replay(&file, preload, Pace::new(pace, 1.0), passes);
+                if pace != Rate::Max {
+                    port.start = Some(start);
+                }
+                port = port.with_segments(Some(Segment::Bytes(1500)));
+                let found = frames(&mut port, places);
+                let once = [
+                    vec![(vec![1; 60], 1000)],
+                    wanted.iter().map(|piece| (piece.clone(), 2000)).collect(),
+                    vec![(vec![3; 61], 3000)],
+                ]
+                .concat();
+                assert!(
+                    found == vec![once; passes as usize].concat(),
+                    "{pace:?} {preload} {places}"
+                );
+                let counts = port.counters().read();
+                assert_eq!(counts.packets, passes * (wanted.len() as u64 + 2));
+                // Where the datagrams ended is not said.
+                assert_eq!(counts.dropped_for(DropReason::TooLong), passes);
+            }
+        }
+        let room = arena().room();
+        let wanted = tunnels::pieces(&heads, tunnels::Transport::Tcp, &payload, room - 66);
+        let mut port = replay(&file, true, Pace::new(Rate::Max, 1.0), 1);
+        port = port.with_segments(Some(Segment::Room));
+        let found: Vec<_> = frames(&mut port, 64).into_iter().map(|(packet, _)| packet).collect();
+        assert!(found[1..found.len() - 1] == wanted);
+        // Without being told, none is changed.
+        let mut port = replay(&file, true, Pace::new(Rate::Max, 1.0), 1);
+        assert_eq!(frames(&mut port, 64).len(), 2);
+        assert_eq!(port.counters().read().dropped_for(DropReason::TooLong), 2);
+    }
+
+    /// What is longer than a link's packets and fits into a buffer, and is no TCP, is the link's to refuse.
+    #[test]
+    fn what_is_not_cut_comes_as_it_is() {
+        let file = pcap(&[(0, 1514), (0, 1515), (0, 1600)]);
+        let mut pool = arena().cache(64);
+        let mut frame = Frame::new(8);
+        let mut port = replay(&file, true, Pace::new(Rate::Max, 1.0), 1)
+            .with_segments(Some(Segment::Bytes(1500)));
+        assert_eq!(port.receive(&mut pool, &mut frame).unwrap(), 3);
+        let lengths: Vec<usize> = frame.slots().iter().map(|slot| slot.len()).collect();
+        assert_eq!(lengths, [1514, 1515, 1600]);
         pool.give(&mut frame);
     }
 

@@ -221,3 +221,57 @@ proptest! {
         }
     }
 }
+
+/// A capture says nothing of segments: they are as long as the link's packets can be.
+#[test]
+fn what_was_recorded_merged_is_cut_to_what_a_link_carries() {
+    let payload: Vec<u8> = (0..60_000).map(|at| (at * 7) as u8).collect();
+    for heads in [plain(false, 0), plain(false, 2), plain(true, 0), plain(true, 1)] {
+        let network = transport_of(&heads) - if heads.contains(&IPV6) { 40 } else { 20 };
+        // A TCP header of 32 bytes.
+        let size = network + 1500 - (transport_of(&heads) + 32);
+        let (partial, offload) = merged(&heads, Kind::Tcp, &payload, size);
+        let mut complete = partial.clone();
+        offload.checksum.unwrap().complete(&mut complete).unwrap();
+        let wanted = pieces(&heads, Kind::Tcp, &payload, size);
+        assert_eq!(wanted[0].len(), network + 1500);
+        for frame in [&partial, &complete] {
+            let mut segments = Segments::of_recorded(frame, 1500, 9000).unwrap();
+            let mut cut = Vec::new();
+            while let Some(length) = segments.next_length() {
+                let mut segment = vec![0; length];
+                segments.write_next(frame, &mut segment);
+                cut.push(segment);
+            }
+            assert_eq!(cut, wanted);
+        }
+        // Where a frame holds less, that is the limit.
+        let short = Segments::of_recorded(&partial, 1500, 700).unwrap();
+        assert_eq!(short.longest(), 700);
+        assert_eq!(Segments::of_recorded(&partial, 70_000, 70_000), None, "not longer");
+    }
+}
+
+#[test]
+fn what_is_no_whole_packet_of_tcp_is_not_cut() {
+    let (frame, _) = merged(&plain(false, 0), Kind::Tcp, &[7; 5000], 1448);
+    let cut = |frame: &[u8]| Segments::of_recorded(frame, 1500, 2000).is_some();
+    assert!(cut(&frame));
+    let with = |at: usize, value: u8| {
+        let mut other = frame.clone();
+        other[at] = value;
+        other
+    };
+    assert!(!cut(&frame[..4000]), "cut off by a snap length");
+    assert!(!cut(&[&frame[..], &[0; 4]].concat()), "something behind it");
+    assert!(!cut(&with(13, 6)), "not IP");
+    assert!(!cut(&with(23, 17)), "not TCP");
+    assert!(!cut(&with(20, 0x20)), "a fragment");
+    assert!(!cut(&with(47, 0x12)), "SYN");
+    assert!(!cut(&with(46, 0x40)), "a TCP header of 16 bytes");
+    let (datagrams, _) = merged(&plain(false, 0), Kind::Udp, &[7; 5000], 1000);
+    assert!(!cut(&datagrams), "where datagrams ended is not said");
+    let heads = [Head::Ethernet, IPV4, Head::Udp { checksum: false }, Head::Vxlan];
+    let heads = [&heads[..], &plain(false, 0)].concat();
+    assert!(!cut(&merged(&heads, Kind::Tcp, &[7; 5000], 1400).0), "a tunnel");
+}
