@@ -65,14 +65,24 @@ pub(crate) struct Needs {
 pub(crate) fn precompute(args: &Memory, packets: usize) -> Needs {
     let buffer_size = args.buffer_size.unwrap_or(ArenaOptions::default().buffer_size);
     let bytes = args.arena.unwrap_or_else(|| with_queues(ARENA, buffer_size, packets));
-    let stride = stride_for(buffer_size);
-    let buffers = bytes / (stride + size_of::<Meta>() + size_of::<u32>());
-    Needs { bytes, buffers: buffers as u64, buffer_size: stride }
+    let buffers = bytes / bytes_of(buffer_size);
+    Needs { bytes, buffers: buffers as u64, buffer_size: stride_for(buffer_size) }
+}
+
+/// Packet memory for so many packets, up to what is taken unasked.
+#[cfg(feature = "commands")]
+pub(crate) fn bytes_for(args: &Memory, packets: usize) -> usize {
+    let buffer_size = args.buffer_size.unwrap_or(ArenaOptions::default().buffer_size);
+    packets.saturating_mul(bytes_of(buffer_size)).min(ARENA_UNASKED)
+}
+
+/// Bytes of a buffer, with what goes with it.
+fn bytes_of(buffer_size: usize) -> usize {
+    stride_for(buffer_size) + size_of::<Meta>() + size_of::<u32>()
 }
 
 fn with_queues(least: usize, buffer_size: usize, packets: usize) -> usize {
-    let buffer = stride_for(buffer_size) + size_of::<Meta>() + size_of::<u32>();
-    let more = least.saturating_add(packets.saturating_mul(buffer));
+    let more = least.saturating_add(packets.saturating_mul(bytes_of(buffer_size)));
     // Queues of a default size need nothing besides.
     if packets <= QUEUES_FREE { least } else { more.min(ARENA_UNASKED.max(least)) }
 }

@@ -24,6 +24,7 @@ use std::{
 use linerate_graph::{BuildError, Class, ConfigReader, Library, Options, Plan, Router};
 use linerate_host::files;
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
+use linerate_port::Devices;
 use signal_hook::consts;
 
 use crate::{
@@ -184,7 +185,9 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
     let shows_order = plan.shows_order();
     let exact = line.simulated.is_some() || shows_order;
     let frame_limit = line.vector.unwrap_or(if exact { 1 } else { FRAME_DEFAULT });
-    let (least, held) = if line.quit { (ARENA_UNUSED, 0) } else { (ARENA, plan.packets_held()) };
+    let devices: Devices = line.devices.iter().cloned().collect();
+    let (least, held) =
+        if line.quit { (ARENA_UNUSED, 0) } else { (ARENA, plan.packets_needed(&devices)) };
     let options = |size| ArenaOptions { size, gradual: true, ..ArenaOptions::default() };
     let arena = match resources::create_with_queues(options, least, held) {
         Ok(arena) => arena,
@@ -209,7 +212,7 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
     let ports = linerate_port::Context {
         // Click takes from the host what `SNIFFER false` says, and asks nobody.
         disconnect: true,
-        devices: line.devices.iter().cloned().collect(),
+        devices,
         ..linerate_port::Context::new(Arena::clone(&arena))
     };
     match Router::new(plan, library, ports, &options) {

@@ -14,7 +14,7 @@ use linerate_lab::{
 };
 use linerate_memory::Arena;
 use linerate_packet::ethernet;
-use linerate_port::{Context, Counters, Counts, PortInfo, PortUri, open, probe};
+use linerate_port::{Context, Counters, Counts, PortInfo, PortUri, open, packets_kept, probe};
 use linerate_worker::{Stage, Usage};
 use serde_json::{Map, Value, json};
 
@@ -117,7 +117,7 @@ fn converse(
     let mut live = Live::new(output, &running.showing);
     let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
     probe(uri)?;
-    let arena = resources::arena(&running.memory)?;
+    let arena = resources::arena_for(&running.memory, packets_kept(uri))?;
     arena.forget_template();
     let context = Context { disconnect: host.disconnect, ..Context::new(arena) };
     let port = open(uri, &context)?;

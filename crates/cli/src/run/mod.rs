@@ -6,7 +6,6 @@ mod screen;
 mod watch;
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +20,7 @@ use linerate_graph::{
     self as graph, Console, Control, Library, Options, Plan, Router,
     lang::{Diagnostics, Globals, SourceMap},
 };
-use linerate_port::{Devices, PortUri, packets_kept};
+use linerate_port::Devices;
 use serde_json::json;
 use signal_hook::consts;
 
@@ -183,8 +182,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         ..Options::default()
     };
     service.status("taking memory and opening ports");
-    let held = plan.packets_held() + packets_of_ports(&plan);
-    let arena = resources::arena_for(&running.memory, held)?;
+    let arena = resources::arena_for(&running.memory, plan.packets_needed(&devices))?;
     let ports = linerate_port::Context {
         devices,
         disconnect: running.host.disconnect,
@@ -324,13 +322,6 @@ pub(crate) fn plan(subject: Subject) -> Result<Plan> {
     let control = Vec::new();
     let loader = PlanLoader { source, globals, library, texts, socket, control };
     Ok(loader.plan()?.0)
-}
-
-/// Packets that the ports in a configuration's arguments may have, each port counted once.
-fn packets_of_ports(plan: &Plan) -> usize {
-    let words = plan.elements.iter().flat_map(|element| element.config.split([',', ' ', '\n']));
-    let ports: HashSet<PortUri> = words.filter_map(|word| word.trim().parse().ok()).collect();
-    ports.iter().map(packets_kept).fold(0, usize::saturating_add)
 }
 
 /// Whole intervals that have been missed.

@@ -31,8 +31,9 @@ pub(crate) fn run(args: &Serve, library: &Library) -> Result<()> {
 /// Says what packet memory a configuration needs, and what for.
 fn say_memory(subject: Subject, args: &Serve) -> Result<()> {
     let running = &args.operation.running;
+    let devices = subject.devices.clone();
     let plan = run::plan(subject)?;
-    let needs = precompute(&running.memory, plan.packets_held());
+    let needs = precompute(&running.memory, plan.packets_needed(&devices));
     let holding: Vec<(&str, usize)> = (0..plan.elements.len())
         .filter_map(|at| Some((&*plan.elements[at].name, plan.packets_held_by(at)?)))
         .collect();

@@ -10,10 +10,14 @@ use std::{fmt::Write as _, iter};
 
 use linerate_graph::lang::config::quote;
 use linerate_packet::MacAddr;
+use linerate_port::packets_kept;
 
 use super::open_flow::OpenFlow;
-use super::port::{Behind, Port};
-use crate::{options::Memory, resources::precompute};
+use super::port::{Behind, Port, PortSpec};
+use crate::{
+    options::Memory,
+    resources::{bytes_for, precompute},
+};
 
 /// Packet memory unless told otherwise: for queues of as many ports as may come.
 pub(super) const ARENA: usize = 96 << 20;
@@ -57,7 +61,18 @@ pub(super) struct Settings {
 /// Packets that all queues may hold in that memory. The other buffers are for ports, workers and
 /// what is on its way.
 pub(super) fn waiting(memory: &Memory) -> usize {
-    precompute(memory, 0).buffers as usize / 2
+    let arena = Some(memory.arena.unwrap_or(ARENA));
+    precompute(&Memory { arena, ..memory.clone() }, 0).buffers as usize / 2
+}
+
+/// The packet memory of a switch: what was asked for, or that for queues, and for what the ports that it starts
+/// with keep.
+pub(super) fn arena(memory: &Memory, ports: &[PortSpec]) -> usize {
+    let kept = ports.iter().map(|port| match &port.behind {
+        Behind::Uri(uri) => packets_kept(uri),
+        Behind::Consumer => 0,
+    });
+    memory.arena.unwrap_or_else(|| ARENA + bytes_for(memory, kept.sum()))
 }
 
 /// How packets wait, with these ports.
@@ -356,6 +371,23 @@ mod tests {
         // Those that there were stay, whoever comes or goes.
         assert_eq!(groups(&settings, &ports[..1], 4), 4);
         assert_eq!(groups(&settings, &many, 8), 8);
+    }
+
+    /// Loopback has long rings, as all interfaces that are no hardware.
+    #[test]
+    fn rings_of_ports_have_memory_of_their_own() {
+        let memory = |arena| Memory { arena, buffer_size: None, no_huge: true, numa_node: None };
+        let ports = |texts: &[&str]| -> Vec<PortSpec> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let (none, one) = (ports(&["a=tap:x", "b=consumer:"]), ports(&["a=xdp:lo", "b=tap:x"]));
+        assert_eq!(arena(&memory(None), &none), ARENA);
+        let more = arena(&memory(None), &one);
+        let buffers = |bytes| precompute(&memory(Some(bytes)), 0).buffers as usize;
+        assert!(buffers(more) - buffers(ARENA) >= packets_kept(&"xdp:lo".parse().unwrap()));
+        // What was asked for is what is taken; queues are bounded by that, or as if there were no rings.
+        assert_eq!(arena(&memory(Some(32 << 20)), &one), 32 << 20);
+        assert_eq!(waiting(&memory(None)), waiting(&memory(Some(ARENA))));
     }
 
     /// What help and the guide say of ports and memory.

@@ -40,7 +40,9 @@ const REQUESTS: usize = 16;
 
 pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
     let mut running = args.running.clone();
-    running.memory.arena.get_or_insert(configuration::ARENA);
+    let waiting = configuration::waiting(&running.memory);
+    let arena = configuration::arena(&running.memory, &args.ports.0);
+    running.memory.arena = Some(arena);
     let workers = running.workers()?;
     if args.direct && workers > 1 {
         let advice = "--direct needs one worker: several would share the queues of ports";
@@ -57,7 +59,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         hosts: args.hosts,
         direct: args.direct,
         workers,
-        waiting: configuration::waiting(&running.memory),
+        waiting,
         room: args.room.map_or(configuration::ROOM, usize::from),
         has_socket: args.socket.is_some(),
         open_flow: OpenFlow::of(args, &mut sockets)?,
