@@ -8,7 +8,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use anyhow::Result;
-use linerate_filter::{Filter, Names};
+use linerate_filter::{Filter, Link as FilterLink, Names};
 use linerate_graph::{
     device_ipv4, known_protocol, system_host, system_network, system_port, system_station,
 };
@@ -134,7 +134,10 @@ impl Task {
 /// The filter of an expression, for packets of a port.
 fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
     // Files and rings have the names of no interface, or of one by chance.
-    let interface = matches!(from.driver(), "packet" | "xdp").then(|| device_ipv4(from.name()));
+    let is_interface = matches!(from.driver(), "packet" | "xdp");
+    let interface = is_interface.then(|| device_ipv4(from.name()));
+    // Of what an interface receives the outer tag is beside the frame, as for tcpdump.
+    let link = if is_interface { FilterLink::Untagged } else { FilterLink::Ethernet };
     let names = Names {
         port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
         protocol: &|name| known_protocol(name).filter(|number| *number <= u8::MAX.into()),
@@ -143,7 +146,7 @@ fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
         station: &|name| system_station(name).map(|station| station.0),
         netmask: Some(interface.flatten().map_or(0, |(_, mask)| mask.to_bits())),
     };
-    Filter::new(expression, names).map_err(|error| {
+    Filter::on(link, expression, names).map_err(|error| {
         let shown = expression.trim();
         UsageError(format!("{error}, in the filter {shown:?}; see pcap-filter(7)"))
     })

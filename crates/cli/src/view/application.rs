@@ -1,13 +1,11 @@
-//! Requests and answers of applications that are known by their ports: DNS, DHCP, HTTP.
+//! Requests and answers of applications that are known by their ports: DNS, DHCP and HTTP.
 
 use std::{
     fmt::Write as _,
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-use linerate_packet::MacAddr;
-
-use super::number;
+use super::{dhcp, number};
 
 const DNS: u32 = 53;
 const MDNS: u32 = 5353;
@@ -31,7 +29,7 @@ pub(super) fn datagram(
     if has(DNS) || has(MDNS) {
         dns(bytes, length, has(MDNS) && !has(DNS), verbose, to);
     } else if DHCP.into_iter().any(has) {
-        dhcp(bytes, length, verbose, to);
+        dhcp::write(bytes, length, verbose, to);
     } else {
         return false;
     }
@@ -40,7 +38,10 @@ pub(super) fn datagram(
 
 /// Writes what is known of the data of a segment.
 pub(super) fn stream(bytes: &[u8], length: usize, ports: (u32, u32), verbose: u8, to: &mut String) {
-    if HTTP.into_iter().any(|port| ports.0 == port || ports.1 == port) {
+    if ports.0 == DNS || ports.1 == DNS {
+        to.push(' ');
+        dns_in_stream(bytes, length, verbose, to);
+    } else if HTTP.into_iter().any(|port| ports.0 == port || ports.1 == port) {
         to.push_str(": HTTP");
         if is_http(bytes) {
             text_lines(bytes, length, verbose, to);
@@ -120,51 +121,6 @@ fn text_lines(bytes: &[u8], length: usize, verbose: u8, to: &mut String) {
     }
 }
 
-fn dhcp(bytes: &[u8], length: usize, verbose: u8, to: &mut String) {
-    let Some(operation) = number::<1>(bytes, 0) else {
-        to.push_str("BOOTP/DHCP [|bootp]");
-        return;
-    };
-    let mac = bytes.get(28..).and_then(<[u8]>::first_chunk::<6>).copied().map(MacAddr);
-    let ethernet = number::<1>(bytes, 1) == Some(1) && number::<1>(bytes, 2) == Some(6);
-    to.push_str("BOOTP/DHCP, ");
-    let _ = match operation {
-        1 => write!(to, "Request"),
-        2 => write!(to, "Reply"),
-        other => write!(to, "unknown (0x{other:02x})"),
-    };
-    if let (1, true, Some(mac)) = (operation, ethernet, mac) {
-        let _ = write!(to, " from {mac}");
-    }
-    let _ = write!(to, ", length {length}");
-    if verbose == 0 {
-        return;
-    }
-    let numbers = [
-        (", hops ", number::<1>(bytes, 3), false),
-        (", xid ", number::<4>(bytes, 4), true),
-        (", secs ", number::<2>(bytes, 8), false),
-    ];
-    for (name, value, hex) in numbers {
-        if let Some(value @ 1..) = value {
-            let _ = if hex { write!(to, "{name}{value:#x}") } else { write!(to, "{name}{value}") };
-        }
-    }
-    let broadcast = number::<2>(bytes, 10).is_some_and(|flags| flags & 0x8000 != 0);
-    let _ = write!(to, ", Flags [{}]", if broadcast { "Broadcast" } else { "none" });
-    if verbose > 1 {
-        let _ = write!(to, " (0x{:04x})", number::<2>(bytes, 10).unwrap_or(0));
-    }
-    for (name, at) in [("Client-IP", 12), ("Your-IP", 16), ("Server-IP", 20), ("Gateway-IP", 24)] {
-        if let Some(address @ 1..) = number::<4>(bytes, at) {
-            let _ = write!(to, "\n\t  {name} {}", Ipv4Addr::from(address));
-        }
-    }
-    if let (true, Some(mac)) = (ethernet, mac) {
-        let _ = write!(to, "\n\t  Client-Ethernet-Address {mac}");
-    }
-}
-
 /// A message of DNS, or of multicast DNS.
 fn dns(bytes: &[u8], length: usize, multicast: bool, verbose: u8, to: &mut String) {
     if length < DNS_HEADER {
@@ -175,6 +131,20 @@ fn dns(bytes: &[u8], length: usize, multicast: bool, verbose: u8, to: &mut Strin
         to.push_str(" [|domain]");
     }
     let _ = write!(to, " ({length})");
+}
+
+/// A message behind its length (RFC 1035 section 4.2.2), where that is all of a segment.
+fn dns_in_stream(bytes: &[u8], length: usize, verbose: u8, to: &mut String) {
+    let Some(data) = length.checked_sub(2) else {
+        let _ = write!(to, "[DNS over TCP: length {length} < 2] (invalid)");
+        return;
+    };
+    match (number::<2>(bytes, 0), bytes.get(2..)) {
+        (Some(prefix), Some(_)) if prefix as usize != data => {
+            let _ = write!(to, "[prefix length({prefix}) != length({data})] (invalid)");
+        }
+        (_, message) => dns(message.unwrap_or_default(), data, false, verbose, to),
+    }
 }
 
 const OPERATIONS: [&str; 6] = ["", " inv_q", " stat", " op3", " notify", " update"];

@@ -1,13 +1,15 @@
 //! Packets as lines of text, as tcpdump writes them.
 //!
 //! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` what they carry, and
-//! `application` requests and answers of DNS, DHCP and HTTP. `conversations` has what sequence numbers
+//! `application` requests and answers of DNS and HTTP, `dhcp` those of DHCP; `neighbors` has neighbour discovery. `conversations` has what sequence numbers
 //! are relative to. `printer` writes a line for each packet on its way to a port. Numbers are never
 //! looked up: the text is that of `tcpdump -n`.
 
 mod application;
 mod conversations;
+mod dhcp;
 mod link;
+mod neighbors;
 mod network;
 mod printer;
 mod transport;
@@ -83,7 +85,7 @@ fn bytes(bytes: &[u8], which: Bytes, to: &mut String) {
         return;
     }
     for (row, bytes) in bytes.chunks(16).enumerate() {
-        let pairs: String = bytes.chunks(2).map(|pair| format!(" {}", hexadecimal(pair))).collect();
+        let pairs = pairs(bytes);
         let _ = write!(to, "\n\t0x{:04x}: {pairs}", 16 * row);
         if which == Bytes::HexAndText {
             let shown = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };
@@ -91,6 +93,17 @@ fn bytes(bytes: &[u8], which: Bytes, to: &mut String) {
             let _ = write!(to, "{:width$}{text}", "", width = 42 - pairs.len());
         }
     }
+}
+
+/// Bytes in hexadecimal, sixteen a line, each line behind `before`.
+fn dump(bytes: &[u8], before: &str, to: &mut String) {
+    for (row, bytes) in bytes.chunks(16).enumerate() {
+        let _ = write!(to, "{before}0x{:04x}: {}", 16 * row, pairs(bytes));
+    }
+}
+
+fn pairs(bytes: &[u8]) -> String {
+    bytes.chunks(2).map(|pair| format!(" {}", hexadecimal(pair))).collect()
 }
 
 /// Bytes as text, without the carriage returns in front of its ends of lines.

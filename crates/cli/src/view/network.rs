@@ -139,7 +139,7 @@ fn options_text(options: &[u8]) -> String {
         0 => "EOL".into(),
         1 => "NOP".into(),
         7 => format!("RR{}", route_text(option)),
-        68 => "timestamp".into(),
+        68 => format!("timestamp {}", times_text(option)),
         130 => "security".into(),
         131 => format!("LSRR{}", route_text(option)),
         137 => format!("SSRR{}", route_text(option)),
@@ -157,6 +157,51 @@ fn route_text(option: &[u8]) -> String {
         format!(" {}{}", Ipv4Addr::from(*address), if pointer > at { "," } else { "" })
     });
     texts.collect()
+}
+
+/// The times at which routers passed a packet on, in milliseconds since midnight, and which routers that were (RFC
+/// 791). What comes next is behind `^`.
+fn times_text(option: &[u8]) -> String {
+    let [_, length, pointer, flags, times @ ..] = option else {
+        return format!("TS{{[bad length {}]}}", option.len());
+    };
+    let mut text = String::from("TS{");
+    // Beside a time there is an address, but where there are only times.
+    let size = if flags & 15 == 0 { 4 } else { 8 };
+    let (length, next) = (usize::from(*length), usize::from(*pointer).wrapping_sub(1));
+    if !length.wrapping_sub(4).is_multiple_of(size) {
+        let _ = write!(text, "[bad length {length}]");
+    }
+    if next < 4 || !(next - 4).is_multiple_of(size) || next > length + 1 {
+        let _ = write!(text, "[bad ptr {pointer}]");
+    }
+    match flags & 15 {
+        0 => text.push_str("TSONLY"),
+        1 => text.push_str("TS+ADDR"),
+        3 => text.push_str("PRESPEC"),
+        other => {
+            let _ = write!(text, "[bad ts type {other}]}}");
+            return text;
+        }
+    }
+    let mark = |at: usize| if at == next { " ^ " } else { " " };
+    for (at, entry) in (4..).step_by(size).zip(times.chunks_exact(size)) {
+        let time = number::<4>(entry, size - 4).unwrap_or(0);
+        let _ = write!(text, "{}{time}@", mark(at));
+        if size == 8 {
+            let _ = write!(text, "{}", Ipv4Addr::from(number::<4>(entry, 0).unwrap_or(0)));
+        }
+    }
+    if next == length {
+        text.push_str(" ^ ");
+    }
+    match flags >> 4 {
+        0 => text.push('}'),
+        missed => {
+            let _ = write!(text, " [{missed} hops not recorded]}} ");
+        }
+    }
+    text
 }
 
 fn protocol_name(protocol: u8) -> &'static str {

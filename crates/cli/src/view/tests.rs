@@ -46,7 +46,7 @@ fn lines_of(file: &Path, style: Style) -> Option<Vec<String>> {
 
 /// Whether tcpdump says something about protocols that have no text here.
 fn is_known_to_both(theirs: &str) -> bool {
-    let unknown = ["GRE", "igmp", "802.3", "LLC", "Unknown", "unknown", "[len ", "timestamp"];
+    let unknown = ["GRE", "igmp", "802.3", "LLC", "Unknown", "unknown", "[len "];
     !unknown.iter().any(|word| theirs.contains(word))
 }
 

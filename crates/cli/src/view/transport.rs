@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr},
 };
 
 use linerate_packet::{
@@ -14,7 +14,7 @@ use linerate_packet::{
 use super::{
     View, application,
     conversations::Base,
-    hexadecimal,
+    hexadecimal, neighbors,
     network::{self, Ends},
     number,
 };
@@ -340,10 +340,6 @@ fn icmp6(carried: &Carried<'_>, verbose: u8, to: &mut String) {
         };
     }
     to.push_str("ICMP6, ");
-    let target = || -> IpAddr {
-        let bytes = bytes.get(8..).and_then(<[u8]>::first_chunk::<16>);
-        bytes.map_or(Ipv6Addr::UNSPECIFIED, |bytes| (*bytes).into()).into()
-    };
     let _ = match kind {
         1 => write!(to, "destination unreachable, code {code}"),
         2 => write!(to, "packet too big, mtu {}", number::<4>(bytes, 4).unwrap_or(0)),
@@ -357,13 +353,23 @@ fn icmp6(carried: &Carried<'_>, verbose: u8, to: &mut String) {
         130 => write!(to, "multicast listener query"),
         131 => write!(to, "multicast listener report"),
         132 => write!(to, "multicast listener done"),
-        133 => write!(to, "router solicitation"),
-        134 => write!(to, "router advertisement"),
-        135 => write!(to, "neighbor solicitation, who has {}", target()),
-        136 => write!(to, "neighbor advertisement, tgt is {}", target()),
+        neighbors::ROUTER_SOLICITATION => write!(to, "router solicitation"),
+        neighbors::ROUTER_ADVERTISEMENT => write!(to, "router advertisement"),
+        neighbors::SOLICITATION => write!(to, "neighbor solicitation"),
+        neighbors::ADVERTISEMENT => write!(to, "neighbor advertisement"),
+        neighbors::REDIRECT => write!(to, "redirect"),
         143 => write!(to, "multicast listener report v2"),
         _ => write!(to, "type-#{kind}"),
     };
+    let is_discovery = (neighbors::ROUTER_SOLICITATION..=neighbors::REDIRECT).contains(&kind);
+    if is_discovery {
+        if verbose > 0 {
+            let _ = write!(to, ", length {}", carried.length);
+        }
+        if !neighbors::write(kind, bytes, verbose, to) {
+            return;
+        }
+    }
     if verbose == 0 {
         let _ = write!(to, ", length {}", carried.length);
     }

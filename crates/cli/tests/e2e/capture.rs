@@ -109,6 +109,50 @@ fn a_snapshot_keeps_the_beginning_and_the_true_length() {
     }
 }
 
+/// Linux takes the outer tag out of a frame before the filter of a socket sees it.
+#[test]
+#[ignore = "needs root"]
+fn filters_on_an_interface_have_its_tags_beside_frames() {
+    let frame = |tags: &[u16], protocol: u8| {
+        let tags = tags.iter().flat_map(|tag| [0x81, 0, (tag >> 8) as u8, *tag as u8]);
+        let mut packet = vec![0; 46];
+        packet[..4].copy_from_slice(&[0x45, 0, 0, 46]);
+        packet[8..10].copy_from_slice(&[64, protocol]);
+        [vec![2; 12], tags.collect(), vec![8, 0], packet].concat()
+    };
+    let last = frame(&[], 132);
+    let sent = [
+        frame(&[], 17),
+        frame(&[7], 17),
+        frame(&[7], 6),
+        frame(&[8, 7], 17),
+        frame(&[8], 17),
+        last.clone(),
+    ];
+    for (expression, wanted) in [
+        ("udp and vlan", &[1, 4][..]),
+        ("udp", &[0, 1, 4]),
+        ("vlan and vlan and udp", &[3]),
+        ("vlan 7", &[1, 2]),
+        ("ether proto 0x8100", &[3]),
+    ] {
+        let (a, b) = pair();
+        let scratch = Scratch::new();
+        let file = scratch.file("c.pcap");
+        // What is sent last ends the run.
+        let count = wanted.len() + 1;
+        let line =
+            format!("capture -i b0 -w {file} --count {count} ip proto 132 or ({expression})");
+        let capture = Program::ready(&b, &line);
+        send(&a, "a0", &sent);
+        let summary = capture.end().summary();
+        assert_eq!(number(&summary["flows"][0], "sent_packets"), count as u64, "{expression}");
+        let mut chosen: Vec<_> = wanted.iter().map(|at| sent[*at].clone()).collect();
+        chosen.push(last.clone());
+        assert_same(&records(&fs::read(&file).unwrap()), &chosen);
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn rotated_files_are_whole_and_lose_nothing_between_them() {

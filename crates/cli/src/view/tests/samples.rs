@@ -16,15 +16,22 @@ fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
 }
 
 fn four(ends: [Ipv4Addr; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let length = (20 + payload.len()) as u16;
+    four_with(&[], ends, protocol, payload)
+}
+
+/// With options in the header.
+fn four_with(options: &[u8], ends: [Ipv4Addr; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (20 + options.len() + payload.len()) as u16;
     let mut header =
-        [0x45, 0, 0, 0, 0x12, 0x34, 0x40, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        vec![0x45, 0, 0, 0, 0x12, 0x34, 0x40, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[0] += (options.len() / 4) as u8;
     header[2..4].copy_from_slice(&length.to_be_bytes());
     header[12..16].copy_from_slice(&ends[0].octets());
     header[16..20].copy_from_slice(&ends[1].octets());
+    header.extend(options);
     let sum = checksum::checksum(&header);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
-    ethernet(0x0800, &[&header, payload].concat())
+    ethernet(0x0800, &[&header[..], payload].concat())
 }
 
 fn six(protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -54,10 +61,22 @@ fn udp(ends: [Ipv4Addr; 2], ports: [u16; 2], data: &[u8]) -> Vec<u8> {
 
 /// A segment to or from port 80 of the server.
 fn tcp(to_server: bool, flags: u8, numbers: [u32; 2], options: &[u8], data: &[u8]) -> Vec<u8> {
+    tcp_of(80, to_server, flags, numbers, options, data)
+}
+
+/// The same of another port.
+fn tcp_of(
+    port: u16,
+    to_server: bool,
+    flags: u8,
+    numbers: [u32; 2],
+    options: &[u8],
+    data: &[u8],
+) -> Vec<u8> {
     let (ends, ports) = if to_server {
-        ([CLIENT, SERVER], [40_000_u16, 80])
+        ([CLIENT, SERVER], [40_000_u16, port])
     } else {
-        ([SERVER, CLIENT], [80, 40_000])
+        ([SERVER, CLIENT], [port, 40_000])
     };
     let words = (5 + options.len() / 4) as u8;
     let bytes = [
@@ -145,5 +164,194 @@ pub(super) fn packets() -> Vec<Vec<u8>> {
         tcp(true, 0x11, [mine + 1 + request.len() as u32, theirs + 1], &[], b""),
         tcp(true, 0x04, [mine + 1, 0], &[], b""),
     ]);
+    packets.extend(dhcp());
+    packets.extend(discovery());
+    packets.extend(time_stamps());
+    packets.extend(dns_in_streams());
     packets
+}
+
+/// An option of DHCP.
+fn option(kind: u8, data: &[u8]) -> Vec<u8> {
+    [&[kind, data.len() as u8][..], data].concat()
+}
+
+/// Messages of DHCP with options of every form, whole and not.
+fn dhcp() -> Vec<Vec<u8>> {
+    let message = |operation: u8, names: [&[u8]; 2], vendor: &[u8]| {
+        let mut bytes = vec![0; 236];
+        bytes[..12].copy_from_slice(&[operation, 1, 6, 0, 0xde, 0xad, 0xbe, 0xef, 0, 3, 0, 0]);
+        bytes[28..34].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+        bytes[44..44 + names[0].len()].copy_from_slice(names[0]);
+        bytes[108..108 + names[1].len()].copy_from_slice(names[1]);
+        bytes.extend(vendor);
+        bytes
+    };
+    let cookie = [0x63_u8, 0x82, 0x53, 0x63];
+    let with = |options: &[Vec<u8>]| [&cookie[..], &options.concat(), &[255, 0, 0]].concat();
+    let discover = with(&[
+        option(53, &[1]),
+        option(61, &[1, 2, 0, 0, 0, 0, 1]),
+        vec![0, 0],
+        option(50, &[192, 0, 2, 7]),
+        option(12, b"host"),
+        option(55, &[1, 3, 6, 12, 15, 28, 42, 51, 54, 58, 59, 121, 26, 33, 44, 47, 43, 66, 67]),
+        option(57, &[5, 0xdc]),
+        option(60, b"MSFT 5.0"),
+    ]);
+    let routes =
+        [&[24_u8, 10, 1, 2, 192, 0, 2, 3][..], &[0, 192, 0, 2, 1], &[25, 9, 8, 7, 6]].concat();
+    let offer = with(&[
+        option(53, &[2]),
+        option(54, &[192, 0, 2, 1]),
+        option(51, &86_400_u32.to_be_bytes()),
+        option(1, &[255, 255, 255, 0]),
+        option(6, &[192, 0, 2, 53, 192, 0, 2, 54]),
+        option(2, &(-3600_i32).to_be_bytes()),
+        option(19, &[1]),
+        option(20, &[0]),
+        option(34, &[2]),
+        option(33, &[10, 0, 0, 0, 10, 0, 0, 1]),
+        option(46, &[8]),
+        option(46, &[3]),
+        option(46, &[1, 2, 3]),
+        option(52, &[3]),
+        option(77, b"\x03abc\x02de"),
+        option(77, b"class"),
+        option(77, b"\0a"),
+        option(81, b"\x05\x01\x02host"),
+        option(81, b"\x00\x00\x00host"),
+        option(82, b"\x01\x04eth0\x02\x03abc\x06\x02xy"),
+        option(93, &[0, 7]),
+        option(97, &[0, 1, 2, 3]),
+        option(121, &routes),
+        option(249, &[33, 1, 2, 3, 4, 5]),
+        option(12, b"a\x01\xe4\x7f"),
+    ]);
+    let odd = with(&[
+        option(53, &[]),
+        option(53, &[1, 2]),
+        option(53, &[10]),
+        option(50, &[1, 2]),
+        option(51, &[0, 0, 0, 1, 9]),
+        option(26, &[1, 2, 3]),
+        option(12, b""),
+        option(61, b""),
+        option(61, b"\0abc"),
+        option(61, &[6, 1, 2]),
+        option(61, &[255, 1, 2]),
+        option(77, b"a"),
+        option(82, &[1]),
+        option(82, &[1, 9, 1]),
+        option(46, b""),
+        option(121, &[1]),
+        option(33, &[1, 2, 3, 4]),
+    ]);
+    let messages = [
+        message(1, [b"", b""], &discover),
+        message(2, [b"server", b"pxelinux.0"], &offer),
+        message(2, [b"", b""], &odd),
+        message(1, [b"", b""], &[&cookie[..], &[12, 9, 1, 2, 3]].concat()),
+        message(1, [b"", b""], &[&cookie[..], &[12]].concat()),
+        message(1, [b"", b""], &[1, 2, 3, 4]),
+        message(1, [b"", b""], b""),
+        message(1, [b"", b""], b"")[..100].to_vec(),
+    ];
+    let send = |data: &Vec<u8>| udp([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST], [68, 67], data);
+    messages.iter().map(send).collect()
+}
+
+/// Messages of neighbour discovery with their options, whole and not.
+fn discovery() -> Vec<Vec<u8>> {
+    let message = |kind: u8, body: &[u8]| {
+        let bytes = [&[kind, 0, 0, 0][..], body].concat();
+        let pseudo = checksum::pseudo_v6(SIX[0], SIX[1], IpProtocol::ICMPV6, bytes.len() as u32);
+        six(58, &summed(bytes, 2, pseudo))
+    };
+    let (one, other) = (SIX[0].octets(), SIX[1].octets());
+    let station = [2_u8, 0, 0, 0, 0, 9];
+    let own = [&[1_u8, 1][..], &station].concat();
+    let prefix = |flags: u8, times: [u32; 2]| {
+        let times = times.map(u32::to_be_bytes).concat();
+        [&[3, 4, 64, flags][..], &times, &[0; 4], &one].concat()
+    };
+    let week = 604_800_u32.to_be_bytes();
+    let options = [
+        own.clone(),
+        vec![5, 1, 0, 0, 0, 0, 5, 0xdc],
+        vec![5, 2, 0, 0, 0, 0, 5, 0xdc, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![7, 1, 0, 0, 0, 0, 3, 0xe8],
+        vec![8, 1, 0, 0, 0, 5, 7, 8],
+        prefix(0xc0, [86_400, u32::MAX]),
+        prefix(0x20, [0, 0]),
+        [&[24, 1, 0, 0][..], &u32::MAX.to_be_bytes()].concat(),
+        [&[24, 2, 48, 8][..], &week, &one[..8]].concat(),
+        [&[24, 3, 128, 0x18][..], &week, &one].concat(),
+        [&[25, 5, 0, 0][..], &week, &one, &other].concat(),
+        [&[31, 4, 0, 0][..], &week, b"\x07example\x03com\0\x01b\0", &[0; 8]].concat(),
+    ]
+    .concat();
+    let router = |flags: u8| [64, flags, 7, 8, 0, 0, 0x75, 0x30, 0, 0, 3, 0xe8];
+    let solicited = |flags: u8, target: &[u8], options: &[u8]| {
+        [&[flags, 0, 0, 0][..], target, options].concat()
+    };
+    let theirs = [&[2_u8, 1][..], &station].concat();
+    vec![
+        message(133, &[&[0_u8; 4][..], &own].concat()),
+        message(133, &[0; 4]),
+        message(134, &[&router(0xc0)[..], &options].concat()),
+        message(134, &router(0x2a)),
+        message(134, &router(0x18)),
+        message(134, &router(0x10)[..6]),
+        message(134, &[&router(0)[..], &[1, 9, 2, 3]].concat()),
+        message(134, &[&router(0)[..], &[1]].concat()),
+        message(135, &solicited(0, &one, &own)),
+        message(135, &solicited(0, &one[..9], &[])),
+        message(135, &solicited(0, &one, &[1, 0, 1, 2, 3, 4, 5, 6])),
+        message(136, &solicited(0xe0, &one, &theirs)),
+        message(136, &solicited(0, &one, &[])),
+        message(137, &solicited(0, &one, &[&other[..], &theirs].concat())),
+        message(137, &solicited(0, &one, &[&other[..], &[4, 1, 0, 0, 0, 0, 0, 0]].concat())),
+    ]
+}
+
+/// The option of IPv4 with times, with what is wrong about some.
+fn time_stamps() -> Vec<Vec<u8>> {
+    let host = [10_u8, 0, 0, 1];
+    let (early, late) = (1000_u32.to_be_bytes(), 86_399_999_u32.to_be_bytes());
+    let ends = [CLIENT, SERVER];
+    let with = |pointer: u8, flags: u8, times: &[[u8; 4]]| {
+        let times = times.concat();
+        let option = [&[68, 4 + times.len() as u8, pointer, flags][..], &times].concat();
+        let bytes = udp_bytes([1, 2], b"hi");
+        let pseudo = checksum::pseudo_v4(ends[0], ends[1], IpProtocol::UDP, bytes.len() as u16);
+        four_with(&option, ends, 17, &summed(bytes, 6, pseudo))
+    };
+    vec![
+        with(9, 0, &[early, late]),
+        with(13, 0, &[early, late]),
+        with(13, 1, &[host, early, host, late]),
+        with(5, 3, &[host, late]),
+        with(9, 3, &[host, late]),
+        with(5, 2, &[early]),
+        with(13, 0x30, &[early, late]),
+        with(1, 0, &[early]),
+    ]
+}
+
+/// Segments to and from a server of DNS: a message each, or what is none.
+fn dns_in_streams() -> Vec<Vec<u8>> {
+    let question = dns(0x0100, [1, 0, 0, 0], &[QUESTION]);
+    let answer = dns(0x8180, [1, 1, 0, 0], &[QUESTION, ADDRESS]);
+    let behind = |length: usize, data: &[u8]| [&(length as u16).to_be_bytes()[..], data].concat();
+    let send =
+        |to_server: bool, data: &[u8]| tcp_of(53, to_server, 0x18, [70_000, 90_000], &[], data);
+    vec![
+        send(true, &behind(question.len(), &question)),
+        send(false, &behind(answer.len(), &answer)),
+        send(false, &behind(answer.len() * 2, &answer)),
+        send(false, &behind(answer.len(), &[])),
+        send(false, &[0]),
+        send(false, &[]),
+    ]
 }
