@@ -28,8 +28,9 @@ elements is visited; no interface is touched. Ports and sources bring packets as
 taken, timers at their rate. Each element is then charged what it cost when `linerate lab run
 elements` measured its class. What that does not say, --measure measures, in seconds: an element
 alone, with its arguments (rules, routes, outputs) and on the packets that come to it, or where it
-needs others its class in the example of its documentation. Without it the answer says what is not
-known, and how much wider the interval is for that.")]
+needs others its class in the example of its documentation. For graphs of five elements and more it
+measures besides, once, what elements take more among many, which takes half a minute. Without it the
+answer says what is not known, and how much wider the interval is for that.")]
 pub(crate) struct Plan {
     /// The calibration, or the directory that has it
     #[arg(value_name = "CALIBRATION")]

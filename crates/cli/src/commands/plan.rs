@@ -16,10 +16,10 @@ use linerate_lab::{
     instruments,
     measure::{Bench, element_classes, has_probe},
     plan::{
-        Estimated, Line, Ports, Question, SampleError, SampleRun, Trial, Visit, estimate, unlike,
-        unmeasured,
+        EstimateError, Estimated, Line, NoDriver, Ports, Question, SampleError, SampleRun, Trial,
+        Visit, estimate, unlike, unmeasured,
     },
-    point::Destinations,
+    point::{Destinations, Driver},
     report::Table,
 };
 use linerate_model::{
@@ -69,9 +69,26 @@ pub(crate) fn run(args: &Plan, library: &Library) -> Result<()> {
     let answer = if args.has_configuration() {
         configuration(args, library, scenario, &mut calibrated, &path)?
     } else {
-        parameters(args, scenario, &calibrated)?
+        parameters(args, scenario, &calibrated, &path)?
     };
     answer.show(args)
+}
+
+/// The command that measures what an experiment has, for a calibration in that file.
+fn lab_run(experiment: &str, calibration: &Path) -> String {
+    let folder = calibration.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    format!("`linerate lab run {experiment} --dir {}`", folder.display())
+}
+
+/// Says what measures a driver that was not, if anything does.
+fn not_measured(error: &NoDriver, path: &Path) -> UsageError {
+    const DRIVERS: [Driver; 4] = [Driver::Null, Driver::Ring, Driver::Packet, Driver::Xdp];
+    if DRIVERS.iter().any(|driver| driver.name() == error.driver) {
+        return UsageError(format!("{error}; {} measures them", lab_run("burst", path)));
+    }
+    let names = DRIVERS.map(Driver::name).join(", ");
+    UsageError(format!("{error}; {} measures {names}", lab_run("burst", path)))
 }
 
 /// Where a calibration is, in a file or a directory of results, and what it says.
@@ -94,16 +111,16 @@ fn calibration(given: &Path) -> Result<(PathBuf, Calibrated)> {
 }
 
 /// Ports and a task, without a configuration.
-fn parameters(args: &Plan, scenario: Scenario, calibrated: &Calibrated) -> Result<Found> {
+fn parameters(
+    args: &Plan,
+    scenario: Scenario,
+    calibrated: &Calibrated,
+    path: &Path,
+) -> Result<Found> {
     let driver = args.port.as_deref().unwrap_or(USUAL);
     let Some(fitted) = calibrated.drivers.get(driver) else {
-        let known: Vec<&str> = calibrated.drivers.keys().map(String::as_str).collect();
-        let advice = if known.is_empty() {
-            "`linerate lab run burst` measures some".into()
-        } else {
-            format!("there are {}", known.join(", "))
-        };
-        return Err(UsageError(format!("{driver} ports were not measured: {advice}")).into());
+        let measured = calibrated.drivers.keys().cloned().collect();
+        return Err(not_measured(&NoDriver { driver: driver.into(), measured }, path).into());
     };
     Ok(Found::new(args, fitted.calibration.clone(), scenario, Vec::new()))
 }
@@ -143,7 +160,7 @@ fn configuration(
     }
     let limits = Limits { sources: sampled.most.map(PacketsPerSecond::new), ..scenario.limits };
     let question = Question { ports, scenario: Scenario { limits, ..scenario } };
-    let estimated = estimated(args, library, calibrated, &question, &sampled.visits)?;
+    let estimated = estimated(args, library, calibrated, path, &question, &sampled.visits)?;
     let checked = if args.check {
         let reached = trial.reached(&bench, CHECKED, sampled.most).map_err(told)?;
         Some(PacketsPerSecond::new(reached.rate))
@@ -162,10 +179,22 @@ fn estimated(
     args: &Plan,
     library: &Library,
     calibrated: &Calibrated,
+    path: &Path,
     question: &Question,
     visits: &[Visit],
 ) -> Result<Estimated> {
     estimate(calibrated, question, visits).map_err(|error| {
+        if let EstimateError::NoDriver(error) = &error {
+            return not_measured(error, path).into();
+        }
+        if calibrated.elements.is_empty() {
+            let elements = lab_run("elements", path);
+            return anyhow!(
+                "{error}: {} has costs of no element; {elements} measures those of all, --measure \
+                 those of this configuration",
+                path.display()
+            );
+        }
         let missing = unmeasured(calibrated, visits, &question.ports);
         let can = |class: &String| {
             // Else it was tried.
