@@ -51,8 +51,7 @@ fn chain(rng: &mut Rng) -> Vec<String> {
         let zone = if again { zones[stage - 1] } else { zones[stage] };
         let (look, decide, next) = (2 * stage, 2 * stage + 1, 2 * stage + 2);
         let nat = if rng.bool() { ",nat" } else { "" };
-        // Two connections of one zone may have the same answers, of which Open vSwitch remembers both.
-        let clear = if !again && one_in(rng, 6) { "ct_clear," } else { "" };
+        let clear = if one_in(rng, 6) { "ct_clear," } else { "" };
         lines.push(format!(
             "table={look},priority=5,ip,actions={clear}ct(table={decide},zone={zone}{nat})"
         ));
