@@ -37,7 +37,8 @@ PORT is any port, and an interface's name means packet:NAME. xdp:NAME, too, is c
 a packet: port unless --take is given. EXPRESSION is in tcpdump's language (pcap-filter(7), for
 Ethernet), and decided before a packet is copied, by the kernel where the port has it. An expression
 that asks for what merging and unfinished checksums change (less 100, tcp[13] = 2) is decided behind
-the copy. It may be in one word or several. The names in it are those the system has: of hosts (which may ask a name
+the copy. The outer VLAN tag of what an interface has is beside a packet, as for tcpdump: ip is IP with
+and without a tag, ip and not vlan IP without one; in a file tags are in packets. It may be in one word or several. The names in it are those the system has: of hosts (which may ask a name
 server), networks, stations, ports and protocols. Numbers are never turned into names.
 
 The format is pcapng when FILE ends in .pcapng, else pcap with nanoseconds. What was dropped

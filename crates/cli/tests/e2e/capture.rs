@@ -310,25 +310,6 @@ fn filters_see_segments_and_not_what_they_were_merged_to() {
     assert_eq!(packets.iter().map(Vec::len).collect::<Vec<_>>(), [66 + 100]);
 }
 
-/// The kernel takes tags out; they are back before the filter decides.
-#[test]
-#[ignore = "needs root"]
-fn filters_see_tags_where_they_were() {
-    let (a, b) = pair();
-    let untagged = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], &[0x45; 50]].concat();
-    let tagged = [&untagged[..12], &[0x81, 0, 0, 5], &untagged[12..]].concat();
-    for (expression, wanted) in [("vlan 5", &tagged), ("ip", &untagged)] {
-        let scratch = Scratch::new();
-        let file = scratch.file("c.pcap");
-        let line = format!("capture b0 {file} --count 2 -Q in {expression}");
-        let capture = Program::ready(&b, &line);
-        send(&a, "a0", &[untagged.clone(), tagged.clone(), tagged.clone(), untagged.clone()]);
-        let summary = capture.end().summary();
-        assert_eq!(number(&summary["flows"][0], "received_packets"), 2, "{summary}");
-        assert_same(&dissected(&file), &[wanted.clone(), wanted.clone()]);
-    }
-}
-
 /// Lines on standard output, all else on standard error.
 #[test]
 #[ignore = "needs root"]
