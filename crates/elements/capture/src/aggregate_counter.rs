@@ -1,9 +1,7 @@
 //! `AggregateCounter`: counts packets or bytes per aggregate.
 
 use std::{
-    collections::HashMap,
     fmt::Write as _,
-    hash::{BuildHasherDefault, Hasher},
     io::{self, Write as _},
     path::Path,
 };
@@ -15,7 +13,7 @@ use linerate_graph::{
 use linerate_host::files;
 use linerate_memory::{Frame, Meta, Slot};
 
-use super::FAMILY;
+use super::{FAMILY, spread::ByAggregate};
 use linerate_kit::{annotations, call, general::general, printed::reason};
 
 pub(super) const CLASS: Class = Class {
@@ -76,29 +74,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Spreads aggregates over a table: they are flow numbers or parts of
-/// addresses, which nobody can choose with a table's collisions in mind but to
-/// slow down their own measurement.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
-    }
-
-    #[inline]
-    fn write_u32(&mut self, value: u32) {
-        let product = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
-    }
-}
-
-type Counts = HashMap<u32, u32, BuildHasherDefault<Spread>>;
+type Counts = ByAggregate<u32>;
 
 struct AggregateCounter {
     counts: Counts,

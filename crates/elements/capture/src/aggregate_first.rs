@@ -8,7 +8,7 @@ use std::sync::{
 use linerate_graph::{Arguments, Class, ElementRef, Exit, Make, Reads, Step, Way};
 use linerate_memory::Packet;
 
-use super::{FAMILY, aggregate_ip_flows};
+use super::{FAMILY, aggregate_last::check_notifier};
 use linerate_kit::annotations::aggregate;
 
 /// Drop reason.
@@ -19,8 +19,8 @@ pub(super) const CLASS: Class = Class {
     family: FAMILY,
     summary: "passes the first packet of each aggregate",
     description: "Later ones leave by output 1, or are dropped where there is none. With several \
-        workers they decide together. `NOTIFIER` names an AggregateIPFlows; since that gives no \
-        number twice, nothing need be forgotten.",
+        workers they decide together. `NOTIFIER` names an AggregateIPFlows or AggregateIPAddrPair; \
+        since these give no number twice, nothing need be forgotten.",
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
@@ -63,7 +63,7 @@ fn empty_page() -> Box<Page> {
 #[derive(Arguments)]
 #[arguments(check = AggregateFirst::check)]
 struct AggregateFirst {
-    /// an `AggregateIPFlows`; checked, not needed
+    /// what numbers aggregates; checked, not needed
     #[arg(keyword, kind = "element", shown = "")]
     notifier: Option<ElementRef>,
     #[init(make.shared(Seen::new))]
@@ -72,12 +72,7 @@ struct AggregateFirst {
 
 impl AggregateFirst {
     fn check(&mut self, make: &mut Make<'_>) {
-        if let Some(ElementRef(at)) = self.notifier
-            && make.plan().elements[at].class.name != aggregate_ip_flows::CLASS.name
-        {
-            let name = &make.plan().elements[at].name;
-            make.error(format!("{name} is not an AggregateNotifier"));
-        }
+        check_notifier(make, self.notifier);
     }
 }
 

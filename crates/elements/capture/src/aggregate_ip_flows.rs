@@ -12,6 +12,7 @@ use super::{
     FAMILY,
     flow_header::FlowHeader,
     flows::{Flow, Fragment, OVER, Pair, SYN, Trace},
+    listeners::Listeners,
     output::Output,
 };
 use linerate_kit::{annotations, printed::reason, said::Said};
@@ -110,6 +111,7 @@ struct AggregateIpFlows {
     /// When it was last looked for flows that have ended because there was none.
     searched_at: u32,
     scratch: Vec<Slot>,
+    listeners: Listeners,
 }
 
 /// The flows of a protocol.
@@ -251,7 +253,7 @@ impl AggregateIpFlows {
             }
             let flow = of.pairs[pair].flows.remove(at);
             of.flows -= 1;
-            self.describe(cx, hosts, &flow);
+            self.end(cx, hosts, &flow);
         }
         if self.is_full() {
             self.refused += 1;
@@ -278,7 +280,7 @@ impl AggregateIpFlows {
         (number, reversed)
     }
 
-    /// A flow has ended.
+    /// Writes about a flow that has ended.
     fn describe(&mut self, cx: &Context, hosts: (u32, u32), flow: &Flow) {
         if let Some(trace) = &mut self.trace
             && let Err(error) = trace.flow(hosts, flow)
@@ -286,6 +288,14 @@ impl AggregateIpFlows {
             self.trace = None;
             cx.console().report(&format!("{}: {}\n", cx.name(), reason(&error)));
         }
+    }
+
+    /// A flow has ended, and those are told that want to know.
+    fn end(&mut self, cx: &mut Context, hosts: (u32, u32), flow: &Flow) {
+        self.describe(cx, hosts, flow);
+        let mut ended = self.listeners.take();
+        ended.push(flow.number);
+        self.listeners.tell(cx, ended);
     }
 
     /// Holds a packet, and sends on what need not be held any longer.
@@ -408,7 +418,7 @@ impl AggregateIpFlows {
                 let gone: Vec<Flow> =
                     of.flows.extract_if(.., |_| ended.next() == Some(true)).collect();
                 self.tables[table].flows -= gone.len();
-                gone.iter().for_each(|flow| self.describe(cx, hosts, flow));
+                gone.iter().for_each(|flow| self.end(cx, hosts, flow));
             }
         }
     }
@@ -439,6 +449,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
+        self.listeners = Listeners::of(cx.plan(), cx.element());
         if let Some(path) = self.trace_path.clone() {
             let said = |error| format!("{path}: {}", reason(&error));
             let sink = Output::open(&path).and_then(Output::claim).map_err(said)?;

@@ -4,24 +4,34 @@
 use linerate_graph::Class;
 
 mod aggregate_counter;
+mod aggregate_filter;
 mod aggregate_first;
 mod aggregate_ip;
+mod aggregate_ip_addr_pair;
 mod aggregate_ip_flows;
+mod aggregate_last;
+mod aggregate_packet_counter;
 mod aggregate_simple;
+mod anonymize;
 mod cursor;
 mod encap;
+mod erase_ip_payload;
 mod flow_header;
 mod flows;
 mod from_dump;
 mod from_ip_summary_dump;
 mod ip_field;
 mod lines;
+mod listeners;
 mod output;
 mod replay;
 mod sample;
 mod source;
 mod span;
+mod spread;
 mod stamp;
+mod store_timestamp;
+mod store_udp_time_seq_record;
 mod summary;
 #[cfg(test)]
 mod test_files;
@@ -35,15 +45,23 @@ pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[
     &aggregate_counter::CLASS,
+    &aggregate_filter::CLASS,
     &aggregate_first::CLASS,
     &aggregate_ip::CLASS,
+    &aggregate_ip_addr_pair::CLASS,
     &aggregate_ip_flows::CLASS,
+    &aggregate_last::CLASS,
+    &aggregate_packet_counter::CLASS,
     &aggregate_simple::LENGTH,
     &aggregate_simple::PAINT,
+    &anonymize::CLASS,
+    &erase_ip_payload::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
     &replay::CLASS,
     &replay::MULTI,
+    &store_timestamp::CLASS,
+    &store_udp_time_seq_record::CLASS,
     &time_filter::CLASS,
     &time_range::CLASS,
     &to_dump::CLASS,

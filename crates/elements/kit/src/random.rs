@@ -3,7 +3,10 @@
 //! In simulated time, and where there is a `RandomSeed`, they are the same in
 //! every run: an element's place in the graph is part of the seed.
 
-use std::sync::OnceLock;
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::OnceLock,
+};
 
 use linerate_graph::{Fixed, Make};
 
@@ -26,6 +29,28 @@ impl Seed {
     }
 }
 
+/// What the generators of an element begin with, where that is the same in every run.
+fn seed(make: &Make<'_>) -> Option<u64> {
+    let given = make.world.common::<Seed>().get();
+    let seed = given.or(make.world.simulated.then_some(0))?;
+    let (element, replica) = (make.element() as u64, make.replica().index as u64);
+    Some((element << 32 | replica) ^ u64::from(seed).rotate_right(16))
+}
+
+/// A key that cannot be guessed, which all replicas of the element share; the same in every run where
+/// random numbers are.
+pub fn key(make: &Make<'_>) -> [u64; 2] {
+    let key = match seed(make) {
+        Some(seed) => {
+            let mut numbers = fastrand::Rng::with_seed(seed);
+            [numbers.u64(..), numbers.u64(..)]
+        }
+        // Keyed by the system's random bytes, and no two of them are alike.
+        None => [RandomState::new(), RandomState::new()].map(|state| state.hash_one(0)),
+    };
+    *make.shared(|| key)
+}
+
 /// A generator of an element's own (wyrand).
 #[derive(Debug)]
 pub struct Random(fastrand::Rng);
@@ -33,14 +58,8 @@ pub struct Random(fastrand::Rng);
 impl Random {
     /// The element's own.
     pub fn new(make: &Make<'_>) -> Random {
-        let given = make.world.common::<Seed>().get();
-        let seed = given.or(make.world.simulated.then_some(0));
-        Random(match seed {
-            Some(seed) => {
-                let (element, replica) = (make.element() as u64, make.replica().index as u64);
-                let place = element << 32 | replica;
-                fastrand::Rng::with_seed(place ^ u64::from(seed).rotate_right(16))
-            }
+        Random(match seed(make) {
+            Some(seed) => fastrand::Rng::with_seed(seed),
             None => fastrand::Rng::new(),
         })
     }

@@ -1,0 +1,31 @@
+//! A hash of aggregates.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
+/// What is known of aggregates.
+pub(super) type ByAggregate<T> = HashMap<u32, T, BuildHasherDefault<Spread>>;
+
+/// Spreads aggregates over a table: they are flow numbers or parts of
+/// addresses, which nobody can choose with a table's collisions in mind but to
+/// slow down their own measurement.
+#[derive(Default)]
+pub(super) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, value: u32) {
+        let product = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
+    }
+}
