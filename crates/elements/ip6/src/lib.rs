@@ -18,6 +18,7 @@ mod ip6_print;
 mod mark_ip6_header;
 mod set_ip6_dscp;
 mod translation;
+mod udp_ip6_encap;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];
@@ -40,6 +41,7 @@ const CLASSES: &[&Class] = &[
     &set_ip6_dscp::CLASS,
     &translation::FROM_V4,
     &translation::FROM_V6,
+    &udp_ip6_encap::CLASS,
 ];
 
 /// The name of the family in the reference.

@@ -24,10 +24,12 @@ mod reassembly;
 mod rip_send;
 mod service;
 mod set_ip_checksum;
+mod set_rand_ip_address;
 mod store_ip_address;
 mod strip_ip_header;
 #[cfg(test)]
 mod tests;
+mod truncate_ip_payload;
 
 /// The family's classes.
 pub(crate) const CLASSES: &[&Class] = &[
@@ -55,6 +57,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &service::SET_ECN,
     &set_ip_checksum::RESET,
     &set_ip_checksum::SET,
+    &set_rand_ip_address::CLASS,
     &store_ip_address::CLASS,
     &strip_ip_header::STRIP,
     &strip_ip_header::STRIP_TCP,
@@ -63,6 +66,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &strip_ip_header::UNSTRIP,
     &strip_ip_header::UNSTRIP_TCP,
     &strip_ip_header::UNSTRIP_TRANSPORT,
+    &truncate_ip_payload::CLASS,
 ];
 
 /// The name of the family in the reference.

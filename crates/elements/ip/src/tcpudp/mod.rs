@@ -8,7 +8,9 @@ mod fast_tcp;
 mod fast_udp;
 mod fast_udp6;
 mod quota;
+mod rfc2507;
 mod set_checksum;
+mod tcp_fragmenter;
 mod tcp_ip_send;
 mod tcp_reflector;
 mod udp_ip_encap;
@@ -22,8 +24,11 @@ pub(crate) const CLASSES: &[&Class] = &[
     &fast_udp::FLOWS,
     &fast_udp::SOURCE,
     &fast_udp6::CLASS,
+    &rfc2507::COMPRESSOR,
+    &rfc2507::DECOMPRESSOR,
     &set_checksum::TCP,
     &set_checksum::UDP,
+    &tcp_fragmenter::CLASS,
     &tcp_ip_send::CLASS,
     &tcp_reflector::CLASS,
     &udp_ip_encap::CLASS,

@@ -1,0 +1,126 @@
+//! `RFC2507Decomp`.
+
+use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_memory::PacketMut;
+
+use super::{
+    ANY, COMPRESSED, CONNECTIONS, FULL, HEADERS, Headers,
+    change::{apply, finish},
+};
+use crate::tcpudp::FAMILY;
+
+/// Drop reasons.
+const TOO_SHORT: usize = 1;
+const UNKNOWN: usize = 2;
+const TOO_LONG: usize = 3;
+const OTHER: usize = 4;
+
+pub(in crate::tcpudp) const CLASS: Class = Class {
+    name: "RFC2507Decomp",
+    family: FAMILY,
+    summary: "puts back headers of TCP that were compressed",
+    description: "What comes is what RFC2507Comp sends. Packets of connections of which no headers \
+        have come are dropped. What goes on begins with an IP header, which CheckIPHeader looks for. \
+        Each worker knows the connections of the packets that come to it.",
+    ports: "1/1",
+    drops: &[
+        "no buffer",
+        "too short",
+        "of a connection that is not known",
+        "longer than a buffer",
+        "not of a compressor",
+    ],
+    deals: true,
+    cost: "The headers of a packet, and a checksum of 20 bytes.",
+    example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
+        -> CheckIPHeader -> RFC2507Comp -> RFC2507Decomp -> Discard;",
+    ..Decompressor::CLASS
+};
+
+#[derive(Arguments)]
+struct Decompressor {
+    /// By number: the headers of a connection's last packet.
+    known: [Option<Headers>; CONNECTIONS],
+}
+
+impl Decompressor {
+    fn connection(&mut self, number: u8) -> Result<&mut Option<Headers>, Exit> {
+        let known = self.known.get_mut(usize::from(number)).filter(|_| number > 0);
+        known.ok_or(Exit::Drop(UNKNOWN))
+    }
+}
+
+impl Step for Decompressor {
+    #[inline]
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+        match *packet.bytes() {
+            [] | [_] => return Err(Exit::Drop(TOO_SHORT)),
+            [ANY, ..] => {
+                packet.pull(1);
+            }
+            [FULL, number, ref rest @ ..] => {
+                let headers = *rest.first_chunk().ok_or(Exit::Drop(TOO_SHORT))?;
+                *self.connection(number)? = Some(headers);
+                packet.pull(2);
+            }
+            [COMPRESSED, number, ref rest @ ..] => {
+                let known = self.connection(number)?;
+                let headers = known.as_mut().ok_or(Exit::Drop(UNKNOWN))?;
+                let mut next = *headers;
+                let change = apply(&mut next, rest).ok_or(Exit::Drop(TOO_SHORT))?;
+                let length = HEADERS + rest.len() - change;
+                finish(&mut next, length).ok_or(Exit::Drop(TOO_LONG))?;
+                *headers = next;
+                if !packet.prepend(HEADERS - 2 - change) {
+                    return Err(Exit::Drop(TOO_LONG));
+                }
+                packet.bytes_mut()[..HEADERS].copy_from_slice(&next);
+            }
+            _ => return Err(Exit::Drop(OTHER)),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    #[test]
+    fn what_is_no_compressor_s_is_dropped() {
+        let headers = format!("45000028{}", "00".repeat(36));
+        let packets = [
+            "00".into(),
+            "03ff".into(),
+            "0063".into(),
+            "0205000000".into(),
+            format!("0100{headers}"),
+            format!("010f{headers}"),
+            format!("0103{}", &headers[2..]),
+            format!("0103{headers}"),
+            "0203".into(),
+            "0203000000".into(),
+            // Flags without the bytes that they promise.
+            "0203ff0000".into(),
+            "02030100000000".into(),
+            "02030000000000".into(),
+        ];
+        let mut run = Run::new(&format!(
+            "Packets({}) -> d :: RFC2507Decomp -> c :: Collect",
+            packets.join(" ")
+        ));
+        run.run();
+        let found = run.read("c.packets");
+        let found: Vec<&str> = found.lines().collect();
+        assert_eq!(found[..2], ["63", &headers]);
+        // Its identification grows by one each time.
+        assert_eq!(found.len(), 4);
+        assert!(found[2].starts_with("4500002800010000"), "{found:?}");
+        assert!(found[3].starts_with("4500002a00020000"), "{found:?}");
+        assert_eq!(
+            run.read("d.drops"),
+            "0\tno buffer\n5\ttoo short\n3\tof a connection that is not known\n\
+             0\tlonger than a buffer\n1\tnot of a compressor\n"
+        );
+    }
+}

@@ -1,0 +1,273 @@
+//! `UDPIP6Encap`: UDP and IPv6 headers in front.
+
+use std::net::Ipv6Addr;
+
+use linerate_graph::{
+    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Scope,
+    Text, UdpPort, Value, Writes, unquoted,
+};
+use linerate_memory::Frame;
+use linerate_packet::{IpProtocol, checksum};
+
+use super::{
+    FAMILY,
+    header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, NO_BUFFER, SOURCE, mark, put16},
+};
+use linerate_kit::{
+    address6,
+    written::{record_argument, value_of},
+};
+
+/// Drop reason.
+const TOO_LONG: usize = 1;
+/// What stands for the destination annotation.
+const ANNOTATION: &str = "DST_ANNO";
+/// Length of a UDP header.
+const UDP: usize = 8;
+
+pub(super) const CLASS: Class = Class {
+    name: "UDPIP6Encap",
+    reconfigured: Some(Right::Write),
+    family: FAMILY,
+    summary: "puts UDP and IPv6 headers in front of packets",
+    description: "The destination is `DST`, which becomes the destination annotation, or that \
+        annotation with `DST_ANNO`. The hop limit is 255. There always is a UDP checksum, as IPv6 \
+        demands. The IPv6 header's place becomes known to the elements behind.",
+    ports: "1/1",
+    args: &[
+        Arg::required("SRC", "IPv6 address", "source address"),
+        Arg::required("SPORT", "port number", "source port"),
+        Arg::required("DST", "IPv6 address or DST_ANNO", "destination address"),
+        Arg::required("DPORT", "port number", "destination port"),
+    ],
+    handlers: &[
+        Handler::value("src", "source address"),
+        Handler::value("sport", "source port"),
+        Handler::value("dst", "destination address"),
+        Handler::value("dport", "destination port"),
+    ],
+    annotates: true,
+    drops: &["no buffer", "longer than a buffer"],
+    cost: "One pass: the line in front of the packet and a line of annotations, and the packet for \
+        its checksum.",
+    example: "InfiniteSource(LIMIT 10, STOP true) \
+        -> UDPIP6Encap(2001:db8::1, 1234, 2001:db8::2, 1234) -> Discard;",
+    make: |make| Box::new(UdpIp6Encap::new(make)),
+    ..Class::here()
+};
+
+struct UdpIp6Encap {
+    source: Ipv6Addr,
+    /// `None` for the annotation.
+    destination: Option<Ipv6Addr>,
+    ports: [u16; 2],
+}
+
+/// A destination: `None` for the annotation.
+fn destination(text: &str, scope: &Scope<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
+    let text = unquoted(text.trim());
+    if text == ANNOTATION {
+        return Ok(None);
+    }
+    Ipv6Addr::parse(&text, scope).map(Some).map_err(|_| "bad DST")
+}
+
+impl UdpIp6Encap {
+    fn new(make: &mut Make<'_>) -> UdpIp6Encap {
+        let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let (UdpPort(from), UdpPort(to)) = (make.need("SPORT"), make.need("DPORT"));
+        let mut to_address = None;
+        if let Some(Text(text)) = make.get::<Text>("DST") {
+            let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
+            match destination(&text, &scope) {
+                Ok(given) => to_address = given,
+                Err(error) => make.error(error),
+            }
+        }
+        UdpIp6Encap { source, destination: to_address, ports: [from, to] }
+    }
+
+    /// The headers of a packet that carries these bytes, all but for the checksum.
+    #[inline]
+    fn headers(&self, destination: Ipv6Addr, length: u16) -> [u8; LEAST + UDP] {
+        let mut headers = [0; LEAST + UDP];
+        (headers[0], headers[NEXT], headers[HOPS]) = (0x60, IpProtocol::UDP.0, 255);
+        headers[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
+        headers[DESTINATION..LEAST].copy_from_slice(&destination.octets());
+        put16(&mut headers, LENGTH, length);
+        for (at, value) in self.ports.into_iter().chain([length]).enumerate() {
+            put16(&mut headers, LEAST + 2 * at, value);
+        }
+        headers
+    }
+}
+
+impl Element for UdpIp6Encap {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            let Ok(length) = u16::try_from(packet.len() + UDP) else {
+                return Err(Exit::Drop(TOO_LONG));
+            };
+            if !packet.prepend(LEAST + UDP) {
+                return Err(Exit::Drop(TOO_LONG));
+            }
+            mark(packet, 0);
+            let (bytes, meta) = packet.parts();
+            let to = self.destination.unwrap_or_else(|| meta.destination.into());
+            meta.destination = to.octets();
+            let headers = self.headers(to, length);
+            if let Some(place) = bytes.first_chunk_mut() {
+                *place = headers;
+            }
+            let datagram = &mut bytes[LEAST..];
+            let protocol = IpProtocol::UDP;
+            let mut sum = checksum::pseudo_v6(self.source, to, protocol, u32::from(length));
+            sum.add_bytes(datagram);
+            put16(datagram, 6, checksum::udp_nonzero(sum.finish()));
+            Ok(())
+        });
+    }
+
+    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        match handler {
+            "src" => Ok(address6::text(self.source)),
+            "dst" => Ok(address6::text(self.destination.unwrap_or(Ipv6Addr::UNSPECIFIED))),
+            "sport" => Ok(self.ports[0].to_string()),
+            "dport" => Ok(self.ports[1].to_string()),
+            _ => Err(HandlerError::missing(handler)),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
+        let value = value.trim();
+        let wrong = |name: &str, error: String| HandlerError::refused(format!("{name}: {error}"));
+        match handler {
+            "src" => {
+                self.source = value_of(cx, value).map_err(|error| wrong("SRC", error))?;
+                record_argument(cx, 0, "SRC", value);
+            }
+            "dst" => {
+                self.destination =
+                    destination(value, &cx.scope()).map_err(HandlerError::refused)?;
+                record_argument(cx, 2, "DST", value);
+            }
+            "sport" | "dport" => {
+                let place = usize::from(handler == "dport");
+                let name = ["SPORT", "DPORT"][place];
+                let UdpPort(port) = value_of(cx, value).map_err(|error| wrong(name, error))?;
+                self.ports[place] = port;
+                record_argument(cx, 1 + 2 * place, name, value);
+            }
+            _ => return Err(HandlerError::missing(handler)),
+        }
+        Ok(String::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::Run;
+
+    /// The sums of all words of the datagrams and of their pseudo headers, which are all ones.
+    fn assert_sums(packets: &str) {
+        for packet in packets.lines() {
+            let (head, datagram) = packet.split_at(80);
+            let words = |text: &str| -> u32 {
+                let text = format!("{text}{}", "0".repeat((4 - text.len() % 4) % 4));
+                (0..text.len())
+                    .step_by(4)
+                    .map(|at| u32::from_str_radix(&text[at..at + 4], 16).unwrap())
+                    .sum()
+            };
+            let length = datagram.len() as u32 / 2;
+            assert_eq!((words(&head[16..]) + words(datagram) + 17 + length) % 0xffff, 0);
+            assert_ne!(&datagram[12..16], "0000", "a checksum there must be");
+            assert_eq!(head[8..12], format!("{length:04x}"));
+        }
+    }
+
+    #[test]
+    fn packets_get_headers_and_a_checksum() {
+        for frame_limit in [1, 7, 256] {
+            let mut run = Run::new(
+                "Packets(6162636465 - 61) -> UDPIP6Encap(2001:db8::1, 1234, 2001:db8::2, 80)
+                    -> CheckIP6Header -> c :: Collect",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            let packets = run.read("c.packets");
+            let first = packets.lines().next().unwrap();
+            assert_eq!(packets.lines().count(), 3);
+            assert_eq!(&first[..8], "60000000", "version, class and label");
+            assert_eq!(&first[12..16], "11ff", "next header and hop limit");
+            assert_eq!(
+                &first[16..80],
+                "20010db800000000000000000000000120010db8000000000000000000000002"
+            );
+            assert_eq!(&first[80..92], "04d20050000d");
+            assert_eq!(&first[96..], "6162636465");
+            assert_sums(&packets);
+        }
+    }
+
+    /// Its sum would be zero: that is written as all ones.
+    #[test]
+    fn a_checksum_of_zero_is_none() {
+        // 17 for UDP, the length twice, and the data are 0xffff.
+        let mut run = Run::new("Packets(ffda) -> UDPIP6Encap(::, 0, ::, 0) -> c :: Collect");
+        run.run();
+        assert_eq!(&run.read("c.packets")[80..], "00000000000affffffda");
+    }
+
+    #[test]
+    fn the_destination_may_be_the_annotation() {
+        let mut run = Run::new(
+            "Packets(61) -> SetIP6Address(2001:db8::9) -> u :: UDPIP6Encap(::1, 5, DST_ANNO, 6)
+                -> c :: Collect",
+        );
+        run.run();
+        let packet = run.read("c.packets");
+        assert_eq!(&packet[48..80], "20010db8000000000000000000000009");
+        assert_sums(&packet);
+        assert_eq!(run.read("u.dst"), "::");
+    }
+
+    #[test]
+    fn handlers_change_the_header() {
+        let mut run = Run::new(
+            "Packets(61) -> u :: UDPIP6Encap(2001:db8::1, 5, 2001:db8::2, 6) -> c :: Collect",
+        );
+        let names = ["src", "sport", "dst", "dport"].map(|name| format!("u.{name}"));
+        let mut values = |run: &mut Run| names.each_ref().map(|name| run.read(name));
+        assert_eq!(values(&mut run), ["2001:db8::1", "5", "2001:db8::2", "6"]);
+        for (handler, value) in
+            [("src", "2001:db8::3"), ("sport", "7"), ("dst", "2001:db8::4"), ("dport", "8")]
+        {
+            run.write(&format!("u.{handler}"), value).unwrap();
+        }
+        assert_eq!(run.read("u.config"), "2001:db8::3, 7, 2001:db8::4, 8");
+        assert_eq!(run.write("u.dst", "x").unwrap_err().to_string(), "bad DST");
+        assert!(run.write("u.src", "x").is_err() && run.write("u.sport", "x").is_err());
+        assert_eq!(values(&mut run), ["2001:db8::3", "7", "2001:db8::4", "8"]);
+        run.run();
+        let packet = run.read("c.packets");
+        assert_eq!(
+            &packet[16..88],
+            "20010db800000000000000000000000320010db800000000000000000000000400070008"
+        );
+        assert_sums(&packet);
+    }
+
+    /// In Click's words.
+    #[test]
+    fn errors_are_those_of_click() {
+        for (arguments, error) in [
+            ("::1, 1, x, 2", "bad DST"),
+            ("x, 1, ::1, 2", "SRC: parse error"),
+            ("::1, 1, ::2", "DPORT: required argument missing"),
+        ] {
+            let errors = Run::errors(&format!("Idle -> UDPIP6Encap({arguments}) -> Discard"));
+            assert!(errors.ends_with(&format!("\n  {error}\n")), "{errors}");
+        }
+    }
+}
