@@ -40,6 +40,14 @@ pub(super) const MP: Class = Class {
     ..CLASS
 };
 
+pub(super) const IMP: Class = Class {
+    name: "AverageCounterIMP",
+    description: "As AverageCounter. In FastClick, this one has a count for each thread, as both have \
+        here.",
+    example: "InfiniteSource(LIMIT 10, STOP true) -> AverageCounterIMP -> Discard;",
+    ..CLASS
+};
+
 struct AverageCounter {
     ignore: u64,
     counts: Counts,

@@ -20,6 +20,7 @@ pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[
     &average_counter::CLASS,
+    &average_counter::IMP,
     &average_counter::MP,
     &counter_groups::CLASS,
     &cycle_count::ACCUM,

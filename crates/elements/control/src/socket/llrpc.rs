@@ -31,6 +31,8 @@ pub(super) enum Action {
     Write(&'static str, String),
     /// Reads what a flow is rewritten to.
     Rewritten(&'static str, String),
+    /// Reads what an address becomes.
+    Mapped(&'static str, String),
 }
 
 impl Call {
@@ -59,6 +61,9 @@ impl Call {
             (0x4004_c005, ..) if switch => Action::Read("switch"),
             (0x8004_4006, _, Ok(output)) if switch && output < outputs => {
                 Action::Write("switch", output.to_string())
+            }
+            (0xc004_4007, "AnonymizeIPAddr", Ok(address)) => {
+                Action::Mapped("map", Ipv4Addr::from(address.to_ne_bytes()).to_string())
             }
             (0xc00c_4008, ..) => {
                 let names = ["tcp_lookup", "lookup"];
@@ -90,6 +95,11 @@ pub(super) fn flow_data(text: &str) -> Option<Vec<u8>> {
     Some([addresses.concat(), ports.concat()].concat())
 }
 
+/// An address that a handler tells, in the order of the network.
+pub(super) fn address_data(text: &str) -> Option<[u8; 4]> {
+    Some(text.trim().parse::<Ipv4Addr>().ok()?.octets())
+}
+
 /// The answer of a read handler as data. Fractions and what does not fit are
 /// cut off.
 pub(super) fn data(answer: &str) -> Option<[u8; 4]> {
@@ -119,6 +129,12 @@ mod tests {
         assert_eq!(flow_text(&bytes).unwrap(), "10.0.0.1 1024 198.18.0.2 80");
         assert_eq!(flow_data("10.0.0.1 1024 198.18.0.2 80\n").unwrap(), bytes);
         assert_eq!((flow_text(&bytes[1..]), flow_data("")), (None, None));
+    }
+
+    #[test]
+    fn addresses_are_bytes() {
+        assert_eq!(address_data("10.0.0.1\n"), Some([10, 0, 0, 1]));
+        assert_eq!(address_data("10.0.0"), None);
     }
 
     #[test]

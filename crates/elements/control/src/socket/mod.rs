@@ -584,6 +584,10 @@ impl ControlSocket {
                     error = "Resource temporarily unavailable";
                     llrpc::flow_data(&answer)
                 }
+                llrpc::Action::Mapped(name, address) => {
+                    let answer = cx.read_handler(&handler(name), &address).ok()?;
+                    llrpc::address_data(&answer).map(Vec::from)
+                }
             })
         });
         match answer {

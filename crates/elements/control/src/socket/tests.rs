@@ -251,6 +251,32 @@ fn rewritten_flows_are_asked_for_by_number() {
     assert_eq!(lines, expected);
 }
 
+/// As `AnonymizeIPAddr` of Click answers, by which 0.0.0.0 stays.
+#[test]
+fn anonymous_addresses_are_asked_for_by_number() {
+    let call = b"llrpc a#c0044007 4\n\0\0\0\0".as_slice();
+    let sent = [
+        call,
+        b"read a.map 0.0.0.0\nllrpc a#c0044007\n",
+        b"llrpc d#c0044007 4\n\0\0\0\0",
+        b"quit\n",
+    ];
+    let config = "); Idle -> a :: AnonymizeIPAddr -> d :: Discard";
+    let answers = talk(config, "addresses", &[&sent.concat()]);
+    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
+    let expected = [
+        "200 LLRPC 'a#c0044007' OK",
+        "DATA 4",
+        "\0\0\0\x00200 Read handler 'a.map' OK",
+        "DATA 7",
+        "0.0.0.0522 LLRPC 'a#c0044007' requires 4 bytes input data",
+        "522 LLRPC 'd#c0044007' error: Invalid argument",
+        "200 Goodbye!",
+        "",
+    ];
+    assert_eq!(lines, expected);
+}
+
 #[test]
 fn calls_by_number_are_handlers() {
     let sent = b"llrpc s#4004C005\nllrpc s#80044006 4\n\x01\0\0\0read s.switch\n\

@@ -120,3 +120,25 @@ fn packets_without_keys_and_of_unknown_tunnels_are_dropped() {
         }
     }
 }
+
+/// `SPI` is accepted by place and as a keyword, and has no effect, as in Click.
+#[test]
+fn packets_have_the_index_of_their_tunnel() {
+    for arguments in ["", "99", "SPI 99", "SPI 0x63"] {
+        let mut run = Run::new(&format!(
+            "{ROUTES} Packets({} {}) -> MarkIPHeader -> GetIPAddress(16) -> r; r [2] -> Discard;
+             r [1] -> IPsecESPEncap({arguments}) -> c :: Collect; r [0] -> Discard;",
+            PLAIN[0],
+            PLAIN[0].replace("0a000002", "0b000002")
+        ));
+        run.run();
+        let packets = run.read("c.packets");
+        let heads: Vec<&str> = packets.lines().map(|packet| &packet[..16]).collect();
+        // Behind it is the number of the packet, from which the tunnel's route counts.
+        assert_eq!(heads, ["1234567800000005", "0000000700000001"], "{arguments}");
+    }
+    for arguments in ["SPI x", "SPI -1", "1, SPI 2, 3"] {
+        let errors = Run::errors(&format!("Idle -> IPsecESPEncap({arguments}) -> Discard"));
+        assert!(errors.contains("IPsecESPEncap"), "{arguments}: {errors}");
+    }
+}
