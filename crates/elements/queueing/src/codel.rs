@@ -60,9 +60,8 @@ pub(super) const CLASS: Class = Class {
     drops: &["waited too long"],
     annotates: true,
     // That its queue was empty is seen, and when that is.
-    observes: |plan, at| match plan.is_live() {
-        true => Vec::new(),
-        false => followed::followed(plan, at, true),
+    observes: |plan, at| {
+        if plan.is_live() { Vec::new() } else { followed::followed(plan, at, true) }
     },
     cost: "A clock reading per frame and some ten cycles per packet; a square root per drop. Tasks \
         that fill or empty the queues take a turn at a time, but where packets come from ports.",

@@ -68,7 +68,7 @@ pub(super) fn named(make: &mut Make<'_>) -> Option<Vec<usize>> {
     let Text(names) = make.get("QUEUES")?;
     let mut found = Vec::new();
     for name in words(&names) {
-        match make.parse::<ElementRef>(&name) {
+        match make.parse::<ElementRef>(name) {
             Ok(ElementRef(element)) => found.push(element),
             Err(_) => make.error(format!("no element named '{name}'")),
         }

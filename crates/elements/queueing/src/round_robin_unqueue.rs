@@ -20,9 +20,11 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::optional("BURST", "packets", "1", "most packets moved in a turn")],
     handlers: &[Handler::read("packets", "packets moved")],
     // What a turn that finds nothing costs is seen in how full the other inputs' queues get.
-    observes: |plan, at| match plan.is_live() {
-        true => Vec::new(),
-        false => nearest(plan, at, true).into_iter().chain([at]).collect(),
+    observes: |plan, at| {
+        if plan.is_live() {
+            return Vec::new();
+        }
+        nearest(plan, at, true).into_iter().chain([at]).collect()
     },
     cost: "A pull per turn; where packets come from ports, many turns at once.",
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
@@ -74,9 +76,10 @@ impl RoundRobinUnqueue {
 
     /// When it runs again after a turn that has moved nothing.
     fn after_miss(&self, cx: &Context) -> Next {
-        let ready = (0..self.inputs).map(|input| cx.ready(input));
-        match ready.fold(Some(0), |sum, ready| Some(sum? + ready?)) {
-            // Who was passed may have got packets since, of which nothing says so again.
+        let mut ready = (0..self.inputs).map(|input| cx.ready(input));
+        match ready.try_fold(0, |sum: usize, ready| Some(sum + ready?)) {
+            // An input whose turn was over may have got packets since, and is not empty any more:
+            // nothing would wake the task for it.
             Some(0) if self.missed >= self.inputs => cx.nothing_pulled(),
             None => Next::Idle,
             Some(_) => Next::Again,
