@@ -149,9 +149,10 @@ impl AggregateFilter {
                 let outputs = make.outputs();
                 ranges.add((first, last), action, |(from, to), other| {
                     let output = other.unwrap_or(outputs);
-                    let which = match from == to {
-                        true => format!("aggregate {from}"),
-                        false => format!("aggregates {from}-{to}"),
+                    let which = if from == to {
+                        format!("aggregate {from}")
+                    } else {
+                        format!("aggregates {from}-{to}")
                     };
                     let text = format!("pattern {at}: {which} already filtered to output {output}");
                     make.warn(text);

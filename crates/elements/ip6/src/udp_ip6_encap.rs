@@ -238,7 +238,7 @@ mod tests {
             "Packets(61) -> u :: UDPIP6Encap(2001:db8::1, 5, 2001:db8::2, 6) -> c :: Collect",
         );
         let names = ["src", "sport", "dst", "dport"].map(|name| format!("u.{name}"));
-        let mut values = |run: &mut Run| names.each_ref().map(|name| run.read(name));
+        let values = |run: &mut Run| names.each_ref().map(|name| run.read(name));
         assert_eq!(values(&mut run), ["2001:db8::1", "5", "2001:db8::2", "6"]);
         for (handler, value) in
             [("src", "2001:db8::3"), ("sport", "7"), ("dst", "2001:db8::4"), ("dport", "8")]
