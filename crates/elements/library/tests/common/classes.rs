@@ -97,13 +97,15 @@ struct Drawing<'a> {
 
 /// Kinds of packets, as `Vary` knows them.
 const KINDS: &[&str] = &["ip", "ip", "ether", "arp", "ip6", "plain"];
+/// How classes where packets wait to be pulled take and give them.
+const STORE: &str = "h/lh";
 const CAPACITIES: &[usize] = &[1, 2, 5, 12, 30, 200];
 const BURSTS: &[&str] = &["", "", "", "BURST 2", "BURST 10", "BURST 40"];
 
 /// A random graph around an element. `choose(n)` draws a number below `n`.
 pub(crate) fn graph(subject: &Subject, choose: &mut dyn FnMut(usize) -> usize) -> String {
     let library = library();
-    let stores = library.iter().filter(|class| class.processing == "h/lh").collect();
+    let stores = library.iter().filter(|class| class.processing == STORE).collect();
     let mut drawing = Drawing { choose, text: String::new(), names: 0, stores };
     drawing.draw(subject);
     drawing.text
@@ -131,9 +133,12 @@ impl Drawing<'_> {
             class.processing.split_once('/').unwrap_or((class.processing, class.processing));
         let agnostic = ['h', 'l'][(self.choose)(2)];
         let code = |code: char| if code == 'a' { agnostic } else { code };
+        let is_pulled = |input: &usize| code(processing(of_inputs, *input)) == 'l';
+        // How packets that tasks take out of queues interleave with others is left to the schedule.
+        let pushed = (0..*inputs).filter(|input| !is_pulled(input)).count();
+        let may_wait = pushed == 1 || class.processing == STORE;
         for input in 0..*inputs {
-            let pulled = code(processing(of_inputs, input)) == 'l';
-            self.feed(pulled, &format!("[{input}] c"));
+            self.feed(is_pulled(&input), may_wait, &format!("[{input}] c"));
         }
         for output in 0..*outputs {
             let pulled = code(processing(of_outputs, output)) == 'l';
@@ -161,8 +166,8 @@ impl Drawing<'_> {
         format!("Unqueue({burst})")
     }
 
-    /// A source of packets for an input.
-    fn feed(&mut self, pulled: bool, to: &str) {
+    /// A source of packets for an input, whose packets may wait before they are pushed to it.
+    fn feed(&mut self, pulled: bool, may_wait: bool, to: &str) {
         let (limit, burst) = (1 + (self.choose)(300), self.one_of(BURSTS));
         let source = match (self.choose)(5) {
             4 => format!("RatedSource(RATE 1000, LIMIT {limit})"),
@@ -186,7 +191,7 @@ impl Drawing<'_> {
             }
             _ => {}
         }
-        if pulled || (self.choose)(3) == 2 {
+        if pulled || (self.choose)(3) == 2 && may_wait {
             let store = self.store();
             let early = if (self.choose)(5) == 4 { "RED(2, 5, 0.3) -> " } else { "" };
             self.line(&format!("{at} -> {early}{store};"));
