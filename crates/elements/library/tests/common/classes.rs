@@ -385,6 +385,12 @@ impl Element for Vary {
         for slot in frame.slots_mut() {
             let (packet, headers) = self.packet();
             self.number += 1;
+            // An element that takes what is in front of a packet finds the same in each run.
+            let front = slot.headroom();
+            if slot.push(front) {
+                arena.packet_mut(slot).expect("not shared")[..front].fill(0);
+                slot.pull(front);
+            }
             assert!(arena.resize(slot, packet.len()), "it fits");
             arena.packet_mut(slot).expect("not shared").copy_from_slice(&packet);
             let mut made = arena.writable(slot).expect("not shared");
