@@ -137,7 +137,7 @@ fn measure(args: &Args, programs: &Path, listeners: &[&str]) -> Result<Vec<Soake
     Ok(all)
 }
 
-/// What was measured, for people.
+/// A table of the measurements.
 fn table(all: &[Soaked]) -> String {
     let mut text = format!(
         "\n{:<24} {:>9} {:>5} {:>15} {:>15} {:>15} {:>6} {:>8} {:>6} {:>8} {:>13}\n",

@@ -180,7 +180,7 @@ pub(crate) fn follow(
     Following { thread: thread.map(|thread| (changed, thread)) }
 }
 
-/// What was told last of a link.
+/// The last report of a link.
 struct Told {
     link: Arc<Link>,
     changes: u64,

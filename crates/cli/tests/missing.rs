@@ -1,5 +1,5 @@
-//! What is not there, and what cannot be: every command ends with the code for it, and says why once, in the
-//! words that it was named with.
+//! Missing and impossible things: every command ends with the code for them, and gives the reason once, in
+//! the words of its command line.
 #![allow(missing_docs, reason = "a test program")]
 
 use std::{

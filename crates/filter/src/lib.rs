@@ -57,7 +57,7 @@ use tree::Tree;
 pub enum Link {
     /// A header of Ethernet.
     Ethernet,
-    /// The same without its outer VLAN tag, which is known besides: as Linux gives frames to the filter of a
+    /// A header of Ethernet without its outer VLAN tag, which is metadata: as Linux gives frames to the filter of a
     /// socket. Of a frame in memory with its tag in it [`Filter::accepts_tagged`] says what a socket would.
     Untagged,
     /// A header of IPv4 or IPv6 (`DLT_RAW`).

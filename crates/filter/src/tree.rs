@@ -53,7 +53,7 @@ pub(super) enum Number {
     Length,
     /// A place that was found.
     Found(u8),
-    /// What is known of a packet besides its bytes: an ancillary load, as
+    /// Metadata of a packet: an ancillary load, as
     /// [`VLAN_TAG`](crate::code::VLAN_TAG).
     Ancillary(u32),
     Load {

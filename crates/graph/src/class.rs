@@ -433,9 +433,9 @@ impl Handler {
         Handler::new(name, Access::ReadWrite, help)
     }
 
-    /// The same with Click's flags, in this order: `%` where text is kept as it is, `.` where it
-    /// changes seldom, `$` where reading it is dear, `U` where it is seldom of use, `D` for an older
-    /// name, and `c` for a check box.
+    /// Returns the handler with Click's flags, in this order: `%` for raw text, `.` for a value that is
+    /// calm (changes seldom), `$` for one that is expensive to read, `U` for one that is seldom of use,
+    /// `D` for an older name, and `c` for a check box.
     pub const fn flags(self, flags: &'static str) -> Handler {
         Handler { flags, ..self }
     }

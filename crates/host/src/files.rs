@@ -231,7 +231,7 @@ mod tests {
         create(Path::new("/dev/null")).unwrap();
     }
 
-    /// What has the file open goes on with the old contents, and what opens it then has the new.
+    /// A reader that has the file open goes on with the old contents, and one that opens it then has the new.
     #[test]
     fn contents_are_replaced_in_one_step() {
         let folder = tempfile::tempdir().unwrap();

@@ -3,9 +3,9 @@
 //! For measuring everything but a port: what is left is the cost of taking
 //! buffers, passing slots on and giving buffers back.
 //!
-//! What is received is always the same frame, the port's own. Where all that writes into the arena
-//! are `null:` ports it is in every buffer from the start, and no packet is touched; where others
-//! write too, each frame is written.
+//! A port receives one frame, its own, over and over. Where `null:` ports alone write into the arena it
+//! is in every buffer from the start, and no packet is touched; where others write, too, each frame is
+//! written.
 
 use std::{hint::black_box, sync::Arc};
 

@@ -29,7 +29,7 @@ pub struct PortUri {
     shown: Shown,
 }
 
-/// What a port is called in messages, where that is not its name. Ports are the same whatever they are called.
+/// The name of a port in messages, where it is not the URI. It does not count in comparisons of ports.
 #[derive(Debug, Clone, Default)]
 struct Shown(Option<String>);
 
@@ -56,8 +56,8 @@ impl PortUri {
         }
     }
 
-    /// The same, called by what somebody has written for it: the file or the interface that it is about, or
-    /// the port without options that a program has added.
+    /// Returns the port with the name that messages have for it: the text of the command line, which is a
+    /// file or an interface, or the port without options that a program has added.
     #[must_use]
     pub fn shown_as(self, text: impl Into<String>) -> PortUri {
         PortUri { shown: Shown(Some(text.into())), ..self }

@@ -32,7 +32,7 @@ pub fn wait_until(mut condition: impl FnMut() -> bool, timeout: Duration) -> boo
 #[cfg(target_arch = "x86_64")]
 const WAITING: &[&str] =
     &["0", "7", "23", "45", "47", "61", "230", "232", "247", "270", "271", "281", "441"];
-/// The same with the numbers of other architectures.
+/// The numbers of these system calls on other architectures.
 #[cfg(not(target_arch = "x86_64"))]
 const WAITING: &[&str] = &["22", "63", "72", "73", "95", "115", "207", "212", "260", "441"];
 

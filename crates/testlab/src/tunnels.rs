@@ -38,7 +38,7 @@ pub const IPV4: Head = V4 { id: 0xfffe, atomic: true, options: false };
 /// A plain IPv6 header.
 pub const IPV6: Head = V6 { options: false };
 
-/// What is in the innermost IP packet.
+/// The transport protocol of the innermost IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Of a stream, with options.
@@ -139,7 +139,7 @@ pub fn packet(heads: &[Head], transport: Transport, part: &Part<'_>, undone: Und
 
 /// A checksum field.
 struct Field {
-    /// What it covers begins there.
+    /// Offset of the first byte that it covers.
     from: usize,
     at: usize,
     /// The IP header is before this one.

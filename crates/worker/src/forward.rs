@@ -100,8 +100,8 @@ impl Path {
         }
     }
 
-    /// The same path ending when it and all others within `budget` have moved that many packets, and
-    /// not after a count of its own.
+    /// Returns the path with an end when it and all others within `budget` have moved that many packets,
+    /// in place of a count of its own.
     pub fn within(self, budget: Budget) -> Path {
         Path { left: Some(0), budget: Some(budget), ..self }
     }

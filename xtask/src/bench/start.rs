@@ -23,7 +23,7 @@ use super::{
 
 /// Elements of the configurations.
 const SIZES: [usize; 4] = [1_000, 10_000, 20_000, 40_000];
-/// What the largest may take, as a multiple of the second, which has a quarter of its elements.
+/// The longest time of the largest, as a multiple of that of the second, which has a quarter of its elements.
 const MOST: f64 = 6.0;
 const PEER: &str = "Click";
 
@@ -178,7 +178,7 @@ fn apart(elements: usize) -> String {
     text + &"Idle -> Counter -> Discard;\n".repeat(elements / 3)
 }
 
-/// Sources, queues and what empties them.
+/// Sources, queues and the tasks that empty them.
 fn queues(elements: usize) -> String {
     let text = "InfiniteSource(LIMIT 1, STOP true) -> Discard;\n".to_owned();
     text + &"InfiniteSource(LIMIT 1) -> Queue(2) -> Unqueue -> Discard;\n".repeat(elements / 4)

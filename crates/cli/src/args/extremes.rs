@@ -30,7 +30,7 @@ const WORDS: &str = "LINERATE_TEST_EXTREME";
 /// The programs of command lines, their first words.
 const LINERATE: &str = "linerate";
 pub(crate) const CLICK: &str = "click";
-/// What separates the words there.
+/// The separator of the words there.
 const BETWEEN: char = '\u{1f}';
 /// How long a command may go on before it is interrupted, and then before it is killed.
 const BRIEF: Duration = Duration::from_millis(300);
@@ -244,7 +244,7 @@ fn one_line() {
     }
 }
 
-/// What is said besides an option, if its command is run.
+/// The words of the command line that an option is tried with, if its command is run.
 fn line_for(option: &Named) -> Option<Vec<String>> {
     let (command, name) = (option.command(), option.arg.get_id().as_str());
     let line = |id: &str| LINES.iter().find(|(at, of, _)| *at == command && *of == id);

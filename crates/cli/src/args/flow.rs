@@ -475,7 +475,7 @@ pub(crate) struct FlowConnectionsFragments {
     #[arg(long, value_name = "BYTES", value_parser = whole(0u32..=u32::MAX))]
     pub(crate) shortest_v4: Option<u32>,
 
-    /// The same of IPv6
+    /// How short a fragment of IPv6 may be that is not the last of its packet, 400 at least
     #[arg(long, value_name = "BYTES", value_parser = whole(0u32..=u32::MAX))]
     pub(crate) shortest_v6: Option<u32>,
 

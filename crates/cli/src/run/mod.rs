@@ -57,7 +57,7 @@ pub(crate) struct Subject {
     pub(crate) watch: bool,
     /// Where consumers attach, besides what it says itself.
     pub(crate) socket: Option<String>,
-    /// What the table is about.
+    /// The rows of the table: elements or ports.
     pub(crate) rows: Rows,
     /// Lines for the start, for people.
     pub(crate) notes: Vec<String>,

@@ -43,7 +43,7 @@ const MEANING: [(&str, &str); 8] = [
     ("idle", "looking for packets, or asleep (C_busy)"),
 ];
 
-/// What the columns of a switch's table say, and a worker's line.
+/// The meaning of the columns of a switch's table, and of a worker's line.
 const PORTS_MEANING: [(&str, &str); 6] = [
     ("received", "packets that came in by a port"),
     ("sent", "packets that went out"),
@@ -53,7 +53,7 @@ const PORTS_MEANING: [(&str, &str); 6] = [
     ("idle", "looking for packets, or asleep (C_busy)"),
 ];
 
-/// What a row of the table is about.
+/// The objects that the table has a row for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// An element.

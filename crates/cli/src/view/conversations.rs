@@ -18,8 +18,8 @@ struct Start {
     higher: u32,
 }
 
-/// What is subtracted from the numbers of a packet: from its own, and from what it acknowledges. Blocks
-/// of selective acknowledgements have numbers as the latter.
+/// The initial sequence numbers to subtract from those of a packet: from its own, and from its
+/// acknowledgement, whose base is that of selective acknowledgements, too.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Base {
     pub(super) sequence: u32,
@@ -33,7 +33,7 @@ pub(super) struct Base {
 pub(super) struct Conversations(HashMap<(IpAddr, IpAddr, u32, u32), Start>);
 
 impl Conversations {
-    /// What numbers of a packet with an acknowledgement are relative to.
+    /// Returns the base of the numbers of a packet with an acknowledgement.
     pub(super) fn base(
         &mut self,
         ends: Ends,

@@ -71,7 +71,7 @@ impl View {
         }
     }
 
-    /// The same without the packet's bytes.
+    /// Writes the line without the packet's bytes.
     fn text(&mut self, packet: &[u8], missing: usize, to: &mut String) {
         link::write(packet, missing, self, to);
     }

@@ -80,7 +80,7 @@ pub(super) fn four(packet: &[u8], missing: usize, view: &mut View, to: &mut Stri
     transport::write(&carried, IpProtocol(protocol), view, to);
 }
 
-/// What the header says besides the addresses, `length` bytes of a packet of `total`.
+/// Writes the fields of the header but the addresses: `length` bytes of a packet of `total`.
 fn four_header(packet: &[u8], length: usize, total: usize, to: &mut String) {
     let (service, hops, protocol) = (packet[1], packet[8], packet[9]);
     let _ = write!(to, "(tos {service:#x}");
@@ -273,7 +273,7 @@ pub(super) fn six(packet: &[u8], missing: usize, view: &mut View, to: &mut Strin
     transport::write(&carried, protocol, view, to);
 }
 
-/// What the fixed header says besides the addresses.
+/// Writes the fields of the fixed header but the addresses.
 fn six_header(packet: &[u8], length: usize, to: &mut String) {
     let words = number::<4>(packet, 0).unwrap_or(0);
     let (class, label) = (words >> 20 & 0xff, words & 0xf_ffff);

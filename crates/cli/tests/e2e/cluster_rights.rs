@@ -12,7 +12,7 @@ use crate::support::{LINERATE, PATIENCE, Scratch, linerate};
 
 /// A user without a name.
 const USER: &str = "4711";
-/// What a server has and what programs have less or more of.
+/// The capabilities of the server; programs have fewer or more.
 const SERVER: &str = "net_raw,sys_nice";
 
 /// A command of the user, with these ambient capabilities and no others.
@@ -50,7 +50,7 @@ impl Server {
         Server { running, socket, _scratch: scratch }
     }
 
-    /// What a program gets that is started by this command and attaches by that name.
+    /// The access of a program that is started by this command and attaches by that name.
     #[track_caller]
     fn access(&self, mut command: Command, name: &str) -> String {
         command.args([LINERATE, "cluster", "attach", &self.socket, name, "--quiet"]);

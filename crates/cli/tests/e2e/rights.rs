@@ -1,4 +1,4 @@
-//! What other users can do to a program by its control sockets: nothing but read.
+//! Other users can do nothing to a program by its control sockets but read.
 //!
 //! Programs run an element of each class, and a user without rights tries every handler of every
 //! one of them, with values that name files, ports, scripts and handlers.
@@ -161,7 +161,7 @@ fn values(file: &str) -> Vec<String> {
     ]
 }
 
-/// What tests call besides, and what keeps a run from ending.
+/// Handlers that tests call besides, and a loop that keeps a run from ending.
 const HEAD: &str = "elementclass Made { script :: Script(TYPE PASSIVE, print >$1 ran); proxy :: HandlerProxy }\n\
     made :: Made;\nDriverManager(label again, pause 1000000, goto again);\n";
 
@@ -249,7 +249,7 @@ impl Victim {
         })
     }
 
-    /// What others see of the program: where it listens, and what it has made.
+    /// The traces of the program in the system: listening sockets, files and interfaces.
     fn traces(&self) -> (String, Vec<String>, Vec<String>) {
         let listening =
             self.namespace.expect(["ss", "--listening", "--numeric", "--no-header", "-xtuw"]);

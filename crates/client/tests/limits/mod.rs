@@ -1,4 +1,4 @@
-//! What programs without rights, and those that take all they can, leave for others.
+//! Programs without rights, and those that take all they can, leave others their share.
 
 use std::os::fd::AsFd;
 

@@ -16,7 +16,7 @@ use crate::{change::without_quotes, switches::Home};
 /// Connections that are told of unless said otherwise.
 const TOLD: usize = 10_000;
 
-/// What fields of connections need before they can be asked for.
+/// The match that is a prerequisite of matches on connections.
 const TRACKED: &str = "ct_state=+trk-inv";
 
 /// The handlers of a switch's connections.

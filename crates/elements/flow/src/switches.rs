@@ -27,7 +27,7 @@ pub struct Home {
     exporter: Mutex<Option<Arc<Exporter>>>,
     /// How often the switch or the exporter has become another.
     changes: AtomicU64,
-    /// What is added to the system's monotonic clock to have the graph's steady time.
+    /// The offset of the graph's steady time from the system's monotonic clock.
     clock_offset: AtomicU64,
 }
 

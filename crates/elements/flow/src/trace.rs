@@ -9,7 +9,7 @@ use linerate_flow::wire::{Field, Match, PortNumber, Version};
 
 /// The bytes of a packet behind its fields.
 const LONGEST: usize = 1 << 16;
-/// What begins a state that a connection is taken to be in.
+/// The prefix of a state that a connection is assumed to be in.
 const STATE: &str = "ct-next=";
 
 use crate::shown;

@@ -111,7 +111,7 @@ fn a_fourth_part_of_the_classes() {
     try_classes(3);
 }
 
-/// What is left out is named, with a reason, and could not be tried.
+/// Each class that is left out is named with a reason, and could not be tried.
 #[test]
 fn every_class_is_tried_or_named() {
     let mut wrong = Vec::new();

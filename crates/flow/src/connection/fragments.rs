@@ -1,9 +1,9 @@
 //! Fragments: they wait until all of their packet have come, which is then tracked as a whole, and go on as
 //! they came.
 //!
-//! What is bounded: how long a packet's fragments wait, how many wait in all and of one source, and how many
-//! bytes of them. A fragment for which there is no room is no more than an invalid packet, and so is one that
-//! overlaps another or, without being the last, is shorter than a sender has reason to make it.
+//! There are bounds to how long a packet's fragments wait, to how many wait in all and of one source, and to
+//! their bytes. A fragment for which there is no room is an invalid packet, and so is one that overlaps another
+//! or, without being the last, is shorter than a sender has reason to make it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -22,7 +22,7 @@ const PATIENCE: u64 = 15 * SECOND;
 /// How many fragments may wait unless said otherwise, and at most: Open vSwitch's numbers.
 const MOST: u32 = 1000;
 const MOST_OF_ALL: u32 = 5000;
-/// What part of them may be of one source.
+/// One source may have one in so many of them.
 const SHARE: u32 = 4;
 /// How many bytes may wait: as many as with Linux.
 const BYTES: usize = 4 << 20;
@@ -36,7 +36,7 @@ const LONGEST: usize = 0xffff;
 /// The flags of IPv4 that a packet keeps when it is put together: reserved, and not to be cut.
 const KEPT: u8 = 0xc0;
 
-/// What fragments are allowed.
+/// Limits of the fragments that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentLimits {
     /// How many may wait.
@@ -45,7 +45,7 @@ pub struct FragmentLimits {
     pub shortest: [u32; 2],
 }
 
-/// What became of fragments.
+/// Counts of fragments, by their fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FragmentCounts {
     /// How many wait.
@@ -69,7 +69,7 @@ pub struct FragmentCounts {
 pub struct Fragment {
     /// Its bytes.
     pub packet: Vec<u8>,
-    /// What is known of it, its connection too.
+    /// Its key, with the fields of its connection.
     pub key: Key,
 }
 
@@ -83,8 +83,8 @@ struct Counts {
     refused: AtomicU64,
 }
 
-/// What fragments of one packet have in common: addresses, number, where they came from, and how far they
-/// have come.
+/// The identity of a fragmented packet: addresses, protocol, identification, zone, ingress port, and the
+/// continuation that its fragments are at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Name {
     source: u128,
@@ -220,16 +220,16 @@ struct Inside {
 #[derive(Debug)]
 pub(super) struct Fragments {
     inside: Mutex<Inside>,
-    /// How many packets there are of which some wait, for who only wants to know whether.
+    /// Packets of which fragments wait, so that a reader need not take the lock.
     packets: AtomicUsize,
     most: AtomicU32,
     shortest: [AtomicU32; 2],
     counts: [Counts; 2],
-    /// Those dropped that nobody has heard of.
+    /// Fragments dropped since [`Fragments::take_lost`].
     lost: AtomicU64,
 }
 
-/// What becomes of a fragment.
+/// The fate of a fragment.
 pub(super) enum Taken {
     /// It waits.
     Waits,
@@ -243,7 +243,7 @@ pub(super) enum Taken {
 pub(super) struct Whole {
     /// The packet, as if it had not been cut.
     pub(super) packet: Vec<u8>,
-    /// What is known of its first fragment.
+    /// The key of its first fragment.
     pub(super) key: Key,
     /// Where the data begins that fragments have parts of.
     data: usize,
@@ -386,7 +386,7 @@ impl Fragments {
         Ok(())
     }
 
-    /// What became of those of IPv4 and of IPv6.
+    /// The counts of IPv4 and of IPv6.
     pub(super) fn counts(&self) -> [FragmentCounts; 2] {
         let inside = self.lock();
         let waiting = |v6: bool| {

@@ -70,7 +70,7 @@ impl Default for Tracker {
     }
 }
 
-/// What becomes of a packet that is tracked.
+/// The outcome of tracking a packet.
 #[derive(Debug)]
 #[must_use = "a fragment may wait"]
 pub enum Tracked {
@@ -94,7 +94,7 @@ impl Found {
     const INVALID: Found = Found { state: INVALID, connection: None, original: None };
 }
 
-/// What counts of a packet.
+/// The parts of a packet that its connection's state depends on.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     parsed: &'a Parsed,
@@ -348,7 +348,7 @@ impl Tracker {
         self.expire_fragments(now);
     }
 
-    /// The same for fragments alone: one load where none wait.
+    /// Forgets fragments whose time is over: one load where none wait.
     pub fn expire_fragments(&self, now: u64) {
         self.fragments.expire(now);
     }
@@ -394,7 +394,7 @@ impl Tracker {
         self.table.zones.all()
     }
 
-    /// What fragments are allowed.
+    /// The limits of fragments that wait.
     #[must_use]
     pub fn fragment_limits(&self) -> FragmentLimits {
         self.fragments.limits()
@@ -405,7 +405,7 @@ impl Tracker {
         self.fragments.set_limits(limits)
     }
 
-    /// What became of fragments of IPv4, and of IPv6.
+    /// The counts of fragments of IPv4, and of IPv6.
     #[must_use]
     pub fn fragment_counts(&self) -> [FragmentCounts; 2] {
         self.fragments.counts()
@@ -424,7 +424,7 @@ impl Tracker {
     }
 }
 
-/// What is known of a packet's connection in this zone.
+/// The connection state (`ct_state`) of a packet in this zone; 0 if it was looked up in another.
 fn known_of(key: &Key, zone: u16) -> u32 {
     if key.get(Field::CtZone) == zone.into() { key.get(Field::CtState) as u32 } else { 0 }
 }

@@ -39,7 +39,7 @@ impl Display for Address {
     }
 }
 
-/// What packets of one direction have in common.
+/// The addresses and ports of packets of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Direction {
     /// From where.
@@ -50,7 +50,7 @@ pub struct Direction {
     pub ends: Ends,
 }
 
-/// What tells connections of the same hosts apart.
+/// The part of a tuple that tells connections of two hosts apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// Ports of source and destination; 0 for a protocol without ports.

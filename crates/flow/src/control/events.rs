@@ -205,7 +205,7 @@ const CONNECTION: [[Field; 5]; 2] = [
 /// Bits of the state of a packet that has a connection: new, established, an answer.
 const CONNECTED: u128 = 0xb;
 
-/// What is known of the connection of a packet, and before it what says how to read it.
+/// Adds the fields of the connection of a packet, each behind its prerequisites.
 fn describe_connection(key: &Key, fields: Match) -> Match {
     let (state, kind) = (key.get(Field::CtState), key.get(Field::EthType));
     if state == 0 {

@@ -34,7 +34,7 @@ const FULL: usize = 128 << 10;
 /// Updates that are written at a time.
 const PIECE: usize = 64;
 
-/// What a monitor is about.
+/// The flows and changes that a monitor selects.
 #[derive(Debug)]
 struct Monitor {
     flags: FlowMonitorFlags,

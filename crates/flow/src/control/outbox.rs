@@ -17,7 +17,7 @@ pub(super) struct Outbox {
     limit: usize,
 }
 
-/// What a message is.
+/// The class of a message, which has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// Asked for.

@@ -14,7 +14,7 @@ const WHICH: [u8; 4] = [0x80, 0, 0, 20];
 
 /// The ways to go on that controllers were told lately.
 ///
-/// What they get of one is a number with a secret, so that only a controller that was told has packets go on.
+/// A controller gets a number with a secret, so that no other can resume the packet.
 #[derive(Debug)]
 pub(super) struct Paused {
     secret: u64,

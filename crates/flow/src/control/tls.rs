@@ -80,7 +80,7 @@ fn supported() -> Result<(), TlsError> {
     Ok(())
 }
 
-/// What is wrong with a certificate of X.509's first version, which cannot say what it may be used for.
+/// The error for a certificate of version 1 of X.509, which has no extensions to name its use.
 pub(super) const OLD_CERTIFICATE: &str = "the certificate is of version 1 of X.509: it has to be made with \
     extensions, that is of version 3 (for `openssl x509 -req` by -extfile)";
 

@@ -164,7 +164,7 @@ mod tests {
     use crate::text::Syntax;
     use crate::wire::Version;
 
-    /// What a packet has that was composed is what was said of it.
+    /// A composed packet has the fields that it was composed of.
     #[test]
     fn packets_have_the_fields_they_were_made_of() {
         let packets = [

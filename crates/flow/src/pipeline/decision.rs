@@ -225,8 +225,8 @@ pub struct Punt {
     pub userdata: Vec<u8>,
     /// The meter of its own it goes by, 0 without one.
     pub meter: u32,
-    /// What no header has, as it was at this point: metadata and registers, and what was written of the
-    /// rest.
+    /// Fields that no header has, as they were at this point: metadata and registers, and those written of
+    /// the rest.
     pub state: Box<Key>,
     /// Which bits of it a packet does not come with, beside metadata and registers.
     pub written: Box<Mask>,
@@ -235,7 +235,7 @@ pub struct Punt {
 }
 
 impl Punt {
-    /// What is known of a packet that came with this key, as it was at this point.
+    /// The key, at this point, of a packet that came with `came`.
     #[must_use]
     pub fn known(&self, came: &Key) -> Key {
         let mut known = *came;

@@ -83,7 +83,7 @@ pub fn follow(
 }
 
 impl Follow {
-    /// What is done with a packet.
+    /// Does steps with a packet, and writes each.
     fn steps(&mut self, steps: &[Step], mut packet: Vec<u8>, mut known: Key) {
         let mut tracked: Option<(u16, Vec<u8>)> = None;
         for step in steps {

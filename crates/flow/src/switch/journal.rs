@@ -39,7 +39,7 @@ pub struct Origin {
     pub xid: u32,
 }
 
-/// What happened to a flow.
+/// A change of a flow.
 #[derive(Debug, Clone, Copy)]
 pub enum FlowChange<'a> {
     /// It was added, perhaps in the place of another.
@@ -50,7 +50,7 @@ pub enum FlowChange<'a> {
     Removed(&'a Arc<Flow>, FlowRemovedReason),
 }
 
-/// What has become of something.
+/// The state of an object after a change.
 #[derive(Debug, Clone)]
 enum Entry {
     /// With the flow whose place it took.
@@ -204,7 +204,7 @@ impl Records {
         self.waiting.is_incomplete
     }
 
-    /// What happened to flows, for each change with what it was made for.
+    /// The changes of flows, for each change of the switch with its origin.
     pub fn flows(
         &self,
     ) -> impl Iterator<Item = (Option<Origin>, impl Iterator<Item = FlowChange<'_>>)> {

@@ -347,7 +347,7 @@ impl Switch {
         self.bundle_with(&mut self.control(), messages, version, now)
     }
 
-    /// The same for a message of a controller.
+    /// Does [`Switch::bundle`] for a message of a controller.
     pub fn bundle_for(
         &self,
         origin: Origin,

@@ -42,7 +42,7 @@ use crate::wire::{
 
 const HEAD: &str = "# Linerate flow switch, format 1";
 
-/// What is wrong with a state that was to be restored.
+/// An error in a state that was to be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// In the text.
@@ -50,7 +50,7 @@ pub enum RestoreError {
     Line {
         /// The line, from 1 on.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
     /// In the journal.
@@ -58,7 +58,7 @@ pub enum RestoreError {
     Change {
         /// The change, from 1 on.
         change: usize,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
 }
@@ -300,7 +300,7 @@ impl Edit<'_> {
         }
     }
 
-    /// What a change of a journal has come to takes the place of what is there.
+    /// Replaces an object by its state after a change of the journal.
     fn replay(&mut self, mut line: Line, remember: &mut impl FnMut(&Line)) -> Result<(), Fault> {
         match &mut line {
             Line::Change(Message::GroupMod(change), _)

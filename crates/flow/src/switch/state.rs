@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) retired: Vec<Arc<Snapshot>>,
     /// The number of the last flow.
     pub(super) number: u64,
-    /// What the change is made for that is being made.
+    /// The message that the change under way is made for.
     pub(super) origin: Option<Origin>,
     /// How ports are to be set when they come, by name.
     pub(super) port_configs: HashMap<String, u32>,

@@ -1,5 +1,5 @@
-//! What a flow matches, in little memory: tables have hundreds of thousands of flows, of which each matches a
-//! few fields.
+//! Matches of flows in little memory: tables have hundreds of thousands of flows, each of which matches a few
+//! fields.
 
 use crate::key::{Key, Mask, WORDS, place_of, spread};
 use crate::wire::{Entry, Field, Match};
@@ -17,7 +17,7 @@ pub struct Minimatch {
 }
 
 impl Minimatch {
-    /// What a key has under a mask.
+    /// The words of a key under a mask.
     #[must_use]
     pub fn new(key: &Key, mask: &Mask) -> Minimatch {
         let pairs = || key.words().iter().zip(mask.words()).filter(|(_, mask)| **mask != 0);

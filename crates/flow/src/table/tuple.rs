@@ -96,8 +96,7 @@ pub(super) fn hash_of(mask: &Mask) -> u64 {
     mask.words().iter().fold(0, |hash, word| mix(hash, *word))
 }
 
-/// What leads to flows: flows of the same match, where no other has the words so far, or the words of a stage
-/// and what is behind.
+/// An entry of a trie: flows with one match, where no other has the words so far, or the next stage.
 #[derive(Debug, Clone)]
 enum Item {
     One(Arc<Flow>),
@@ -343,7 +342,7 @@ impl Tuple {
     }
 }
 
-/// What leads on at a stage: among `flows`, or flows that are the only ones so far.
+/// Looks an entry up at a stage: among `flows`, or `only` where there is one alone.
 #[inline]
 fn next<'a>(
     flows: &'a Trie<Item>,

@@ -218,7 +218,7 @@ fn open_vswitch_sends_packets() {
     }
 }
 
-/// What controllers are told of a packet.
+/// A packet-in.
 fn told() -> Punt {
     Punt {
         reason: PacketInReason::Action,
@@ -234,7 +234,7 @@ fn told() -> Punt {
     }
 }
 
-/// What a worker does that meets such a packet.
+/// Sends a packet to controllers as a worker does.
 fn punt(served: &Served, cookie: u64) {
     let punt = Punt { cookie, ..told() };
     let mut key = Key::default();

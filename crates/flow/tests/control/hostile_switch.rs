@@ -21,7 +21,7 @@ const VERSION: Version = Version::V13;
 /// How long a call may take.
 const TIME: Duration = Duration::from_millis(500);
 
-/// What a hostile switch does with a connection, until it is to end or cannot go on.
+/// An attack on a connection by a hostile switch, until it is to end or cannot go on.
 type Act = fn(&mut TcpStream, &AtomicBool);
 
 struct Hostile {
@@ -105,7 +105,7 @@ fn request(stream: &mut TcpStream, stop: &AtomicBool) -> u32 {
     0
 }
 
-/// What a call comes to; it may take a generous multiple of its time and not for ever.
+/// Returns the result of a call, which may take a generous multiple of its time and not for ever.
 #[track_caller]
 fn in_time<T>(call: impl FnOnce() -> T) -> T {
     let began = Instant::now();

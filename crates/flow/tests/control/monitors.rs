@@ -65,7 +65,7 @@ fn updates(controller: &mut Controller) -> (u32, Vec<FlowUpdate>) {
     }
 }
 
-/// What happened to one flow, of which no controller of its own is told in short.
+/// Receives an update of one flow, in full.
 #[track_caller]
 fn update(controller: &mut Controller) -> FlowUpdated {
     let (xid, mut updates) = updates(controller);

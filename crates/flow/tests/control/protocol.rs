@@ -293,8 +293,8 @@ fn connected(kind: u16, state: u128) -> Key {
     key
 }
 
-/// What is said of a connection comes behind what says how to read it, as who reads it strictly wants it, and
-/// only where there is one.
+/// Fields of a connection come behind their prerequisites, as strict readers need them, and only where there
+/// is a connection.
 #[test]
 fn what_is_known_of_connections_is_said_in_order() {
     let served = Served::new(|_| {});
@@ -325,7 +325,7 @@ fn what_is_known_of_connections_is_said_in_order() {
     }
 }
 
-/// What flows have written is what is said, and not what the packet came with.
+/// A packet-in has the fields that flows have written, and not those that the packet came with.
 #[test]
 fn what_was_written_is_said() {
     let served = Served::new(|_| {});

@@ -132,8 +132,8 @@ fn conversation(served: &Served) -> Conversation {
     conversation
 }
 
-/// What is asked for is made as it is read: a million flows are not written into memory for a peer that
-/// reads none.
+/// A long answer is made as it is read: a million flows are not written into memory for a peer that reads
+/// none.
 #[test]
 fn a_long_answer_is_made_as_it_is_read() {
     const FLOWS: u32 = 20_000;

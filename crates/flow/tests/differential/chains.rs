@@ -18,7 +18,7 @@ const SHORTEST: usize = 1200;
 /// How often Open vSwitch looks a packet up again before it drops it.
 const LOOKUPS: usize = 6;
 
-/// What is done with a connection that begins, by looking the packet up again or not.
+/// The `ct` of a connection that begins, by looking the packet up again or not.
 fn commit(rng: &mut Rng, zone: u16, next: usize, again: bool) -> String {
     let nat = match rng.u32(..6) {
         0 => format!(",nat(src=192.0.2.{})", 77 + zone % 7),
@@ -176,7 +176,7 @@ fn conversation(rng: &mut Rng, number: &mut u16) -> Vec<(u32, Vec<u8>)> {
     packets
 }
 
-/// What differs first, if something does.
+/// Returns the first difference.
 fn compare(judge: &mut Judge, set: &[Message], packets: &[(u32, Vec<u8>)]) -> Option<String> {
     let clear = nothing();
     let changes = clear.iter().chain(set);

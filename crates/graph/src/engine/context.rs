@@ -128,7 +128,7 @@ pub(crate) struct Node {
     pub(crate) beside: bool,
     /// Tasks that its own does not run ahead of ([`step`](super::step)).
     pub(crate) rivals: Vec<Rival>,
-    /// Whether its task takes one turn at a time, because somebody looks at how many packets wait
+    /// Whether its task takes one turn at a time, because an element looks at how many packets wait
     /// where it puts some or takes some out.
     pub(crate) is_observed: bool,
     /// Elements where packets wait that it sends, for tasks that keep pace.

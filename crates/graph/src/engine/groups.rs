@@ -17,10 +17,10 @@ use crate::{
     plan::{Plan, Processing},
 };
 
-/// Elements in sets, of which each has a member that stands for it.
+/// A disjoint-set forest (union-find) of elements: each set has a member that represents it.
 #[derive(Debug)]
 pub(super) struct Sets {
-    /// By element: another one of its set, itself where it stands for the set.
+    /// By element: its parent in the set, itself where it represents the set.
     towards: Vec<usize>,
 }
 
@@ -30,7 +30,7 @@ impl Sets {
         Sets { towards: (0..elements).collect() }
     }
 
-    /// The one that stands for the set of an element.
+    /// Finds the representative of an element's set.
     pub(super) fn of(&self, mut element: usize) -> usize {
         while self.towards[element] != element {
             element = self.towards[element];
@@ -38,13 +38,13 @@ impl Sets {
         element
     }
 
-    /// Makes one set of two. Who stood for the first does for both.
+    /// Makes one set of two. The representative of the first is that of both.
     pub(super) fn join(&mut self, one: usize, other: usize) {
         let (to, from) = (self.shorten(one), self.shorten(other));
         self.towards[from] = to;
     }
 
-    /// The same as [`Sets::of`], and the way there is shorter from now on.
+    /// Finds the representative of an element's set, and halves the path to it.
     fn shorten(&mut self, mut element: usize) -> usize {
         while self.towards[element] != element {
             self.towards[element] = self.towards[self.towards[element]];

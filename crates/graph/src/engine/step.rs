@@ -1,15 +1,15 @@
 //! Tasks that do not run ahead of others.
 //!
-//! A task takes many turns at once where nobody sees it. It is seen where a queue overflows: a
-//! reader that takes all there is in one go makes room that packets one at a time would not have
-//! found, and a burst finds less where another task has filled the queue before its turn. So where a
-//! queue may be filled beyond its room, who takes packets out of it takes as many turns as it has
-//! before the next one of those who fill it, and who fills it beside one with bursts likewise. Who
-//! fills it himself is bound by the room there is, and need not wait for readers but for those
-//! that take whole bursts of what they find and send them to the next queue.
+//! A task takes many turns at once where no result depends on it. Results depend on it where a queue
+//! overflows: a reader that takes all there is in one go makes room that packets one at a time would
+//! not have found, and a burst finds less where another task has filled the queue before its turn.
+//! So where a queue may be filled beyond its room, a task that takes packets out of it takes as many
+//! turns as it has before the next turn of those that fill it, and so does a task that fills it
+//! beside one with bursts. A task that fills it alone is bound by the room there is, and waits only
+//! for readers that take whole bursts of what they find and send them to the next queue.
 //!
-//! It is seen, too, by who looks at how many packets wait: tasks that fill or empty such a queue
-//! take one turn at a time.
+//! Results depend on it, too, where an element looks at how many packets wait: tasks that fill or
+//! empty such a queue take one turn at a time.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(crate) struct Rival {
     task: usize,
     /// The queue that both come to.
     store: usize,
-    /// What it does there.
+    /// The part that `task` has there.
     part: Part,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
     false
 }
 
-/// Finds the tasks that fill or empty what somebody looks at.
+/// Finds the tasks that fill or empty queues whose length an element looks at.
 pub(super) fn connect_observed(plan: &Plan, nodes: &mut [Node]) {
     let elements = plan.elements.iter().enumerate();
     let mut observed: Vec<usize> =

@@ -250,7 +250,7 @@ impl Tasks {
 
     /// The task that ran found nothing to do in its turn, and looks again when all that are ready
     /// have run: what others did in many turns at once is no reason to look as often. It is not
-    /// later then than the last of them, who may have something for it in their next turn.
+    /// later then than the last of them, which may have something for it in their next turn.
     #[inline]
     pub(crate) fn idled(&mut self, element: usize) {
         let last = self.queue.back().map_or((0, 0), |last| self.tasks[*last as usize].place());

@@ -484,7 +484,7 @@ fn find_limits(plan: &Plan, longest: usize) -> Vec<BTreeMap<usize, usize>> {
         }
         if !found.is_empty() {
             let times = match (element.class.multiplies)(plan, at, longest) {
-                // With packets from outside nobody knows either what waits for which.
+                // With packets from outside it is unknown, too, what waits for which.
                 usize::MAX if live => 1,
                 times => times.max(1),
             };

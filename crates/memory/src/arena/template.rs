@@ -26,7 +26,7 @@ enum State {
     /// None was asked for.
     #[default]
     Unset,
-    /// What is in every buffer behind the headroom.
+    /// The bytes in every buffer behind the headroom.
     Written(Box<[u8]>),
     /// Buffers may hold anything, for good.
     Forgotten,
@@ -67,7 +67,7 @@ impl Arena {
     /// is right about that packet: what was written into its buffer was written before.
     #[inline]
     pub fn has_template(&self) -> bool {
-        // Relaxed: who forgets it passes its buffers on by a ring, which orders the two.
+        // Relaxed: a worker that forgets it passes its buffers on by a ring, which orders the two.
         self.inner.template.holds.load(Ordering::Relaxed)
     }
 

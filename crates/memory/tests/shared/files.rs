@@ -83,7 +83,7 @@ fn rights_at_a_socket_decide_about_sharing() {
     assert!(Member::attach_from(far.as_fd(), files).is_ok());
 }
 
-/// What is known of nobody.
+/// The rights of a peer without credentials.
 fn no_rights() -> PeerRights {
     let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
     PeerRights::of(socket.as_fd())

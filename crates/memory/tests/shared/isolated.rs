@@ -87,7 +87,7 @@ fn memory_of_a_member_that_is_gone_is_given_back() {
     assert_eq!((blocks(&packets), blocks(&channel)), (0, 0));
 }
 
-/// What it makes of packets is not looked at: it says what becomes of them, and nothing else.
+/// The copies of packets in its memory are not read: its verdicts are, and nothing else.
 #[test]
 fn of_a_member_that_only_reads_no_byte_is_taken() {
     let (mut isolated, files) = Isolated::create(&arena(), 4, false).unwrap();

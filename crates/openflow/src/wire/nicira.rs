@@ -72,7 +72,7 @@ pub enum NiciraMessage {
     FlowMonitorCancel(u32),
     /// Updates of flow monitors pause, as too much waits (up to OpenFlow 1.3).
     FlowMonitorPaused,
-    /// What has changed since was told, and updates go on (up to OpenFlow 1.3).
+    /// Updates of flow monitors go on, after those of all changes in between (up to OpenFlow 1.3).
     FlowMonitorResumed,
 }
 

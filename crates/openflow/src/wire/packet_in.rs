@@ -51,8 +51,8 @@ pub struct PacketIn {
     pub data: Vec<u8>,
     /// What the flow wanted said, in Nicira's second form.
     pub userdata: Vec<u8>,
-    /// What to resume it by, in Nicira's second form: properties, whose types are the switch's own. Open
-    /// vSwitch's tools read them all the same, so types and lengths should be some of its.
+    /// The continuation to resume it by, in Nicira's second form: properties, whose types are the switch's
+    /// own. Open vSwitch's tools read them all the same, so types and lengths should be some of its.
     pub continuation: Vec<u8>,
 }
 

@@ -8,8 +8,8 @@
 //! - Unconditional jumps may lead backwards: `ip6 protochain 6` goes through headers in a loop. A
 //!   packet that turns back more often than [`TURNS_MAX`] times is not wanted.
 //!
-//! What the kernel knows of a packet besides its bytes is asked for by [ancillary loads](super::metadata):
-//! those that it has are taken, and all others refused, as by it.
+//! Metadata of a packet is loaded by [ancillary loads](super::metadata): those that the kernel has are accepted,
+//! and all others refused, as by the kernel.
 
 use linerate_filter::{Instruction, code};
 

@@ -1,4 +1,4 @@
-//! What a program may ask of a packet besides its bytes: the ancillary loads of Linux.
+//! Metadata of packets, and the ancillary loads of Linux by which programs load it.
 //!
 //! Sources: `SKF_AD_…` of `linux/filter.h`, and what `net/core/filter.c`, `net/ethernet/eth.c` and
 //! `net/core/flow_dissector.c` make of them. What no port tells is 0, as for a packet of which the kernel
@@ -21,7 +21,7 @@ const TAGS: [u32; 2] = [0x8100, 0x88a8];
 /// Tags and tunnels that are gone through at most, as in the kernel.
 const HEADERS_MAX: usize = 15;
 
-/// What is known of a packet besides its bytes.
+/// The metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metadata {
     /// How it was addressed on its link, or that it was sent: `sll_pkttype`.
@@ -51,8 +51,8 @@ pub struct VlanTag {
 }
 
 impl Metadata {
-    /// What machine code is given of it: the tag's control information, whether there is one, and how the
-    /// packet was addressed.
+    /// The word that machine code gets: the tag's control information, whether there is a tag, and the packet
+    /// type.
     #[inline]
     pub(super) fn packed(&self) -> u32 {
         let tag = self.tag.map_or(0, |tag| 1 << PRESENT_SHIFT | u32::from(tag.control));
@@ -73,7 +73,7 @@ pub(super) enum Ancillary {
     Interface,
     /// An attribute of netlink, of the type in X, from the place in A on.
     Attribute,
-    /// The same inside of the attribute there.
+    /// An attribute of netlink inside of the attribute at the place in A, of the type in X.
     NestedAttribute,
     Mark,
     Queue,
@@ -121,7 +121,7 @@ impl Ancillary {
         matches!(self, Ancillary::PacketType | Ancillary::Tag | Ancillary::TagPresent)
     }
 
-    /// What is loaded.
+    /// Loads the word.
     pub(super) fn load(self, packet: &[u8], about: &Metadata, a: u32, x: u32) -> u32 {
         match self {
             Ancillary::Protocol => protocol(packet, about),
@@ -186,7 +186,7 @@ fn attribute(packet: &[u8], at: u32, end: usize, kind: u32) -> u32 {
     0
 }
 
-/// The same inside of the attribute at `at`.
+/// Finds an attribute inside of the attribute at `at`.
 fn nested_attribute(packet: &[u8], at: u32, kind: u32) -> u32 {
     let Some(length) = packet.get(at as usize..).and_then(|rest| rest.first_chunk()) else {
         return 0;
@@ -222,7 +222,7 @@ fn payload(packet: &[u8], about: &Metadata) -> Option<u32> {
     None
 }
 
-/// What is behind a network header.
+/// The header behind a network header.
 enum Transport {
     /// Another network header, of that type.
     In(u32),

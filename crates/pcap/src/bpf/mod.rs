@@ -79,8 +79,8 @@ impl Program {
         self.accepts_with(packet, wire_len, &Metadata::default())
     }
 
-    /// The same with what is known of the packet besides its bytes, which `inbound`, `vlan` and other
-    /// filters of an interface ask for.
+    /// Does [`accepts`](Self::accepts) with the packet's metadata, which `inbound`, `vlan` and other filters
+    /// of an interface load.
     #[inline]
     pub fn accepts_with(&self, packet: &[u8], wire_len: u32, metadata: &Metadata) -> u32 {
         #[cfg(target_arch = "x86_64")]

@@ -102,8 +102,8 @@ impl Steps {
         Steps(steps.into())
     }
 
-    /// What the program returns for a packet that had this length on its link; `None` where it loads
-    /// what is not there, divides by zero, or does not end.
+    /// Runs the program on a packet that had this length on its link; `None` where it loads bytes that are not
+    /// there, divides by zero, or does not end.
     pub(super) fn run(&self, packet: &[u8], length: u32, about: &Metadata) -> Option<u32> {
         let (mut a, mut x, mut memory) = (0u32, 0u32, [0u32; 16]);
         let mut turns = 0;

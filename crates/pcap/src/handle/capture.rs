@@ -44,7 +44,7 @@ pub(crate) struct Capture {
     burst_time: u64,
     /// `None` lets all pass.
     filter: Option<Program>,
-    /// What is the same of all packets besides their bytes.
+    /// The metadata that all packets have in common.
     metadata: Metadata,
     /// Whether a filter is given frames as they are: those of a file, which libpcap would not have the
     /// kernel look at.
@@ -408,9 +408,8 @@ fn outer_tag(frame: &[u8]) -> Option<VlanTag> {
     TAGS.contains(&protocol).then_some(VlanTag { protocol, control })
 }
 
-/// What a program is given of a packet of which a filter wants so many bytes, and how long it is said to be.
-/// libpcap puts a tag that was taken out back where there is room, and cuts at the handle's snapshot length
-/// then.
+/// The captured and the original length of a packet of which a filter wants so many bytes. libpcap puts a tag
+/// that was taken out back where there is room, and cuts at the handle's snapshot length then.
 #[inline]
 fn cut(packet: usize, length: u32, wanted: u32, has_tag: bool) -> (u32, u32) {
     let (packet, tag) = (packet as u32, TAG as u32);

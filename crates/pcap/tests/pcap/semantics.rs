@@ -438,7 +438,7 @@ fn a_program_says_how_much_of_a_packet_is_given() {
     }
 }
 
-/// What the kernel knows of a packet besides its bytes.
+/// Ancillary loads give the metadata that the kernel has of a packet.
 #[test]
 fn programs_ask_for_more_than_the_bytes_of_a_packet() {
     let (a, b) = pair(0);

@@ -228,7 +228,7 @@ fn arrived(handle: &Handle) -> Vec<(Vec<u8>, u32)> {
     }
 }
 
-/// What the kernel has of a frame that it received.
+/// A frame as the kernel has it after reception: without its outer tag, which is in the metadata.
 fn received(frame: &[u8]) -> (Vec<u8>, Metadata) {
     let half = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     if !matches!(half(12), 0x8100 | 0x88a8) {
@@ -239,8 +239,8 @@ fn received(frame: &[u8]) -> (Vec<u8>, Metadata) {
     (untagged, Metadata { tag, ..Metadata::default() })
 }
 
-/// What is compiled here, where there is no libpcap or no right to ask it, beside what libpcap makes of it
-/// without improving it.
+/// Compares our compiler, used where there is no libpcap or no right to ask it, with libpcap's without its
+/// optimizer.
 fn compare_with_ours(live: &Handle, text: &str, frames: &[Vec<u8>]) -> bool {
     let ours = compile((DLT_EN10MB, Frames::Untagged), 9000, text, Some(0));
     let (Ok(ours), Ok(theirs)) = (&ours, &compiled(live, text, 0)) else {

@@ -138,7 +138,7 @@ done here, so nothing has to be turned off with ethtool.",
 
 /// The name that stands for all interfaces, as in tcpdump.
 const ANY: &str = "any";
-/// Most bytes of a receive ring whose slots nobody has asked for.
+/// Most bytes of a receive ring without `slots=`.
 const RING_UNASKED: usize = 64 << 20;
 
 /// Whether a port is on all interfaces and not on one.
@@ -146,7 +146,7 @@ pub(crate) fn is_any(uri: &PortUri) -> bool {
     uri.driver() == DRIVER.name && uri.name() == ANY
 }
 
-/// What stands for all interfaces: their longest frames, and the index that means all of them.
+/// A link that stands for all interfaces: their longest frames, and the index that means all of them.
 fn every_interface(errors: &OpenErrors) -> Result<Link, OpenError> {
     let links = interface::links().map_err(|error| errors.interface(error))?;
     let longest = links.iter().filter(|link| link.ethernet).map(|link| link.mtu).max();

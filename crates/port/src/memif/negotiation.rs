@@ -175,7 +175,7 @@ impl End {
         End::Refused(reason.into())
     }
 
-    /// What became of the peer, for people.
+    /// The end of a connection in words.
     pub(super) fn reason(&self) -> String {
         match self {
             End::Refused(reason) => format!("the peer was refused: {reason}"),

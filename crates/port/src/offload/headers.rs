@@ -245,7 +245,7 @@ impl Walk<'_> {
     }
 }
 
-/// What the flags of a GRE header say.
+/// A GRE header, as its flags describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gre {
     pub(super) length: usize,

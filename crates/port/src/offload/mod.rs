@@ -11,8 +11,8 @@
 //! `linux/virtio_net.h`; fields are in the machine's byte order, as the kernel
 //! hands them to a socket of the same machine, or little-endian, as drivers of virtio 1 write them.
 //!
-//! What the kernel leaves undone of which packets, and what becomes of it at each
-//! kind of port, is a table of `docs/guide/offloads.md`.
+//! `docs/guide/offloads.md` has a table of the work that the kernel leaves to an interface, and
+//! of what each kind of port does with it.
 
 mod crc32c;
 mod headers;

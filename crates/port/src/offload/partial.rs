@@ -62,7 +62,7 @@ pub(crate) fn complete_partial(frame: &mut [u8]) -> bool {
 /// A checksum that is to be computed.
 #[derive(Debug, Clone, Copy)]
 struct Unfinished {
-    /// What it covers.
+    /// The bytes that it covers.
     start: usize,
     end: usize,
     /// Where in that it is; `None` for SCTP's.
@@ -71,7 +71,7 @@ struct Unfinished {
     finished: u16,
 }
 
-/// What an IP header says of the packet in it.
+/// The payload of an IP packet.
 #[derive(Debug, Clone, Copy)]
 struct Payload {
     start: usize,

@@ -6,10 +6,9 @@
 //! 791, RFC 3168 section 6.1.2, RFC 9768, RFC 2784, and for what the sender expects
 //! `Documentation/networking/segmentation-offloads` of the Linux kernel.
 //!
-//! What the virtio header does not say: whether the IPv4 packets that were merged all had the same
-//! identification. The kernel merges such packets, and an identification of zero in packets that
-//! must not be fragmented is the usual one (RFC 6864 gives it no meaning), so that stays; all
-//! others count up.
+//! The virtio header does not say if the IPv4 packets that were merged all had one identification.
+//! The kernel merges such packets, and an identification of zero in packets that must not be
+//! fragmented is the usual one (RFC 6864 gives it no meaning), so that stays; all others count up.
 
 use linerate_memory::{Arena, Frame, PoolCache, Slot};
 use linerate_packet::{

@@ -1,4 +1,4 @@
-//! What senders leave to an interface is done as the kernel does it, at every kind of port: the same
+//! Every kind of port does the work that senders leave to an interface as the kernel does it: the same
 //! frames cross a hub to all of them and to an interface without offloads, where the kernel itself has
 //! done it, and are compared byte by byte.
 
@@ -30,7 +30,7 @@ const UDP: u8 = 5;
 const ECN: u8 = 0x80;
 /// The source address of the frames that are made here.
 const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// What is in the segments, and their size.
+/// Bytes of payload of a segment, and of the packet.
 const SIZE: usize = 1000;
 const LENGTH: usize = 4500;
 const SEGMENTS: usize = LENGTH.div_ceil(SIZE);
@@ -52,7 +52,7 @@ const OFFLOADS: [&str; 8] = [
     "tx-tcp-mangleid-segmentation",
 ];
 
-/// What is sent, and where.
+/// A packet that is sent, and its tunnel.
 struct Case {
     name: String,
     /// The interface of the sender.

@@ -1,4 +1,4 @@
-//! What clients may use of a server's process, however many there are and whatever they send.
+//! Limits of what clients use of a server's process, however many there are and whatever they send.
 
 use std::{
     fs,

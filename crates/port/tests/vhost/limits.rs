@@ -1,4 +1,4 @@
-//! What a driver may use of a device's process, and what it may send.
+//! Limits of what a driver uses of a device's process, and of what it sends.
 
 use std::os::fd::AsFd;
 

@@ -370,8 +370,8 @@ fn a_receiver_that_stops_loses_packets_by_count() {
     assert_eq!(opened.close(), 0);
 }
 
-/// What a few TCP connections have on their way at a time waits in a port of a virtual link, with as much memory
-/// as a program takes for it.
+/// The packets that a few TCP connections have in flight find room in a port of a virtual link, with as much
+/// memory as a program takes for it.
 #[test]
 #[ignore = "needs root"]
 fn what_tcp_senders_send_at_once_waits_in_the_ring() {

@@ -214,7 +214,7 @@ fn open_all_and_hold(turn: &mut Turn<'_>) {
     }
 }
 
-/// The same, each of which has asked for figures once.
+/// Opens all the connections it can, asks for figures once on each, and holds them.
 fn look_and_hold(turn: &mut Turn<'_>) {
     let mut open = Vec::new();
     while turn.goes_on() {

@@ -85,7 +85,7 @@ pub fn listener(name: &str) -> Listener {
     *found.unwrap_or_else(|| panic!("no listener `{name}` in `hostile::LISTENERS`"))
 }
 
-/// What is attacked and how.
+/// A command under attack, and the attacks.
 pub struct Case {
     /// The command under test. It is started in the program's namespace, see [`Scene::linerate`].
     pub command: Command,

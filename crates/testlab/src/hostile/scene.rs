@@ -142,7 +142,7 @@ impl Scene {
         octets.join(":")
     }
 
-    /// What the program wrote to `stdout` or `stderr`.
+    /// The output of the program, `stdout` or `stderr`.
     pub(super) fn written(&self, stream: &str) -> String {
         fs::read(self.path(stream))
             .map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -28,7 +28,7 @@ const END: Duration = Duration::from_secs(1);
 /// A program is ended at a random moment within this time from the start of the attacks.
 const MOMENT: Duration = Duration::from_secs(3);
 
-/// What is to be measured.
+/// The plan of a measurement.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// All of it but the endings: a sixth alone, a quarter while the decoy is attacked, the rest under attack.
@@ -52,7 +52,7 @@ pub struct Phase {
     pub clients: Vec<ClientFigures>,
 }
 
-/// What was measured of a listener.
+/// The measurement of a listener.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Soaked {
     /// Its name.
@@ -67,7 +67,7 @@ pub struct Soaked {
     pub outcome: Outcome,
     /// How programs ended that were ended at random moments.
     pub endings: Vec<Ending>,
-    /// What went wrong.
+    /// Its failures.
     pub faults: Vec<String>,
     /// Whether it was ended early.
     pub interrupted: bool,

@@ -194,7 +194,7 @@ impl Trial {
         all[cut.unwrap_or(0)..].to_owned()
     }
 
-    /// What the program wrote to standard output.
+    /// The standard output of the program.
     #[must_use]
     pub fn stdout(&self) -> String {
         self.scene.written("stdout")
@@ -233,7 +233,7 @@ pub(super) struct Assault {
     lanes: Vec<JoinHandle<()>>,
 }
 
-/// What the lanes have done.
+/// Counts of what the lanes have done.
 #[derive(Debug, Default)]
 struct Done {
     counts: Mutex<BTreeMap<String, u64>>,

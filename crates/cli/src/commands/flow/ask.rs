@@ -26,7 +26,7 @@ fn connect(at: &FlowAt, asked: &FlowControl) -> Result<Client> {
     })
 }
 
-/// What a switch refuses names the handler.
+/// Names the handler in an error that the switch has returned.
 fn explained<T>(answer: Result<T>, name: &str) -> Result<T> {
     match answer {
         Err(error) if error.is::<Refusal>() => {

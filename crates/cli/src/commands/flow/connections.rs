@@ -84,7 +84,7 @@ fn object(line: &str) -> Map<String, Value> {
     object
 }
 
-/// What is in front of the first comma that is in no parentheses, and what is behind it.
+/// Splits a text at the first comma outside of parentheses.
 fn first_part(text: &str) -> (&str, &str) {
     let mut depth = 0;
     for (at, character) in text.char_indices() {

@@ -28,7 +28,7 @@ pub(super) fn find() -> Result<PathBuf> {
             return Ok(folder);
         }
     }
-    // What was built for this program is there; beside it is what somebody has built alone.
+    // The library built with this program is in `deps`; one built alone is beside the program.
     for place in [here.join("deps").join(BUILT), here.join(BUILT)] {
         if place.exists() {
             return of(&place);
@@ -89,8 +89,8 @@ fn linked(library: &Path, folders: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Whoever installs a library of another name gets the names that programs ask for, and nothing is written
-    /// beside it.
+    /// A library installed under another name is found under the names that programs ask for, and nothing is
+    /// written beside it.
     #[test]
     fn a_library_gets_the_names_that_programs_ask_for() {
         let scratch = tempfile::tempdir().unwrap();

@@ -120,7 +120,7 @@ fn find(program: &OsString) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(named)).find(|file| file.is_file())
 }
 
-/// What is said of a program that our library is not for, as far as its file says.
+/// The warning for a program that does not load our library, as far as its file shows that.
 fn why_passed_by(program: &Path) -> Option<String> {
     let name = program.display();
     if let Some(why) = why_ignored(program) {

@@ -8,7 +8,7 @@ use std::{fs::File, io::Read, path::Path};
 
 /// How libpcap's text about its version begins.
 const VERSION: &[u8] = b"libpcap version ";
-/// What is in every program that the loader is to find libpcap for.
+/// A name that every program linked with libpcap contains.
 const ASKED_FOR: &[u8] = b"libpcap.so";
 /// How programs and libraries begin.
 const ELF: &[u8] = b"\x7fELF";

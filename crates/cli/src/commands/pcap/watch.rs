@@ -83,7 +83,7 @@ pub(super) fn run(process: u32, library: &Path, detached: bool) -> Result<()> {
     Ok(())
 }
 
-/// What has been seen of a program and of those that it has started.
+/// The processes of a program and its descendants, and the libraries found in them.
 #[derive(Debug)]
 struct Watch {
     /// Our library.
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// What there is to say now.
+    /// The warnings for processes that load a libpcap of their own since the last call.
     fn look(&mut self, process: u32) -> Vec<String> {
         let mut found = Vec::new();
         for process in family(process) {

@@ -160,7 +160,7 @@ impl Drawing<'_> {
         name
     }
 
-    /// Who takes packets out of a queue.
+    /// An element with a task that takes packets out of a queue.
     fn task(&mut self) -> String {
         let burst = self.one_of(BURSTS);
         format!("Unqueue({burst})")
@@ -205,7 +205,7 @@ impl Drawing<'_> {
         self.line(&format!("{at} -> {to};"));
     }
 
-    /// What takes the packets of an output.
+    /// Connects an output to elements that take its packets.
     fn empty(&mut self, pulled: bool, from: &str) {
         let mut at = from.to_owned();
         if pulled {
@@ -220,7 +220,7 @@ impl Drawing<'_> {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// By `Record`: its packets in the order they came.
@@ -230,7 +230,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What another run shows that this one does not.
+    /// The first difference from another run.
     pub(crate) fn difference(&self, other: &Outcome) -> Option<String> {
         for ((name, one), (_, other)) in self.records.iter().zip(&other.records) {
             let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();

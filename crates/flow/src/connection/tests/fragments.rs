@@ -40,7 +40,7 @@ fn parts(packet: &[u8], length: usize) -> Vec<Vec<u8>> {
     starts.map(|from| part(packet, from, from + length)).collect()
 }
 
-/// What goes on of a fragment, each with its state.
+/// Tracks a fragment, and returns the fragments that go on with their states.
 fn pass(
     tracker: &Tracker,
     action: &str,

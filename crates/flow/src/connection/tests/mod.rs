@@ -433,7 +433,7 @@ fn a_packet_is_not_the_next_one_of_its_connection() {
     assert_eq!(track(&tracker, "ct(zone=1)", &middle, SECOND).0, TRACKED | ESTABLISHED);
 }
 
-/// What is known of a packet's connection is of the zone it was looked up in.
+/// The connection state of a packet is that of the zone it was looked up in.
 #[test]
 fn another_zone_knows_nothing_of_a_translation() {
     let tracker = Tracker::default();
@@ -492,7 +492,7 @@ fn echo(from: [u8; 4], to: [u8; 4], kind: u8, code: u8) -> Vec<u8> {
     ethernet(ip(1, from, to, &carried))
 }
 
-/// Who asks as well is not answering.
+/// A request in the other direction is no reply.
 #[test]
 fn messages_of_icmp_have_directions() {
     let tracker = Tracker::default();

@@ -32,7 +32,7 @@ const MORE: u32 = 1 << 31;
 /// About how long a record is at most.
 const RECORD: usize = 1 << 20;
 
-/// What the line that names a journal begins with.
+/// The prefix of the line that names a journal.
 const JOURNAL_LINE: &str = "# journal ";
 
 /// The files of a state.
@@ -102,7 +102,7 @@ impl Files {
         Ok(last.map_or(1, |last| last.saturating_add(1)))
     }
 
-    /// Deletes journals before one. Journals that cannot be deleted harm nobody: the text does not name them.
+    /// Deletes journals before one. Journals that cannot be deleted do no harm: the text does not name them.
     pub(super) fn delete_before(&self, number: u64) {
         for old in self.journals().unwrap_or_default().into_iter().filter(|old| *old < number) {
             let _stays = fs::remove_file(self.journal(old));

@@ -23,13 +23,13 @@ const PARTS: u32 = 20;
 /// Bytes a journal may always have before the text is written anew. Beyond, it may be as long as the text.
 const SHORT: u64 = 1 << 20;
 
-/// What keeps the state.
+/// Writes the switch's state to its files, text and journal.
 #[derive(Debug)]
 pub(in crate::control) struct Keeper {
     shared: Arc<Shared>,
     waker: Arc<Waker>,
     files: Files,
-    /// What the switch has changed.
+    /// Changes of the switch that are not written yet.
     changes: Journal,
     /// Where that is written.
     journal: files::Journal,

@@ -383,7 +383,7 @@ fn connections_are_looked_up_when_the_packet_is_there() {
     assert_eq!(then.mask.get(Field::CtState), 0x21, "its bits are the packet's");
 }
 
-/// What a controller is told of a packet.
+/// The packet-ins among the steps.
 fn punted(steps: &[Step]) -> Vec<&Punt> {
     let punts = steps.iter().filter_map(|step| match step {
         Step::Controller(punt) => Some(&**punt),

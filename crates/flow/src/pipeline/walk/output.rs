@@ -155,7 +155,7 @@ impl<'a> Walk<'a> {
         self.steps.push(Step::Controller(Arc::new(punt)));
     }
 
-    /// What is known of the packet that no header has, and which bits of it were written.
+    /// The fields of the packet that no header has, and the mask of those that were written.
     pub(super) fn state(&self) -> (Box<Key>, Box<Mask>) {
         let mut written = self.packet.written;
         written.words_mut()[HEADERS].fill(0);

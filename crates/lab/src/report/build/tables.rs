@@ -371,8 +371,8 @@ pub(super) fn without_figures(records: &[Record]) -> Vec<String> {
     reasons.into_iter().map(line).collect()
 }
 
-/// What `lab compare --json` printed: its last line has a row for each
-/// forwarder. No table where there is no such line.
+/// Makes a table of the output of `lab compare --json`, whose last line has a row for each
+/// forwarder; none where there is no such line.
 pub(super) fn peers(printed: &str) -> Vec<Table> {
     let lines = printed.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let Some(result) = lines.into_iter().find(|line| line["rows"].is_array()) else {

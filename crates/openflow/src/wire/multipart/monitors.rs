@@ -19,7 +19,7 @@ use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
 numbered! {
-    /// What becomes of a monitor.
+    /// A command to a monitor.
     pub enum FlowMonitorCommand: u8 {
         /// It is added.
         Add = 0,
@@ -31,7 +31,7 @@ numbered! {
 }
 
 flags! {
-    /// What a monitor tells.
+    /// The events and details that a monitor wants.
     pub struct FlowMonitorFlags: u16 {
         /// The flows that are there at first.
         const INITIAL = 1;
@@ -41,11 +41,11 @@ flags! {
         const REMOVED = 1 << 2;
         /// Flows that become others.
         const MODIFY = 1 << 3;
-        /// What flows do, too.
+        /// Instructions of flows, too.
         const INSTRUCTIONS = 1 << 4;
         /// The controller's own changes in full (OpenFlow 1.4 and later).
         const NO_ABBREV = 1 << 5;
-        /// The same, as Open vSwitch has it in all versions.
+        /// The controller's own changes, as Open vSwitch has it in all versions.
         const OWN = 1 << 6;
     }
 }
@@ -55,9 +55,9 @@ flags! {
 pub struct FlowMonitor {
     /// Its number, which the controller chooses.
     pub id: u32,
-    /// What becomes of it.
+    /// The command to it.
     pub command: FlowMonitorCommand,
-    /// What it tells.
+    /// The events and details that it wants.
     pub flags: FlowMonitorFlags,
     /// Of flows that send here; `ANY` is all.
     pub out_port: PortNumber,
@@ -69,7 +69,7 @@ pub struct FlowMonitor {
     pub matching: Match,
 }
 
-/// What happened to a flow.
+/// An event of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowEvent {
     /// It is there; up to OpenFlow 1.3 as if it were added.
@@ -87,21 +87,21 @@ pub enum FlowEvent {
 pub enum FlowUpdate {
     /// Something happened to a flow.
     Flow(FlowUpdated),
-    /// What this message of the controller asked for was done.
+    /// The changes that this message of the controller asked for were made.
     Abbreviated {
         /// The message.
         xid: u32,
     },
-    /// What happens is not told any more, as too much waits (OpenFlow 1.4 and later).
+    /// Updates pause, as too many wait (OpenFlow 1.4 and later).
     Paused,
-    /// It is told again, and what has changed was told (OpenFlow 1.4 and later).
+    /// Updates go on, after those of all changes in between (OpenFlow 1.4 and later).
     Resumed,
 }
 
-/// What happened to a flow, and what it is.
+/// An event of a flow, with the flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowUpdated {
-    /// What happened.
+    /// The event.
     pub event: FlowEvent,
     /// Its table.
     pub table: u8,
@@ -113,9 +113,9 @@ pub struct FlowUpdated {
     pub hard_timeout: u16,
     /// Its cookie.
     pub cookie: u64,
-    /// What it matches.
+    /// Its match.
     pub matching: Match,
-    /// What it does, where that is told.
+    /// Its instructions, where the monitor wants them.
     pub instructions: Vec<Instruction>,
 }
 

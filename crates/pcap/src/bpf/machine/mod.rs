@@ -24,8 +24,8 @@ impl Code {
         Executable::new(&translate::translate(operations)).map(Code)
     }
 
-    /// What the program returns for a packet that had this length on its link; `None` for packets that
-    /// are too long.
+    /// Runs the program on a packet that had this length on its link; `None` for packets that are too
+    /// long.
     #[inline]
     #[allow(unsafe_code, reason = "machine code is called")]
     pub(super) fn run(&self, packet: &[u8], length: u32, about: &Metadata) -> Option<u32> {

@@ -36,7 +36,7 @@ impl Both {
         self.accepts_with(packet, length, &Metadata::default())
     }
 
-    /// The same of a packet of which more is known than its bytes.
+    /// Runs the program on a packet with metadata.
     #[track_caller]
     pub(super) fn accepts_with(&self, packet: &[u8], length: u32, about: &Metadata) -> u32 {
         let given = self.program.accepts_with(packet, length, about);
