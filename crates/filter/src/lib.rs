@@ -12,8 +12,8 @@
 //! Behind the first `vlan`, in the order of writing, everything else is looked for
 //! behind the tag, as libpcap has it, and so behind a label of `mpls`, inside of a
 //! session of `pppoes`, and inside of a tunnel of `geneve`. Where that tag is known besides the packet
-//! ([`Link::Untagged`]) they are looked for where they are then. Whoever asks beside `geneve` for what
-//! is inside of it (`geneve or ip`) has no tunnel to look into: then all places are 0.
+//! ([`Link::Untagged`]) they are looked for where they are then. A filter that has tests
+//! of the inside beside `geneve` (`geneve or ip`) has no tunnel to look into: then all places are 0.
 //!
 //! Of what libpcap takes for Ethernet there is no `byte N & M` and `byte N | M`, which there look
 //! at no packet.

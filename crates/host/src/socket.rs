@@ -82,8 +82,8 @@ unsafe fn set<T>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Connections that the kernel keeps until they are accepted: a burst of strangers leaves room, as the TCP handshake
-/// of a connection without room is repeated after a second.
+/// Connections that the kernel keeps until they are accepted: a burst of them leaves room, as the TCP
+/// handshake of a connection without room is repeated after a second.
 pub const BACKLOG: i32 = 1024;
 
 /// Listens at a TCP address, with a queue of [`BACKLOG`] connections. The listener does not block.

@@ -51,7 +51,7 @@ const BURSTS: [u32; 3] = [1, 32, 256];
 const SOURCE: &str = "source";
 const DISCARD: &str = "-> end :: Discard";
 /// Elements, and the graph behind the source that has the element and nothing else that costs. Of
-/// those with several outputs the packets take all in turn where the element lets them. Who takes
+/// those with several outputs the packets take all in turn where the element lets them. A task that takes
 /// packets out of a queue takes as many in a turn (`$BURST`) as the source makes: else it overflows.
 const ELEMENTS: [(&str, &str); 24] = [
     ("Null", "-> Null -> end :: Discard"),

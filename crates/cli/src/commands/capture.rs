@@ -236,7 +236,7 @@ fn source(args: &Capture, from: PortUri) -> Result<PortUri, UsageError> {
         }
         _ => return Ok(from),
     };
-    // What is added below nobody has written.
+    // Messages have the port as the user wrote it, without the options added below.
     let shown = port.to_string();
     port = port.shown_as(shown);
     if args.no_promiscuous_mode {

@@ -91,7 +91,7 @@ done here, so nothing has to be turned off with ethtool.",
                 // 4 ms of packets at a million per second, about as long as a worker is kept
                 // from running now and then.
                 default: "4096",
-                help: "Packets that each queue holds while nobody takes them; fewer, unless asked for, where \
+                help: "Packets that each queue holds until they are taken; fewer, unless asked for, where \
                        frames are so long that they would take more than 64 MiB.",
             },
             PortOption {

@@ -1,4 +1,4 @@
-//! Hostile controllers of `linerate switch --openflow`: strangers that the switch refuses, strangers that it accepts
+//! Hostile controllers of `linerate switch --openflow`: peers that the switch refuses, peers that it accepts
 //! by an option, and controllers that flood, stall and read nothing.
 
 use std::{
@@ -106,7 +106,7 @@ fn at_tls(scene: &Scene) -> Case {
     switch(scene, &listeners, &own)
         .honest(honest)
         .honest(Controller::new(beside))
-        .attacks(strangers(&address))
+        .attacks(half_open(&address))
         .attacks([
             attack("half-a-handshake", Account::Nobody, &address, half_a_handshake),
             attack("handshakes", Account::Nobody, &address, handshakes),
@@ -287,8 +287,8 @@ fn attack(
     Attack::new(name, account, move |turn| run(&target, turn))
 }
 
-/// Attacks of a stranger without a hello or a certificate.
-fn strangers(address: &Address) -> Vec<Attack> {
+/// Attacks of a peer without a hello or a certificate.
+fn half_open(address: &Address) -> Vec<Attack> {
     let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     vec![
         nobody("leave-at-each-step", leave_at_each_step),
@@ -302,12 +302,12 @@ fn strangers(address: &Address) -> Vec<Attack> {
 /// One attack on a listener, for a part of the time there is.
 type Run = fn(&Target, &mut Turn<'_>);
 
-/// Attacks of strangers and of controllers, as nobody and as the switch's own user. Those of its own user leave places
+/// Attacks of half-open connections and of controllers, as nobody and as the switch's own user. Those of its own user leave places
 /// to the honest controllers, which run as that user.
 fn attacks(address: &Address) -> Vec<Attack> {
     let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     let own = |name, run: Run| attack(name, Account::Own, address, run);
-    let mut attacks = strangers(address);
+    let mut attacks = half_open(address);
     attacks.extend([
         nobody("flood", flood),
         nobody("read-no-answer", read_no_answer),

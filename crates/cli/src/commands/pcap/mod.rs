@@ -1,6 +1,6 @@
 //! `linerate pcap`: runs a program with our library in the place of libpcap.
 //!
-//! It becomes the program, so exit codes, signals and terminals are between that and who started it. Another
+//! It becomes the program, so exit codes, signals and terminals are between that and its parent. Another
 //! process looks meanwhile whether the program has loaded a libpcap of its own, which ours does not replace.
 
 mod folder;
