@@ -203,7 +203,7 @@ impl Settings {
             make.error("BURST: without RATE");
         }
         options.bundle_idle = make.or("BUNDLE_IDLE", options.bundle_idle);
-        options.trust.anybody = make.or("INSECURE", false);
+        options.trust.any_peer = make.or("INSECURE", false);
         if let Some(Text(text)) = make.get("USERS") {
             for word in words(&unquoted(&text)) {
                 match user_number(word) {

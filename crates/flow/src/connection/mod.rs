@@ -462,8 +462,8 @@ fn set_known(key: &mut Key, zone: u16, found: &Found, stays: bool) {
     set_original(key, found.original.as_ref());
 }
 
-/// Says in a key what would be found of a packet in a zone whose state is that, for who asks what would
-/// become of it then.
+/// Sets the connection fields of a key as if the packet were looked up in a zone and found in that state,
+/// for traces.
 pub fn assume(state: u32, zone: u16, key: &mut Key, packet: &[u8]) {
     let parsed = Ip::of(packet).and_then(|ip| Parsed::of(packet, ip, zone));
     let original = parsed.map(|parsed| parsed.tuple);

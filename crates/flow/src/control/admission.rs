@@ -1,8 +1,8 @@
 //! Limits of a listener's connections.
 //!
-//! A connection is a stranger until its peer has sent a hello, after the TLS handshake where the listener
-//! requires TLS. Strangers have few places, for a short time; when all are taken, the source with the most
-//! loses its oldest, so a source that opens connections and sends nothing displaces only its own. A hello that
+//! A connection is half-open until its peer has sent a hello, after the TLS handshake where the listener
+//! requires TLS. Half-open connections have few places, for a short time; when all are taken, the source with
+//! the most loses its oldest, so a source that opens connections and sends nothing displaces only its own. A hello that
 //! arrives before the displaced connection is closed gives it a controller's place all the same: among many
 //! connections the thread that reads it may run late. After the hello a connection is a controller. The
 //! controllers of one source are limited, and the last places of a listener are reserved for the
@@ -28,9 +28,9 @@ pub struct Limits {
     /// Places among the controllers' that are reserved for administrators.
     pub reserved: usize,
     /// Most connections without a hello.
-    pub strangers: usize,
+    pub half_open: usize,
     /// Most connections without a hello of one source.
-    pub strangers_of_source: usize,
+    pub half_open_of_source: usize,
     /// Most bytes of messages in the bundles of the controllers of all listeners, in addition to the bytes
     /// that each controller may always have.
     pub bundled: usize,
@@ -46,8 +46,8 @@ impl Default for Limits {
             controllers: 64,
             of_source: 16,
             reserved: 8,
-            strangers: 32,
-            strangers_of_source: 8,
+            half_open: 32,
+            half_open_of_source: 8,
             bundled: 128 << 20,
             hello: Duration::from_secs(10),
             message: Duration::from_secs(30),
@@ -108,11 +108,11 @@ impl Connections {
         self.all.iter().filter(|connection| is(connection)).count()
     }
 
-    fn strangers_of(&self, source: Source) -> usize {
+    fn half_open_of(&self, source: Source) -> usize {
         self.count(|connection| !connection.is_controller && connection.source == source)
     }
 
-    /// Ends the oldest stranger of a source.
+    /// Ends the oldest half-open connection of a source.
     fn end_oldest(&mut self, source: Source) {
         let is = |connection: &Connection| !connection.is_controller && connection.source == source;
         if let Some(at) = self.all.iter().position(is) {
@@ -132,24 +132,24 @@ impl Admission {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a stranger, and ends another one if there are too many.
+    /// Admits a half-open connection, and ends another one if there are too many.
     pub(super) fn admit(self: &Arc<Admission>, source: Source, waker: Arc<Waker>) -> Ticket {
         let mut connections = self.lock();
         // An administrator's scripts open many connections at once.
         let most_of_source = if source.is_administrator() {
-            self.limits.strangers
+            self.limits.half_open
         } else {
-            self.limits.strangers_of_source
+            self.limits.half_open_of_source
         };
-        if connections.strangers_of(source) >= most_of_source.max(1) {
+        if connections.half_open_of(source) >= most_of_source.max(1) {
             connections.end_oldest(source);
-        } else if connections.count(|one| !one.is_controller) >= self.limits.strangers.max(1) {
-            let strangers = connections.all.iter().filter(|one| !one.is_controller);
+        } else if connections.count(|one| !one.is_controller) >= self.limits.half_open.max(1) {
+            let half_open = connections.all.iter().filter(|one| !one.is_controller);
             let mut most = None;
-            for stranger in strangers {
-                let count = connections.strangers_of(stranger.source);
+            for connection in half_open {
+                let count = connections.half_open_of(connection.source);
                 if most.is_none_or(|(greatest, _)| count > greatest) {
-                    most = Some((count, stranger.source));
+                    most = Some((count, connection.source));
                 }
             }
             if let Some((_, source)) = most {
@@ -185,7 +185,7 @@ impl Ticket {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Makes the connection a controller, after its hello, even if it has lost its place as a stranger.
+    /// Makes the connection a controller, after its hello, even if it has lost its half-open place.
     /// Returns false if there is no place for another controller.
     pub(super) fn establish(&self) -> bool {
         let limits = &self.admission.limits;
@@ -249,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_many_strangers_ends_its_own() {
+    fn a_source_of_many_half_open_connections_ends_its_own() {
         let admission = admission(|limits| {
-            (limits.strangers, limits.strangers_of_source) = (6, 4);
+            (limits.half_open, limits.half_open_of_source) = (6, 4);
         });
         let quiet = come(&admission, host(1));
         let flood: Vec<Ticket> = (0..5).map(|_| come(&admission, host(2))).collect();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_stranger_that_has_said_hello_is_a_controller_though_its_place_is_gone() {
         let admission = admission(|limits| {
-            (limits.strangers, limits.strangers_of_source, limits.of_source) = (6, 2, 1);
+            (limits.half_open, limits.half_open_of_source, limits.of_source) = (6, 2, 1);
         });
         let late: Vec<Ticket> = (0..4).map(|_| come(&admission, host(1))).collect();
         assert!(late[0].is_ending() && late[1].is_ending());
@@ -279,7 +279,7 @@ mod tests {
         // Controllers' places are as many as ever.
         assert!(!late[1].establish() && late[1].is_ending());
         come(&admission, host(1));
-        assert!(!late[0].is_ending(), "a controller makes room for no stranger");
+        assert!(!late[0].is_ending(), "a controller makes room for no half-open connection");
         drop(late);
         assert!(admission.lock().all.is_empty());
     }
@@ -295,7 +295,7 @@ mod tests {
         let user = come(&admission, other());
         assert!(user.establish());
         let last = come(&admission, host(2));
-        assert!(!last.establish(), "the last places are not for strangers");
+        assert!(!last.establish(), "the last places are not for other users");
         let own = Source::User(rustix::process::geteuid().as_raw());
         let own: Vec<Ticket> = (0..3).map(|_| come(&admission, own)).collect();
         let established: Vec<bool> = own.iter().map(Ticket::establish).collect();

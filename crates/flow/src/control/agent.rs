@@ -12,7 +12,7 @@ use super::admission::Ticket;
 use super::connecting::{Dial, Listener};
 use super::connection::{Ended, Times, converse};
 use super::link::Link;
-use super::session::{Gate, Session};
+use super::session::{HelloCheck, Session};
 use super::shared::{Place, Shared};
 use super::tls::Tls;
 use super::trust::Peer;
@@ -96,16 +96,16 @@ pub struct Agent {
 pub struct TargetStatus {
     /// Where it is; a listener that took a free port has its number.
     pub target: Target,
-    /// Who is connected.
+    /// Its controllers.
     pub controllers: Vec<ControllerStatus>,
     /// How many connections there were that came to an agreement about the version.
     pub connections: u64,
     /// Why the last one ended, or was not made.
     pub last_error: Option<String>,
-    /// Messages nobody asked for that found no room, as the controller did not read.
+    /// Asynchronous messages that found no room, as the controller did not read.
     pub dropped: u64,
     /// Connections refused because of their peer's user, or for want of a place.
-    pub turned_away: u64,
+    pub rejected: u64,
 }
 
 /// A controller that is connected.
@@ -240,7 +240,7 @@ impl Agent {
                 connections: history.connections,
                 last_error: history.last_error.clone(),
                 dropped: history.dropped + here().map(|peer| peer.outbox.dropped()).sum::<u64>(),
-                turned_away: history.turned_away,
+                rejected: history.rejected,
             }
         };
         let places = self.shared.places.iter().enumerate();
@@ -271,7 +271,7 @@ impl Agent {
     pub fn conversation(&self) -> Result<Conversation, AgentError> {
         let waker = self.shared.stop.waker()?;
         let place = usize::MAX;
-        Ok(Conversation(self.shared.arrived(place, String::new(), false, waker, Gate::Open)))
+        Ok(Conversation(self.shared.arrived(place, String::new(), false, waker, HelloCheck::Open)))
     }
 }
 
@@ -318,11 +318,11 @@ fn connect(shared: &Arc<Shared>, nth: usize, tls: Option<&Tls>, waker: &Arc<Wake
         };
         match dial.dial(&place.target) {
             Ok((link, address)) => {
-                let gate = match link.plain_ends() {
-                    Some((ours, theirs)) => Gate::Dialled { ours, theirs },
-                    None => Gate::Open,
+                let check = match link.plain_ends() {
+                    Some((ours, theirs)) => HelloCheck::Dialled { ours, theirs },
+                    None => HelloCheck::Open,
                 };
-                serve(shared, nth, link, address, gate, waker);
+                serve(shared, nth, link, address, check, waker);
             }
             Err(error) => place.history().last_error = Some(error.to_string()),
         }
@@ -355,11 +355,11 @@ fn serve(
     nth: usize,
     mut link: Link,
     address: String,
-    gate: Gate,
+    check: HelloCheck,
     waker: &Arc<Waker>,
 ) {
     let is_dialled = !shared.places[nth].target.is_passive();
-    let mut session = shared.arrived(nth, address, is_dialled, Arc::clone(waker), gate);
+    let mut session = shared.arrived(nth, address, is_dialled, Arc::clone(waker), check);
     let Limits { hello, message, .. } = shared.options.limits;
     let times = Times { hello, message, probe: shared.options.probe_interval };
     let ended = converse(&mut link, &mut session, &shared.stop, waker, times);
@@ -377,11 +377,11 @@ fn listen(
     waker: &Waker,
     alive: &Sender<()>,
 ) {
-    let Limits { controllers, strangers, .. } = shared.options.limits;
+    let Limits { controllers, half_open, .. } = shared.options.limits;
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.is_set() {
         threads.retain(|thread| !thread.is_finished());
-        if threads.len() >= controllers + strangers + ENDING {
+        if threads.len() >= controllers + half_open + ENDING {
             // Threads of displaced connections may still run.
             rest(shared, waker, Duration::from_millis(10));
             continue;
@@ -438,7 +438,7 @@ fn accept(
         Ok(source) => source,
         Err(error) => {
             let mut history = place.history();
-            history.turned_away += 1;
+            history.rejected += 1;
             history.last_error = Some(error.to_string());
             return Ok(None);
         }
@@ -460,7 +460,7 @@ fn welcome(
     let body = move || {
         let _alive = alive;
         let Visit { link, address, ticket, waker } = visit;
-        serve(&inside, nth, link, address, Gate::Listener(ticket), &waker);
+        serve(&inside, nth, link, address, HelloCheck::Listener(ticket), &waker);
     };
     match thread::Builder::new().name(format!("of-serve-{nth}")).spawn(body) {
         Ok(thread) => Some(thread),

@@ -270,7 +270,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Reads what a stranger that makes room for another has said, and returns true if it is a controller
+    /// Reads what the peer of a half-open connection that makes room for another has sent, and returns true if it is a controller
     /// by that.
     fn has_said_hello(&mut self) -> Result<bool, Ended> {
         self.read()?;
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use crate::control::admission::Source;
     use crate::control::link::Socket;
-    use crate::control::session::Gate;
+    use crate::control::session::HelloCheck;
     use crate::control::shared::{Place, Shared};
     use crate::control::{AgentOptions, Limits};
     use crate::switch::{Switch, SwitchOptions};
@@ -327,7 +327,7 @@ mod tests {
     /// Carries a connection that has lost its place before its thread runs, and by then has said this.
     /// Returns how it ended, and whether it was a controller's.
     fn displaced(said: &[u8]) -> (Ended, bool) {
-        let limits = Limits { strangers: 1, ..Limits::default() };
+        let limits = Limits { half_open: 1, ..Limits::default() };
         let options = AgentOptions { limits, ..AgentOptions::default() };
         let target = "ptcp:0:127.0.0.1".parse().expect("a target");
         let switch = Switch::new(SwitchOptions::default());
@@ -340,8 +340,8 @@ mod tests {
         far.write_all(said).expect("room");
         far.shutdown(Shutdown::Write).expect("it is connected");
         let mut link = Link::plain(Socket::unix(PeerStream::new(near, None)).expect("a socket"));
-        let gate = Gate::Listener(first);
-        let mut session = shared.arrived(0, String::new(), false, Arc::clone(&waker), gate);
+        let check = HelloCheck::Listener(first);
+        let mut session = shared.arrived(0, String::new(), false, Arc::clone(&waker), check);
         let times = Times { hello: limits.hello, message: limits.message, probe: Duration::ZERO };
         let ended = converse(&mut link, &mut session, &shared.stop, &waker, times);
         (ended, session.is_established())

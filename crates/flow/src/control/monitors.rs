@@ -170,7 +170,7 @@ impl Monitors {
         }
     }
 
-    /// Nothing is recorded for nobody.
+    /// Ends the journal when no controller has a monitor.
     fn tidy(&self, all: &mut All) {
         all.watchers.retain(|_, watcher| !watcher.monitors.is_empty() || watcher.held.is_some());
         if all.watchers.is_empty() {

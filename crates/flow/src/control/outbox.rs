@@ -1,4 +1,4 @@
-//! What waits to be sent to a controller.
+//! Messages that wait to be sent to a controller.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,9 +7,9 @@ use super::waker::Waker;
 
 /// Messages for one controller, in order.
 ///
-/// Answers always find room: who asks is not read while more than [`Outbox::FULL`] bytes of them wait, so
-/// there is never more than that and one answer. Messages nobody asked for find room up to a limit of
-/// their own, and are dropped and counted behind it.
+/// Answers always find room: a controller is not read while more than [`Outbox::FULL`] bytes of them wait, so
+/// there is never more than that and one answer. Asynchronous messages find room up to a limit of their own,
+/// and are dropped and counted behind it.
 #[derive(Debug)]
 pub(super) struct Outbox {
     queue: Mutex<Queue>,
@@ -66,7 +66,7 @@ impl Outbox {
         queue.messages.push_back((message, Class::Answer));
     }
 
-    /// Adds a message nobody asked for, by any thread, if there is room. Packets leave room to others.
+    /// Adds an asynchronous message, by any thread, if there is room. Packets leave room to others.
     pub(super) fn offer(&self, message: Vec<u8>, packet: bool) -> bool {
         let mut queue = self.lock();
         let limit = if packet { self.limit } else { 2 * self.limit };
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_asked_for_is_bounded() {
+    fn asynchronous_messages_are_bounded() {
         let outbox = Outbox::new(Arc::new(Waker::new().expect("an eventfd")), 1000);
         let offered = (0..100).filter(|_| outbox.offer(vec![0; 68], true)).count();
         assert_eq!((offered, outbox.dropped()), (10, 90));
@@ -165,7 +165,7 @@ mod tests {
     fn answers_find_room_and_stop_reading() {
         let outbox = Outbox::new(Arc::new(Waker::new().expect("an eventfd")), 1 << 20);
         assert!(outbox.offer(vec![0; 1 << 19], true));
-        assert!(!outbox.is_full(), "packets stop nobody from being heard");
+        assert!(!outbox.is_full(), "packets keep no controller from being read");
         outbox.answer(vec![0; Outbox::FULL]);
         assert!(outbox.is_full());
         outbox.take(&mut Vec::new(), usize::MAX);

@@ -5,7 +5,7 @@
 
 mod bundles;
 mod configuration;
-mod kept;
+mod message_buffer;
 mod packets;
 
 use std::net::SocketAddr;
@@ -56,14 +56,14 @@ pub(super) struct Session {
     /// An answer that is not sent completely.
     answering: Option<Answering>,
     /// The check that the peer has to pass at its hello.
-    gate: Gate,
+    check: HelloCheck,
     /// Whether a message was handled since `take_progress` was called.
     progress: bool,
 }
 
 /// Check at the hello, before a connection controls the switch.
 #[derive(Debug)]
-pub(super) enum Gate {
+pub(super) enum HelloCheck {
     /// No check.
     Open,
     /// The limits of a listener.
@@ -96,7 +96,7 @@ impl Session {
         shared: Arc<Shared>,
         number: u64,
         outbox: Arc<Outbox>,
-        gate: Gate,
+        check: HelloCheck,
     ) -> Session {
         let versions = &shared.options.versions;
         if let Some(&newest) = versions.iter().max()
@@ -115,14 +115,14 @@ impl Session {
             table_ids: false,
             parts: None,
             answering: None,
-            gate,
+            check,
             progress: false,
         }
     }
 
     /// Returns true if its place was given to another connection.
     pub(super) fn is_ending(&self) -> bool {
-        matches!(&self.gate, Gate::Listener(ticket) if ticket.is_ending())
+        matches!(&self.check, HelloCheck::Listener(ticket) if ticket.is_ending())
     }
 
     /// Returns true if a message is incomplete.
@@ -265,18 +265,18 @@ impl Session {
 
     /// Checks the peer at its hello.
     fn pass(&mut self) -> Result<(), Ended> {
-        match &self.gate {
-            Gate::Open => {}
-            Gate::Listener(ticket) => {
+        match &self.check {
+            HelloCheck::Open => {}
+            HelloCheck::Listener(ticket) => {
                 if !ticket.establish() {
-                    self.shared.turned_away(self.number);
+                    self.shared.count_rejected(self.number);
                     return Err(Ended::Full);
                 }
             }
-            Gate::Dialled { ours, theirs } => {
+            HelloCheck::Dialled { ours, theirs } => {
                 let trust = &self.shared.options.trust;
                 trust.check_dialled(*ours, *theirs).map_err(Ended::Refused)?;
-                self.gate = Gate::Open;
+                self.check = HelloCheck::Open;
             }
         }
         Ok(())
@@ -631,7 +631,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // Its place is free before the status says that it has gone.
-        self.gate = Gate::Open;
+        self.check = HelloCheck::Open;
         self.shared.left(self.number);
     }
 }

@@ -10,7 +10,7 @@ use super::monitors::Monitors;
 use super::outbox::Outbox;
 use super::paused::Paused;
 use super::peers::{All, Peer, Peers};
-use super::session::{Gate, Session};
+use super::session::{HelloCheck, Session};
 use super::stopping::Stop;
 use super::turns::Turns;
 use super::waker::Waker;
@@ -38,7 +38,7 @@ pub(super) struct History {
     /// Messages that found no room, of connections that have ended.
     pub(super) dropped: u64,
     /// Connections refused because of their peer's user, or for want of a place.
-    pub(super) turned_away: u64,
+    pub(super) rejected: u64,
 }
 
 impl Place {
@@ -118,14 +118,14 @@ impl Shared {
         address: String,
         dialled: bool,
         waker: Arc<Waker>,
-        gate: Gate,
+        check: HelloCheck,
     ) -> Session {
         let outbox = Arc::new(Outbox::new(waker, self.options.send_limit));
         let mut all = self.peers.lock();
         let number = all.next();
         all.peers.push(Peer::new(number, Arc::clone(&outbox), place, address, dialled));
         drop(all);
-        Session::new(Arc::clone(self), number, outbox, gate)
+        Session::new(Arc::clone(self), number, outbox, check)
     }
 
     /// It has said hello.
@@ -140,10 +140,10 @@ impl Shared {
     }
 
     /// Counts a connection without a place.
-    pub(super) fn turned_away(&self, number: u64) {
+    pub(super) fn count_rejected(&self, number: u64) {
         let target = self.peers.with(number, |peer| peer.target);
         if let Some(place) = target.and_then(|target| self.places.get(target)) {
-            place.history().turned_away += 1;
+            place.history().rejected += 1;
         }
     }
 

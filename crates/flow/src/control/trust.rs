@@ -18,14 +18,14 @@ pub struct Trust {
     /// Users of this machine.
     pub users: Vec<u32>,
     /// Every peer that reaches a listener, or that the switch connects to.
-    pub anybody: bool,
+    pub any_peer: bool,
 }
 
 impl Trust {
     /// The source of a connection, if its peer may control the switch. `by_certificate` is true after a
     /// TLS handshake with a valid certificate.
     pub(super) fn check(&self, peer: &Peer, by_certificate: bool) -> io::Result<Source> {
-        if by_certificate || self.anybody {
+        if by_certificate || self.any_peer {
             return Ok(peer.source());
         }
         match (&peer.user, peer.address) {
@@ -49,7 +49,7 @@ impl Trust {
         let is_here = theirs.ip() == ours.ip() || theirs.ip().to_canonical().is_loopback();
         match &peer.user {
             Ok(None) if !is_here => Ok(()),
-            Ok(None) if !self.anybody => {
+            Ok(None) if !self.any_peer => {
                 Err(refused(format!("{theirs} on this machine has closed its end")))
             }
             _ => self.check(&peer, false).map(drop),
@@ -115,8 +115,8 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         let strange = own + 1000;
         let trust = Trust::default();
-        let named = Trust { users: vec![strange], anybody: false };
-        let any = Trust { users: Vec::new(), anybody: true };
+        let named = Trust { users: vec![strange], any_peer: false };
+        let any = Trust { users: Vec::new(), any_peer: true };
         let closed = || Err(ErrorKind::NotConnected.into());
         let here = Some("127.0.0.1");
         for (peer, trusts) in [

@@ -15,7 +15,7 @@ const ROOM: usize = 4096;
 
 /// A change that may be deferred.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum DeferredChange {
     Learn(Box<FlowMod>, u32),
     Host(u16, u64),
     Shorten(Arc<Flow>, u16, u16),
@@ -29,56 +29,63 @@ pub(super) enum Wish {
     StandsAlone(bool),
 }
 
-impl Wish {
+impl DeferredChange {
     /// Returns true if its cause recurs, so that it may be dropped.
     fn comes_again(&self) -> bool {
-        matches!(self, Wish::Learn(..) | Wish::Host(..) | Wish::Shorten(..))
+        matches!(
+            self,
+            DeferredChange::Learn(..) | DeferredChange::Host(..) | DeferredChange::Shorten(..)
+        )
     }
 }
 
-/// Changes that could not be made at once, as somebody else was making one.
+/// Changes that could not be made at once, as another thread was making one.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     /// Whether there are some: looked at without the lock.
     some: AtomicBool,
-    wishes: Mutex<VecDeque<(Wish, u64)>>,
+    changes: Mutex<VecDeque<(DeferredChange, u64)>>,
 }
 
 impl Switch {
-    /// Makes a change now if nobody makes another, else soon. Returns what became of it, if that is known.
-    pub(super) fn wish(&self, wish: Wish, now: u64) -> Option<Result<(), Fault>> {
+    /// Makes a change now if no other thread makes one, else soon. Returns the result, if it is known.
+    pub(super) fn change_or_defer(
+        &self,
+        change: DeferredChange,
+        now: u64,
+    ) -> Option<Result<(), Fault>> {
         if let Ok(mut state) = self.state.try_lock() {
             self.do_deferred(&mut state);
-            return Some(self.fulfil(&mut state, wish, now));
+            return Some(self.make(&mut state, change, now));
         }
-        let mut wishes = lock(&self.deferred.wishes);
-        if wishes.len() >= ROOM && wish.comes_again() {
+        let mut changes = lock(&self.deferred.changes);
+        if changes.len() >= ROOM && change.comes_again() {
             return Some(Err(Fault::TableFull));
         }
-        wishes.push_back((wish, now));
+        changes.push_back((change, now));
         self.deferred.some.store(true, Ordering::Release);
         None
     }
 
-    /// Makes the changes that were put off. Whoever changes something does that first, and the timer.
+    /// Makes the deferred changes. Every change of the tables begins with that, and the timer does it.
     pub(super) fn do_deferred(&self, state: &mut State) {
         if !self.deferred.some.load(Ordering::Acquire) {
             return;
         }
-        let wishes = {
-            let mut wishes = lock(&self.deferred.wishes);
+        let changes = {
+            let mut changes = lock(&self.deferred.changes);
             self.deferred.some.store(false, Ordering::Release);
-            std::mem::take(&mut *wishes)
+            std::mem::take(&mut *changes)
         };
-        for (wish, now) in wishes {
-            // What cannot be done is wanted again when there may be room.
-            let _done = self.fulfil(state, wish, now);
+        for (change, now) in changes {
+            // A change that finds no room comes again.
+            let _done = self.make(state, change, now);
         }
     }
 
-    fn fulfil(&self, state: &mut State, wish: Wish, now: u64) -> Result<(), Fault> {
-        match wish {
-            Wish::Learn(flow, limit) => {
+    fn make(&self, state: &mut State, change: DeferredChange, now: u64) -> Result<(), Fault> {
+        match change {
+            DeferredChange::Learn(flow, limit) => {
                 let tables = self.snapshot();
                 let (key, mask) = crate::key::of_match(&flow.matching);
                 let known = tables.flow_strict(flow.table, flow.priority, &key, &mask).is_some();
@@ -91,15 +98,15 @@ impl Switch {
                 drop(tables);
                 self.flow_mod_with(state, &flow, Version::V10, now)
             }
-            Wish::Host(vlan, address) => self.change(state, false, now, |edit| {
+            DeferredChange::Host(vlan, address) => self.change(state, false, now, |edit| {
                 edit.changes.push(Change::Host { vlan, address });
                 Ok(())
             }),
-            Wish::PortState(number, port) => self.change(state, false, now, |edit| {
+            DeferredChange::PortState(number, port) => self.change(state, false, now, |edit| {
                 edit.set_port_state(number, port);
                 Ok(())
             }),
-            Wish::Forgotten(hosts) => self.change(state, false, now, |edit| {
+            DeferredChange::Forgotten(hosts) => self.change(state, false, now, |edit| {
                 if hosts.len() > SMALL {
                     edit.changes.push(Change::All);
                 } else {
@@ -108,21 +115,21 @@ impl Switch {
                 }
                 Ok(())
             }),
-            Wish::Misses(wanted) => self.change(state, false, now, |edit| {
+            DeferredChange::Misses(wanted) => self.change(state, false, now, |edit| {
                 if edit.tables.misses_to_controllers() != wanted {
                     edit.tables.set_misses_to_controllers(wanted);
                     edit.changes.push(Change::All);
                 }
                 Ok(())
             }),
-            Wish::StandsAlone(alone) => self.change(state, false, now, |edit| {
+            DeferredChange::StandsAlone(alone) => self.change(state, false, now, |edit| {
                 if edit.tables.stands_alone() != alone {
                     edit.tables.set_stands_alone(alone);
                     edit.changes.push(Change::All);
                 }
                 Ok(())
             }),
-            Wish::Shorten(flow, idle, hard) => self.change(state, false, now, |edit| {
+            DeferredChange::Shorten(flow, idle, hard) => self.change(state, false, now, |edit| {
                 edit.shorten(&flow, idle, hard);
                 Ok(())
             }),
@@ -132,7 +139,7 @@ impl Switch {
 
 impl Outside for Switch {
     fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning {
-        match self.wish(Wish::Learn(Box::new(flow), limit), now) {
+        match self.change_or_defer(DeferredChange::Learn(Box::new(flow), limit), now) {
             Some(Ok(())) => Learning::Made,
             Some(Err(_)) => Learning::Full,
             None => Learning::Pending,
@@ -140,10 +147,10 @@ impl Outside for Switch {
     }
 
     fn host_changed(&self, vlan: u16, address: u64) {
-        self.wish(Wish::Host(vlan, address), 0);
+        self.change_or_defer(DeferredChange::Host(vlan, address), 0);
     }
 
     fn shorten(&self, flow: &Arc<Flow>, idle: u16, hard: u16, now: u64) {
-        self.wish(Wish::Shorten(Arc::clone(flow), idle, hard), now);
+        self.change_or_defer(DeferredChange::Shorten(Arc::clone(flow), idle, hard), now);
     }
 }

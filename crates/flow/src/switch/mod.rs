@@ -46,7 +46,7 @@ pub use worker::WorkerState;
 
 use edit::{Edit, Effect, check_packet_out};
 use event::Subscribers;
-use learn::Wish;
+use learn::DeferredChange;
 use state::State;
 
 use crate::key::Key;
@@ -400,13 +400,13 @@ impl Switch {
     /// OpenFlow 1.0 requires it: for while a controller of 1.0 is connected. The call does not wait for a change
     /// that is being made.
     pub fn set_misses_to_controllers(&self, wanted: bool) {
-        let _done = self.wish(Wish::Misses(wanted), 0);
+        let _done = self.change_or_defer(DeferredChange::Misses(wanted), 0);
     }
 
     /// Whether packets that come in are forwarded as by any switch, whatever flows say. Flows stay as they
     /// are, and so does what controllers may do with them. It is not waited for, either.
     pub fn set_stands_alone(&self, alone: bool) {
-        let _done = self.wish(Wish::StandsAlone(alone), 0);
+        let _done = self.change_or_defer(DeferredChange::StandsAlone(alone), 0);
     }
 
     /// How fragments are treated: 0 as other packets are, where later ones have no ports;
@@ -455,7 +455,7 @@ impl Switch {
     /// Sets the state of a port: now or, while another thread makes a change, right after it, since a worker
     /// calls this. When the link is down, `NORMAL` forgets the hosts behind it, and learns none there.
     pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) {
-        let _done = self.wish(Wish::PortState(number, state), now);
+        let _done = self.change_or_defer(DeferredChange::PortState(number, state), now);
         if state.contains(PortState::LINK_DOWN) {
             self.forget_hosts(|hosts| hosts.forget_port(number.0), now);
         }
@@ -470,7 +470,7 @@ impl Switch {
     fn forget_hosts(&self, forget: impl FnOnce(&Hosts) -> Vec<(u16, u64)>, now: u64) {
         let gone = forget(&self.memory.hosts);
         if !gone.is_empty() {
-            let _done = self.wish(Wish::Forgotten(gone), now);
+            let _done = self.change_or_defer(DeferredChange::Forgotten(gone), now);
         }
     }
 

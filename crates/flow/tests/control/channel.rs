@@ -273,7 +273,7 @@ fn only_so_many_come() {
     let hello = Message::Hello(Hello::of(&[Version::V13])).encode(Version::V13, 0);
     third.write_all(&hello.expect("a hello")).expect("room");
     let _reset = third.read_to_end(&mut Vec::new());
-    assert_eq!(served.agent.status().targets[0].turned_away, 1);
+    assert_eq!(served.agent.status().targets[0].rejected, 1);
     drop(second);
     let here = || served.agent.status().targets[0].controllers.len();
     assert!(wait_until(|| here() == 1, PATIENCE));

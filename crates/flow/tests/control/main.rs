@@ -6,9 +6,10 @@ mod clients;
 mod controller;
 #[path = "../exercise/controller.rs"]
 mod exercise;
+mod half_open;
 mod hostile_switch;
 mod monitors;
+mod packets;
 mod protocol;
-mod strangers;
 mod tls;
 mod trust;

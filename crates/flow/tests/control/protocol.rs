@@ -1,12 +1,12 @@
-//! What a controller asks for and is told: roles, bundles, packets, and who hears of what.
+//! Requests of controllers, and the messages they get: roles, bundles, asynchronous messages.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::control::{Agent, AgentOptions, FailMode, PacketRate};
-use linerate_flow::key::{self, Key};
-use linerate_flow::pipeline::{Continuation, Punt, Rest, Suspended};
+use linerate_flow::control::{Agent, AgentOptions, FailMode};
+use linerate_flow::key::Key;
+use linerate_flow::pipeline::Punt;
 use linerate_flow::switch::{Switch, SwitchOptions};
 use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
 use linerate_flow::wire::{
@@ -24,7 +24,7 @@ use crate::exercise;
 
 const NEWER: [Version; 3] = [Version::V13, Version::V14, Version::V15];
 
-fn to(port: u32) -> Vec<Instruction> {
+pub(crate) fn to(port: u32) -> Vec<Instruction> {
     vec![Instruction::ApplyActions(vec![Action::Output { port: PortNumber(port), max_len: 0 }])]
 }
 
@@ -55,14 +55,14 @@ fn role(controller: &mut Controller, role: Role, generation: u64) -> Result<Role
     }
 }
 
-/// Asks for messages nobody asked for, as who came by itself has to.
-fn listen(controller: &mut Controller) {
+/// Asks for asynchronous messages, as a controller that has connected to a listener has to.
+pub(crate) fn listen(controller: &mut Controller) {
     let config = Config { flags: ConfigFlags::default(), miss_send_len: 0xffff };
     controller.send(&Message::SetConfig(config));
     assert_eq!(controller.ask(&Message::GetConfigRequest), Message::GetConfigReply(config));
 }
 
-fn punt(reason: PacketInReason, cookie: u64) -> Punt {
+pub(crate) fn punt(reason: PacketInReason, cookie: u64) -> Punt {
     let mut state = Box::new(Key::default());
     state.set(Field::Metadata, 0x1234);
     state.set(Field::Reg3, 7);
@@ -81,7 +81,7 @@ fn punt(reason: PacketInReason, cookie: u64) -> Punt {
 }
 
 /// A packet of a worker for controllers.
-fn send(switch: &Switch, punt: Punt) -> Vec<u8> {
+pub(crate) fn send(switch: &Switch, punt: Punt) -> Vec<u8> {
     let mut key = Key::default();
     key.set(Field::InPort, 3);
     key.set(Field::TunnelId, 9);
@@ -90,7 +90,7 @@ fn send(switch: &Switch, punt: Punt) -> Vec<u8> {
     packet
 }
 
-fn packet_in(message: Message) -> PacketIn {
+pub(crate) fn packet_in(message: Message) -> PacketIn {
     match message {
         Message::PacketIn(packet) => packet,
         other => panic!("{other:?}"),
@@ -229,124 +229,6 @@ fn who_asked_for_nothing_hears_nothing() {
     tool.silence();
 }
 
-#[test]
-fn packets_come_in_the_form_that_was_asked_for() {
-    let served = Served::new(|_| {});
-    for version in Version::ALL {
-        let mut controller = served.controller(version);
-        listen(&mut controller);
-        let data = send(served.switch(), punt(PacketInReason::Action, 0x77));
-        let standard = packet_in(controller.next().1);
-        assert_eq!((standard.buffer, standard.total_len), (None, 64));
-        assert_eq!((&standard.data, standard.reason), (&data, PacketInReason::Action));
-        assert_eq!(standard.fields.exact(Field::InPort), Some(3));
-        if version != Version::V10 {
-            assert_eq!((standard.table, standard.cookie), (2, 0x77));
-            assert_eq!(standard.fields.exact(Field::Metadata), Some(0x1234));
-            assert_eq!(standard.fields.exact(Field::Reg3), Some(7));
-            assert_eq!(standard.fields.exact(Field::TunnelId), Some(9));
-        }
-        send(served.switch(), Punt { max_len: 20, ..punt(PacketInReason::Action, 0x77) });
-        let cut = packet_in(controller.next().1);
-        assert_eq!((cut.total_len, &cut.data[..]), (64, &data[..20]));
-        let choose = |format| Message::Nicira(NiciraMessage::SetPacketInFormat(format));
-        controller.send(&choose(PacketInFormat::Nicira));
-        controller.barrier();
-        send(served.switch(), punt(PacketInReason::Action, 0x78));
-        let (_, message) = controller.next();
-        let Message::Nicira(NiciraMessage::PacketIn(packet)) = message else {
-            panic!("{message:?}");
-        };
-        assert_eq!((packet.table, packet.cookie, &packet.data), (2, 0x78, &data));
-        assert_eq!(packet.fields.exact(Field::Metadata), Some(0x1234));
-        controller.send(&choose(PacketInFormat::Nicira2));
-        controller.barrier();
-        let userdata = vec![1, 2, 3];
-        send(served.switch(), Punt { userdata, ..punt(PacketInReason::Group, 0x79) });
-        let (_, message) = controller.next();
-        let Message::Nicira(NiciraMessage::PacketIn2(packet)) = message else {
-            panic!("{message:?}");
-        };
-        assert_eq!((packet.table, packet.cookie, &packet.data), (2, 0x79, &data));
-        let newer = matches!(version, Version::V14 | Version::V15);
-        let reason = if newer { PacketInReason::Group } else { PacketInReason::Action };
-        assert_eq!((packet.reason, packet.userdata), (reason, vec![1, 2, 3]));
-    }
-}
-
-/// A packet whose connection is known.
-fn connected(kind: u16, state: u128) -> Key {
-    let mut key = Key::default();
-    key.set(Field::InPort, 3);
-    key.set(Field::EthType, kind.into());
-    key.set(Field::CtState, state);
-    key.set(Field::CtZone, 5);
-    let (source, destination) = if kind == 0x0800 {
-        (Field::CtIpv4Src, Field::CtIpv4Dst)
-    } else {
-        (Field::CtIpv6Src, Field::CtIpv6Dst)
-    };
-    key.set(source, 7);
-    key.set(destination, 8);
-    key.set(Field::CtProto, 17);
-    key.set(Field::CtTpDst, 53);
-    key
-}
-
-/// Fields of a connection come behind their prerequisites, as strict readers need them, and only where there
-/// is a connection.
-#[test]
-fn what_is_known_of_connections_is_said_in_order() {
-    let served = Served::new(|_| {});
-    for version in NEWER {
-        let mut controller = served.controller(version);
-        listen(&mut controller);
-        for kind in [0x0800, 0x86dd] {
-            for (state, has_connection) in [(0x21, true), (0x2a, true), (0x30, false)] {
-                let (key, packet) = (connected(kind, state), [0; 60]);
-                let punt = Arc::new(punt(PacketInReason::Action, 1));
-                assert!(served.switch().punt(&punt, &key, &packet));
-                let fields = packet_in(controller.next().1).fields;
-                let order: Vec<Field> = fields.entries().map(|entry| entry.field()).collect();
-                let place = |field| order.iter().position(|other| *other == field);
-                assert_eq!(fields.exact(Field::EthType), Some(kind.into()));
-                assert_eq!(fields.exact(Field::CtState), Some(state));
-                assert_eq!(fields.exact(Field::CtZone), Some(5));
-                let of = if kind == 0x0800 { Field::CtIpv4Src } else { Field::CtIpv6Src };
-                assert_eq!(fields.exact(of), has_connection.then_some(7));
-                let source = has_connection.then_some(0);
-                assert_eq!(fields.exact(Field::CtTpSrc), source, "a port may be zero");
-                if has_connection {
-                    assert!(place(Field::EthType) < place(Field::CtState));
-                    assert!(place(Field::CtState) < place(of));
-                }
-            }
-        }
-    }
-}
-
-/// A packet-in has the fields that flows have written, and not those that the packet came with.
-#[test]
-fn what_was_written_is_said() {
-    let served = Served::new(|_| {});
-    let mut controller = served.controller(Version::V13);
-    listen(&mut controller);
-    let mut punt = punt(PacketInReason::Action, 1);
-    punt.state.set(Field::TunnelId, 6);
-    punt.written.add_all(Field::TunnelId);
-    for field in [Field::CtState, Field::CtZone, Field::CtProto] {
-        punt.written.add_all(field);
-    }
-    let key = connected(0x0800, 0x21);
-    assert!(served.switch().punt(&Arc::new(punt), &key, &[0; 60]));
-    let fields = packet_in(controller.next().1).fields;
-    assert_eq!(fields.exact(Field::TunnelId), Some(6));
-    assert_eq!(fields.exact(Field::InPort), Some(3));
-    for field in [Field::CtState, Field::CtZone, Field::CtIpv4Src, Field::EthType] {
-        assert_eq!(fields.get(field), None, "{}", field.name());
-    }
-}
-
 /// A flow that matches everything is one like others in OpenFlow 1.0, whatever form packets have.
 #[test]
 fn a_flow_that_matches_everything_is_an_action_in_openflow_10() {
@@ -379,138 +261,6 @@ fn a_flow_that_matches_everything_is_an_action_in_openflow_10() {
                 assert_eq!(packet.reason, said, "{version} {format:?}");
             }
         }
-    }
-}
-
-#[test]
-fn packets_are_for_whom_they_are_meant() {
-    let served = Served::new(|_| {});
-    let (mut named, mut other) = (served.controller(Version::V13), served.controller(Version::V10));
-    listen(&mut named);
-    listen(&mut other);
-    named.send(&Message::Nicira(NiciraMessage::SetControllerId(5)));
-    named.barrier();
-    send(served.switch(), Punt { id: 5, ..punt(PacketInReason::Action, 1) });
-    send(served.switch(), punt(PacketInReason::Action, 2));
-    assert_eq!(packet_in(named.next().1).cookie, 1);
-    packet_in(other.next().1);
-    // What matches nothing, without a flow that says so, is OpenFlow 1.0's.
-    named.send(&Message::Nicira(NiciraMessage::SetControllerId(0)));
-    named.barrier();
-    send(served.switch(), punt(PacketInReason::NoMatch, u64::MAX));
-    assert_eq!(packet_in(other.next().1).reason, PacketInReason::NoMatch);
-    named.silence();
-    // Times to live that end are told where 1.0's configuration says so.
-    send(served.switch(), punt(PacketInReason::InvalidTtl, 1));
-    other.silence();
-    let config = Config { flags: ConfigFlags::INVALID_TTL, miss_send_len: 0xffff };
-    other.send(&Message::SetConfig(config));
-    assert_eq!(other.ask(&Message::GetConfigRequest), Message::GetConfigReply(config));
-    send(served.switch(), punt(PacketInReason::InvalidTtl, 1));
-    assert_eq!(packet_in(other.next().1).reason, PacketInReason::InvalidTtl);
-    named.silence();
-}
-
-#[test]
-fn packets_have_a_rate() {
-    let rate = PacketRate { per_second: 1, burst: 3 };
-    let served = Served::new(|options| options.packet_rate = Some(rate));
-    let mut controller = served.controller(Version::V13);
-    listen(&mut controller);
-    (0..20).for_each(|cookie| drop(send(served.switch(), punt(PacketInReason::Action, cookie))));
-    (0..3).for_each(|cookie| assert_eq!(packet_in(controller.next().1).cookie, cookie));
-    assert!(wait_until(|| served.agent.status().unsent_packets >= 10, PATIENCE));
-}
-
-#[test]
-fn a_packet_that_is_paused_goes_on() {
-    let served = Served::new(|_| {});
-    let mut controller = served.controller(Version::V13);
-    listen(&mut controller);
-    controller.send(&Message::Nicira(NiciraMessage::SetPacketInFormat(PacketInFormat::Nicira2)));
-    controller.barrier();
-    let resume = Some(Arc::new(Continuation { number: 77, state: Suspended::default() }));
-    let data = send(served.switch(), Punt { resume, ..punt(PacketInReason::Action, 1) });
-    let (_, message) = controller.next();
-    let Message::Nicira(NiciraMessage::PacketIn2(packet)) = message else { panic!("{message:?}") };
-    // As Open vSwitch's tools read it: that of a bridge, which has 16 bytes.
-    assert_eq!(packet.continuation[..4], [0x80, 0, 0, 20]);
-    assert_eq!(packet.continuation.len(), 24);
-    let mut changed = packet.clone();
-    changed.data[0] = 0xfe;
-    controller.send(&Message::Nicira(NiciraMessage::Resume(changed)));
-    controller.barrier();
-    let injected = served.switch().next_injection().expect("a packet for a worker");
-    assert_eq!((injected.packet[0], &injected.packet[1..]), (0xfe, &data[1..]));
-    assert_eq!(injected.key.continuation(), 77);
-    assert_eq!(injected.key.get(Field::TunnelId), 9);
-    let unknown = PacketIn { continuation: vec![0; 24], ..packet };
-    let fault = controller.fault(&Message::Nicira(NiciraMessage::Resume(unknown)));
-    assert_eq!(fault, Fault::ResumeStale);
-}
-
-/// What the controller says of metadata and registers is what the packet goes on with, as with Open
-/// vSwitch: by that it tells flows what it has found out.
-#[test]
-fn a_packet_goes_on_with_what_its_controller_says() {
-    let served = Served::new(|_| {});
-    let mut controller = served.controller(Version::V13);
-    listen(&mut controller);
-    controller.send(&Message::Nicira(NiciraMessage::SetPacketInFormat(PacketInFormat::Nicira2)));
-    controller.barrier();
-    for number in 1..=2 {
-        let matching = Match::new().with(Field::Reg3, 0).with(Field::Reg5, number);
-        let by_register = FlowMod::add(1, 1, matching, to(2));
-        let flow = FlowMod { cookie: Some(number as u64), ..by_register };
-        served.switch().flow_mod(&flow, Version::V13, 0).expect("a flow");
-    }
-    let mut key = Key::default();
-    key.set(Field::Reg3, 7);
-    key.set(Field::Reg5, 1);
-    let rest = vec![Rest::Table(1)];
-    let mut state = Suspended { key, rest, ..Suspended::default() };
-    state.written.words_mut()[key::ENTRY_WORDS..].fill(u64::MAX);
-    let resume = Some(Arc::new(Continuation { number: 78, state }));
-    send(served.switch(), Punt { resume, ..punt(PacketInReason::Action, 1) });
-    let (_, message) = controller.next();
-    let Message::Nicira(NiciraMessage::PacketIn2(mut packet)) = message else {
-        panic!("{message:?}")
-    };
-    packet.fields = Match::new().with(Field::InPort, 3).with(Field::Reg5, 2);
-    controller.send(&Message::Nicira(NiciraMessage::Resume(packet)));
-    controller.barrier();
-    let injected = served.switch().next_injection().expect("a packet for a worker");
-    let cookies: Vec<u64> = injected.decision.flows.iter().map(|flow| flow.cookie).collect();
-    assert_eq!(cookies, [2]);
-}
-
-#[test]
-fn packets_go_out() {
-    let served = Served::new(|_| {});
-    let action = Action::Output { port: PortNumber(2), max_len: 0 };
-    for version in Version::ALL {
-        let mut controller = served.controller(version);
-        let out = PacketOut {
-            buffer: None,
-            in_port: PortNumber(1),
-            fields: Match::new(),
-            actions: vec![action.clone()],
-            data: (0..60).collect(),
-        };
-        controller.send(&Message::PacketOut(out.clone()));
-        controller.barrier();
-        let injected = served.switch().next_injection().expect("a packet for a worker");
-        assert_eq!(injected.packet, out.data);
-        assert_eq!(injected.key.get(Field::InPort), 1);
-        assert_eq!(injected.key.get(Field::EthDst), 0x0001_0203_0405);
-        let waiting = PacketOut { buffer: Some(1), data: Vec::new(), ..out.clone() };
-        assert_eq!(controller.fault(&Message::PacketOut(waiting)), Fault::BufferUnknown);
-        let short = Message::PacketOut(PacketOut { data: vec![0; 13], ..out });
-        let fault = controller.fault(&short);
-        assert_eq!(
-            fault,
-            if version == Version::V10 { Fault::UnencodableError } else { Fault::BadPacket }
-        );
     }
 }
 

@@ -38,11 +38,11 @@ fn agent(targets: Vec<Target>, trust: Trust) -> Agent {
 }
 
 fn named() -> Trust {
-    Trust { users: vec![NOBODY], anybody: false }
+    Trust { users: vec![NOBODY], any_peer: false }
 }
 
-fn anybody() -> Trust {
-    Trust { users: Vec::new(), anybody: true }
+fn any_peer() -> Trust {
+    Trust { users: Vec::new(), any_peer: true }
 }
 
 /// Whether the switch says anything to one that says hello.
@@ -55,7 +55,7 @@ fn is_served(mut stream: impl Read + Write) -> bool {
 #[test]
 #[ignore = "needs root"]
 fn a_listener_takes_users_that_may_control_the_switch() {
-    for (trust, serves) in [(Trust::default(), false), (named(), true), (anybody(), true)] {
+    for (trust, serves) in [(Trust::default(), false), (named(), true), (any_peer(), true)] {
         let folder = tempfile::tempdir().expect("a temporary directory");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let path = folder.path().join("switch");
@@ -74,7 +74,7 @@ fn a_listener_takes_users_that_may_control_the_switch() {
         });
         assert_eq!((tcp, unix), (serves, serves));
         let refused: Vec<u64> =
-            agent.status().targets.iter().map(|target| target.turned_away).collect();
+            agent.status().targets.iter().map(|target| target.rejected).collect();
         assert_eq!(refused, if serves { [0, 0] } else { [1, 1] });
         Controller::at(&path, VERSION).barrier();
         let tcp = TcpStream::connect(address).expect("it listens");

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::super::shared::Shared;
-use super::{Session, kept::Kept};
+use super::{Session, message_buffer::MessageBuffer};
 use crate::wire::{
     BundleAdd, BundleControl, BundleFlags, BundleStep, ErrorMessage, Fault, Header, Message,
     Version,
@@ -40,7 +40,7 @@ struct Open {
     xid: u32,
     said: Vec<u8>,
     used: Instant,
-    messages: Kept,
+    messages: MessageBuffer,
 }
 
 impl Bundles {
@@ -60,7 +60,7 @@ impl Bundles {
         if self.open.len() >= BUNDLES && !self.open.contains_key(&bundle) {
             return Err(Fault::OutOfBundles);
         }
-        let (used, messages) = (Instant::now(), Kept::default());
+        let (used, messages) = (Instant::now(), MessageBuffer::default());
         let said = said[..said.len().min(SAID)].to_vec();
         let open = Open { flags, closed: false, xid, said, used, messages };
         Ok(self.open.entry(bundle).or_insert(open))
@@ -212,7 +212,7 @@ impl Session {
     }
 
     /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
-    fn commit(&mut self, kept: &Kept, version: Version, xid: u32) -> Result<(), Fault> {
+    fn commit(&mut self, kept: &MessageBuffer, version: Version, xid: u32) -> Result<(), Fault> {
         let stop = &self.shared.stop;
         // Each is decoded in its turn: decoded messages take many times the memory.
         let messages = kept.iter().map(|bytes| {

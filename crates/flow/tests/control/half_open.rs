@@ -1,4 +1,4 @@
-//! Strangers: connections that say nothing, little, or never enough, and peers that ask for too much.
+//! Half-open connections, which send nothing, little, or never enough, and peers that ask for too much.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -41,10 +41,10 @@ fn both(change: impl FnOnce(&mut linerate_flow::control::AgentOptions)) -> (Serv
 }
 
 #[test]
-fn silent_strangers_lock_nobody_out() {
+fn half_open_connections_lock_no_controller_out() {
     let (served, address) = both(|_| {});
     let mut before = served.controller(VERSION);
-    let strangers: Vec<TcpStream> =
+    let half_open: Vec<TcpStream> =
         (0..200).map(|_| TcpStream::connect(address).expect("it listens")).collect();
     served.controller(VERSION).barrier();
     let tcp = TcpStream::connect(address).expect("it listens");
@@ -53,7 +53,7 @@ fn silent_strangers_lock_nobody_out() {
     // Those that made room for others are gone, and few are left.
     let here = || served.agent.status().targets[1].controllers.len();
     assert!(wait_until(|| here() <= 8, PATIENCE), "{}", here());
-    let mut first = strangers.first().expect("a stranger");
+    let mut first = half_open.first().expect("a connection");
     first.set_read_timeout(Some(PATIENCE)).expect("a time");
     let began = Instant::now();
     assert!(!read_out(&mut first).is_empty() && began.elapsed() < PATIENCE, "it has ended");

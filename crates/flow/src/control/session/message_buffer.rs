@@ -14,13 +14,13 @@ const LENGTH: usize = size_of::<u32>();
 /// An allocation for each message would cost as much memory as the message itself, and the allocator keeps such small
 /// ones for the thread that freed them: a controller that fills bundle after bundle would have the process grow.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct MessageBuffer {
     pieces: Vec<Vec<u8>>,
     /// Bytes that the pieces have room for.
     room: usize,
 }
 
-impl Kept {
+impl MessageBuffer {
     /// Bytes of memory of all messages.
     pub(super) fn room(&self) -> usize {
         self.room
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn messages_come_back_in_order() {
-        let mut kept = Kept::default();
+        let mut kept = MessageBuffer::default();
         let lengths = [0, 1, 1019, 1020, 1021, 65_535, 8, PIECE, PIECE + 1].into_iter();
         let messages: Vec<Vec<u8>> = lengths
             .chain((0..20_000).map(|at| at % 300))
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn room_is_little_more_than_twice_what_is_kept() {
-        let mut kept = Kept::default();
+        let mut kept = MessageBuffer::default();
         for number in 1..10_000 {
             assert!(kept.push(&[0; 80]));
             assert!(kept.room() <= (2 * number * 90).max(FIRST), "{number}: {}", kept.room());
