@@ -188,7 +188,7 @@ pub(super) fn ring(doorbell: &OwnedFd) {
 const FLOOD: usize = 64;
 
 /// Empties the doorbell, by one system call. Returns true if the other side floods it.
-pub(super) fn hush(doorbell: &OwnedFd) -> bool {
+pub(super) fn drain(doorbell: &OwnedFd) -> bool {
     let mut bytes = [0; FLOOD];
     rustix::net::recv(doorbell, &mut bytes, RecvFlags::DONTWAIT)
         .is_ok_and(|(read, _)| read == FLOOD)

@@ -448,7 +448,7 @@ impl Member {
     /// Waited for is [`Member::event`].
     pub fn arm(&mut self) -> bool {
         self.publish();
-        files::hush(&self.doorbell);
+        files::drain(&self.doorbell);
         self.from_server.arm();
         let sleeps = matches!(self.from_server.ready(), Ok(0));
         if !sleeps {

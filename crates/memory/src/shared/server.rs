@@ -1,4 +1,6 @@
-//! The side that has the arena.
+//! The side that has the arena: members, and what is lent to them.
+
+mod receive;
 
 use std::{
     io,
@@ -14,11 +16,7 @@ use super::{
 };
 use crate::{MemoryError, arena::Arena, frame::Frame, pool::PoolCache, slot::Slot, sync::Ordering};
 
-/// Buffers that are given to the pool in one go.
-const RUN: usize = 64;
-/// Most words of a member's ring that one [`Server::receive`] takes. A member can write invalid words as fast
-/// as they are taken, and other members wait meanwhile.
-pub const WORDS: usize = 1024;
+pub use self::receive::{Returned, WORDS};
 
 /// A member, by the bit that it has in the ledger. Another may have it when this one was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +29,7 @@ impl MemberId {
     }
 }
 
-/// What became of packets that were to be lent.
+/// The result of lending packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lent {
     /// Packets that at least one member got; they are gone from the front of the frame.
@@ -40,18 +38,7 @@ pub struct Lent {
     pub missed: usize,
 }
 
-/// What a word of a member's says.
-#[derive(Debug)]
-pub struct Returned {
-    /// The buffer.
-    pub index: u32,
-    /// Whether what is decided by it holds for all of the packet's flow.
-    pub flow: bool,
-    /// The packet it has sent; none where it returned the buffer.
-    pub packet: Option<Slot>,
-}
-
-/// What has gone to a member and come from it.
+/// Counts of packets to a member and from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Packets it was lent.
@@ -66,7 +53,7 @@ pub struct Tally {
     pub malformed: u64,
 }
 
-/// What the server has of a member.
+/// State of a member in the server.
 #[derive(Debug)]
 struct Peer {
     to_member: Sender<Region>,
@@ -293,7 +280,7 @@ impl Server {
         self.members[id.0].as_ref().expect("a member that was not removed").access
     }
 
-    /// What has gone to a member and come from it.
+    /// Counts of packets to a member and from it.
     pub fn tally(&self, id: MemberId) -> Tally {
         self.members[id.0].as_ref().expect("a member that was not removed").tally
     }
@@ -328,7 +315,7 @@ impl Server {
     }
 
     /// Lends the packets at the front of `frame` to members, all the same ones: to one, who may write
-    /// unless it attached for reading, or to several, nobody of whom may. Ends at the first packet for
+    /// unless it attached for reading, or to several, none of which may. Ends at the first packet for
     /// which none of them has room, or which all of them hold already.
     ///
     /// # Errors
@@ -403,9 +390,9 @@ impl Server {
         pool: &mut PoolCache,
         frame: &mut Frame,
     ) {
-        let anybody = to[..frame.len()].iter().fold(0, |any, to| any | to);
-        let mut room = self.room(anybody, frame.len());
-        let broken = bits(anybody)
+        let any = to[..frame.len()].iter().fold(0, |all, to| all | to);
+        let mut room = self.room(any, frame.len());
+        let broken = bits(any)
             .filter(|&bit| self.peer(MemberId(bit)).broken)
             .fold(0, |broken, bit| broken | 1 << bit);
         let first = self.lend_front(&to[..frame.len()], &mut room, frame);
@@ -432,11 +419,11 @@ impl Server {
             // It is the ledger's now.
             |_| (),
         );
-        self.publish(anybody);
+        self.publish(any);
     }
 
     /// Lends packets from the front of a frame as long as each goes to the same single member, which has
-    /// room, and is nobody else's: nearly all are. Returns how many.
+    /// room, and has no other holder: nearly all are. Returns how many.
     fn lend_front(
         &mut self,
         to: &[u64],
@@ -463,7 +450,7 @@ impl Server {
             if holder.load(Ordering::Relaxed) != 0 {
                 break;
             }
-            // First, so that whoever finds the word is a holder: it is told of behind all of them.
+            // First, so that a member that finds the word is a holder: it is published behind all of them.
             holder.store(bits, Ordering::Relaxed);
             cells.put(word | flags);
             bytes += word >> 48;
@@ -479,8 +466,8 @@ impl Server {
         lent
     }
 
-    /// Lends a packet that goes to a single member, which has room, and is nobody else's: `false` where it is
-    /// another one.
+    /// Lends a packet that goes to a single member, which has room, and has no other holder: `false` where that
+    /// is not so.
     #[inline(always)]
     fn lend_simply(&mut self, slot: &Slot, to: u64, room: &mut [u32; MEMBERS_MAX + 1]) -> bool {
         let Server { arena, ledger, members, .. } = self;
@@ -576,7 +563,7 @@ impl Server {
             // The ledger has a share of it already, and one is enough.
             self.arena.forget_share(slot);
         }
-        // First, so that whoever finds the word is a holder.
+        // First, so that a member that finds the word is a holder.
         self.ledger.set(index, holders);
         for bit in bits(added) {
             room[bit] -= 1;
@@ -599,162 +586,6 @@ impl Server {
                 files::ring(&peer.doorbell);
             }
         }
-    }
-
-    /// Takes what a member sent and returned, [`WORDS`] words at most: packets go to the end of `frame`, as
-    /// many as there is room for, buffers without a holder to `pool`. Returns how many packets
-    /// there were.
-    ///
-    /// # Errors
-    ///
-    /// When the ring is broken: end its process and [remove](Server::remove) it.
-    pub fn receive(
-        &mut self,
-        id: MemberId,
-        pool: &mut PoolCache,
-        frame: &mut Frame,
-    ) -> Result<usize, Broken> {
-        let before = frame.len();
-        self.begin_receiving(id)?;
-        let left = self.peer(id).to_server.left();
-        let end = left.saturating_sub(WORDS);
-        while frame.room() > 0 {
-            self.take_back_front(id, pool, frame, end);
-            if frame.room() == 0 || self.peer(id).to_server.left() <= end {
-                break;
-            }
-            let Some(word) = self.peer(id).to_server.take() else { break };
-            if let Some(slot) = self.take_back(id, word, pool).and_then(|back| back.packet) {
-                let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
-            }
-        }
-        self.peer(id).to_server.release();
-        Ok(frame.len() - before)
-    }
-
-    /// Takes what a member sent and returned, `limit` words at most, and calls `each` with what every
-    /// one of them says. Returns how many there were.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn receive_each(
-        &mut self,
-        id: MemberId,
-        pool: &mut PoolCache,
-        limit: usize,
-        mut each: impl FnMut(&mut PoolCache, Returned),
-    ) -> Result<usize, Broken> {
-        self.begin_receiving(id)?;
-        let mut taken = 0;
-        while taken < limit {
-            let Some(word) = self.peer(id).to_server.take() else { break };
-            taken += 1;
-            if let Some(back) = self.take_back(id, word, pool) {
-                each(pool, back);
-            }
-        }
-        self.peer(id).to_server.release();
-        Ok(taken)
-    }
-
-    fn begin_receiving(&mut self, id: MemberId) -> Result<(), Broken> {
-        let peer = self.peer(id);
-        if peer.to_server.ready().is_err() {
-            peer.broken = true;
-        }
-        if peer.broken { Err(Broken) } else { Ok(()) }
-    }
-
-    /// Takes what a member sent and returned, until `end` words are left, as long as it held that alone and
-    /// as there is room in the frame: nearly all words are such. What is left is looked at one by one.
-    fn take_back_front(
-        &mut self,
-        id: MemberId,
-        pool: &mut PoolCache,
-        frame: &mut Frame,
-        end: usize,
-    ) {
-        let Server { arena, ledger, members, shared, .. } = self;
-        let peer = members[id.0].as_mut().expect("a member that was not removed");
-        let (tag, stride) = (arena.tag(), arena.buffer_size() as u32);
-        let holders = ledger.words();
-        // As long as the ledger, so that one look says whether there is such a buffer.
-        let shared = &shared[..holders.len()];
-        loop {
-            let limit = RUN.min(peer.to_server.left().saturating_sub(end));
-            let (mut cells, mut taken) = (peer.to_server.cells(), 0);
-            let (mut numbers, mut empty) = ([0; RUN], 0);
-            while taken < limit {
-                let word = cells.take();
-                let Some((index, is_empty)) = Word::plain(word, 0, stride) else { break };
-                let Some(holder) = holders.get(index) else { break };
-                if holder.load(Ordering::Relaxed) != id.bit() || shared[index] {
-                    break;
-                }
-                let buffer = tag | index as u32;
-                if is_empty {
-                    numbers[empty] = buffer;
-                    empty += 1;
-                } else {
-                    let slot = Slot::compose(buffer, (word >> 32) as u16, (word >> 48) as u16);
-                    // The slot that has no room is none: the ledger says whose the buffer is.
-                    if frame.push(slot).is_err() {
-                        break;
-                    }
-                }
-                // At once: a second word of the same buffer is a lie.
-                holder.store(0, Ordering::Relaxed);
-                taken += 1;
-            }
-            peer.to_server.advance(taken);
-            peer.held -= taken as u32;
-            // SAFETY: the ledger said of each that the member held it, alone, so that its slot was lent
-            // out, and unshared; and says now that nobody holds it.
-            unsafe { pool.give_numbers(&numbers[..empty]) };
-            if taken < RUN {
-                break;
-            }
-        }
-    }
-
-    /// What a word of a member's says, if it is true. A buffer that nobody holds any more, and in which
-    /// there is no packet, goes to `pool`.
-    fn take_back(&mut self, id: MemberId, word: u64, pool: &mut PoolCache) -> Option<Returned> {
-        let (count, stride) = (self.arena.count() as u32, self.arena.buffer_size() as u32);
-        let word = Word::unpack(word, count, stride);
-        let Some(word) = word.filter(|word| self.ledger.holds(id.0, word.index)) else {
-            self.peer(id).tally.malformed += 1;
-            return None;
-        };
-        let Word { index, kept, empty, flow, .. } = word;
-        let left = if kept {
-            self.ledger.holders(index)
-        } else {
-            self.peer(id).held -= 1;
-            self.ledger.release(id.0, index)
-        };
-        // SAFETY: `unpack` has checked the place, and the ledger that the slot is lent out.
-        let mut lent = unsafe {
-            let shared = self.shared[index as usize];
-            self.shared[index as usize] &= left != 0;
-            self.arena.restore(index, shared, (word.offset, word.length))
-        };
-        let packet = match (left, empty) {
-            (0, true) => {
-                pool.give_one(lent);
-                None
-            }
-            (0, false) => Some(lent),
-            (_, true) => None,
-            (_, false) => {
-                // The ledger keeps one share for all members.
-                let packet = pool.share(&mut lent);
-                self.shared[index as usize] = lent.is_shared();
-                packet
-            }
-        };
-        Some(Returned { index, flow, packet })
     }
 
     /// Takes a member off everything, after its process has ended: what it has returned, what is
@@ -791,7 +622,7 @@ impl Server {
     /// no time to sleep. Waited for is [`Server::event`].
     pub fn arm(&mut self, id: MemberId) -> bool {
         let peer = self.peer(id);
-        if files::hush(&peer.doorbell) {
+        if files::drain(&peer.doorbell) {
             (peer.broken, peer.floods) = (true, true);
         }
         peer.to_server.arm();
