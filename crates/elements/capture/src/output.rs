@@ -121,7 +121,7 @@ pub(super) enum Output {
 
 impl Output {
     /// Opens `path`, `-` for the standard output. An existing file is emptied,
-    /// unless somebody is writing it; one that this program reads is refused.
+    /// unless another program is writing it; one that this program reads is refused.
     pub(super) fn open(path: &str) -> io::Result<Output> {
         if path == "-" {
             files::check_open_unread(io::stdout())?;

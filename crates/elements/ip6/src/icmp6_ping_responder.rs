@@ -4,15 +4,13 @@
 //! among them, are left to others.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_kit::ping::{HOPS as HOP_LIMIT, annotate_reply, make_reply};
 use linerate_memory::{Frame, PacketMut};
-use linerate_packet::{IpProtocol, checksum::update16};
+use linerate_packet::IpProtocol;
 
 use super::{
     FAMILY,
-    header::{
-        DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, NEXT, REFUSED, SOURCE, address, get16, known,
-        put16,
-    },
+    header::{DESTINATION, HOPS, LEAST, NEXT, REFUSED, SOURCE, address, known},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -34,14 +32,12 @@ pub(super) const CLASS: Class = Class {
     ..Icmp6PingResponder::CLASS
 };
 
-/// Hops an answer gets.
-const HOP_LIMIT: u8 = 255;
 /// Length of an echo message without data.
 const ECHO: usize = 8;
 /// Types.
 const REQUEST: u8 = 128;
 const REPLY: u8 = 129;
-/// What addresses of groups begin with.
+/// The first byte of multicast addresses.
 const GROUP: u8 = 0xff;
 
 #[derive(Arguments)]
@@ -62,14 +58,12 @@ fn answer(ip: &mut [u8]) -> bool {
     // The pseudo header's sum stays: it does not know which address is which.
     ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
     ip[HOPS] = HOP_LIMIT;
-    // The flow label is one of the asker's (RFC 6437); the class is kept, as Linux keeps it.
+    // The flow label is one of the sender of the request (RFC 6437); the class is kept, as Linux keeps it.
     ip[1] &= 0xf0;
     ip[2..4].fill(0);
     let message = &mut ip[LEAST..];
-    let before = get16(message, 0);
-    message[0] = REPLY;
-    let sum = update16(get16(message, ICMP_CHECKSUM), before, get16(message, 0));
-    put16(message, ICMP_CHECKSUM, sum);
+    let head = u16::from_be_bytes([REPLY, message[1]]);
+    make_reply(message, head);
     true
 }
 
@@ -88,10 +82,7 @@ impl Step for Icmp6PingResponder {
             return Err(Exit::Refuse(REFUSED));
         }
         let destination = address(ip, DESTINATION);
-        let meta = packet.meta_mut();
-        meta.destination = destination;
-        meta.timestamp = now;
-        meta.paint = 0;
+        annotate_reply(packet.meta_mut(), &destination, now);
         Ok(())
     }
 }

@@ -18,6 +18,7 @@ pub mod ip_encap;
 pub mod limit;
 pub mod links;
 pub mod mac_header;
+pub mod ping;
 pub mod printed;
 pub mod random;
 pub mod rate;

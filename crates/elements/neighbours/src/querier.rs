@@ -73,7 +73,7 @@ pub struct Querier<A: Address> {
     pub responses: u64,
     /// Packets dropped that did not wait.
     pub drops: u64,
-    /// Messages that nobody should have sent.
+    /// Unsolicited or spoofed replies.
     pub spoofed: u64,
 }
 

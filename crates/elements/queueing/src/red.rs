@@ -263,7 +263,7 @@ impl Element for Red {
             (round, size) if round == cx.round() && !self.pulls && !cx.out.is_exact() => size,
             _ => self.size(cx) + if self.pulls { frame.len() } else { 0 },
         };
-        // Who empties them before each frame from outside would do so before each packet.
+        // A task that empties them before each frame from outside would do so before each packet.
         let most = if self.live && size == 0 { 0 } else { self.capacity(cx) };
         let now = cx.steady();
         let mut keep = std::mem::take(&mut self.keep);

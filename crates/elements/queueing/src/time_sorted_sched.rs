@@ -58,7 +58,7 @@ struct Input {
     staged: Frame,
     /// Packets it has in the heap.
     entered: usize,
-    /// Whether more may be pulled than it lacks: nobody sees how many a source has given.
+    /// Whether more may be pulled than it lacks: no element looks at how many a source has given.
     ahead: bool,
 }
 

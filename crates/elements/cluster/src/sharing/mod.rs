@@ -2,7 +2,7 @@
 
 mod classes;
 mod key;
-mod wish;
+mod selector;
 mod written;
 
 use std::{
@@ -17,9 +17,9 @@ use linerate_port::Wake;
 
 pub(super) use self::{
     classes::{BALANCER, FAN_OUT, TO_CONSUMER},
-    wish::names,
+    selector::names,
 };
-use self::{key::Key, wish::Wish};
+use self::{key::Key, selector::PacketSelector};
 use super::{
     place::{Expected, Place, broker},
     weights,
@@ -39,7 +39,7 @@ struct Program {
     weight: u32,
     granted: Granted,
     /// Which it wants of the packets that are for it.
-    wish: Wish,
+    selector: PacketSelector,
 }
 
 /// Programs among which packets are balanced.
@@ -47,13 +47,13 @@ struct Application {
     name: String,
     programs: Vec<Program>,
     /// Which packets are for them.
-    wish: Wish,
+    selector: PacketSelector,
 }
 
 pub(super) struct Sharing {
     applications: Vec<Application>,
     /// Whether any of them does not want all, and who wants each packet of a frame, by bit.
-    has_wishes: bool,
+    has_selectors: bool,
     wanted: Vec<u64>,
     /// By what packets stay together; by nothing where programs take turns.
     key: Option<Key>,
@@ -92,7 +92,7 @@ impl Sharing {
         let too_long = broker.exchange().share_out_wanted(
             &self.ids,
             &self.hashes,
-            self.has_wishes.then_some(Wanted { by: &self.wanted, unwanted }),
+            self.has_selectors.then_some(Wanted { by: &self.wanted, unwanted }),
             self.waits,
             pool,
             frame,
@@ -113,16 +113,16 @@ impl Sharing {
 
     /// Says of each packet who wants it, where not all want all.
     fn choose(&mut self, cx: &Context, frame: &Frame) {
-        if !self.has_wishes {
+        if !self.has_selectors {
             return;
         }
         let applications = &self.applications;
         let bits = |packet: &[u8]| {
             let (mut bits, mut number) = (0, 0);
-            for Application { programs, wish, .. } in applications {
-                let wanted = wish.accepts(packet);
+            for Application { programs, selector, .. } in applications {
+                let wanted = selector.accepts(packet);
                 for program in programs {
-                    bits |= u64::from(wanted && program.wish.accepts(packet)) << number;
+                    bits |= u64::from(wanted && program.selector.accepts(packet)) << number;
                     number += 1;
                 }
             }

@@ -4,7 +4,7 @@ use linerate_cluster::{Access, Granted};
 use linerate_graph::{Make, Text, Word, unquoted};
 use linerate_memory::Frame;
 
-use super::{Application, Program, Sharing, key::Key, wish::Wish};
+use super::{Application, Program, Sharing, key::Key, selector::PacketSelector};
 use crate::{
     access,
     place::{Expected, Place},
@@ -38,13 +38,13 @@ impl Sharing {
         let all = applications.iter().flat_map(|with| &with.programs);
         let granted =
             all.clone().map(|program| (program.name.clone(), program.granted.access)).collect();
-        let has_wishes = applications.iter().any(|with| !with.wish.is_all())
-            || all.clone().any(|program| !program.wish.is_all());
+        let has_selectors = applications.iter().any(|with| !with.selector.is_all())
+            || all.clone().any(|program| !program.selector.is_all());
         make.world.common::<Place>().grant(make.name(), granted);
         let (limit, pulls) = (make.world.frame_limit, make.input_is_pull(0));
         Sharing {
             applications,
-            has_wishes,
+            has_selectors,
             wanted: Vec::new(),
             key,
             waits: make.or("WAIT", false) || pulls,
@@ -58,7 +58,7 @@ impl Sharing {
             held: Frame::new(limit),
             stand_in: Some(Frame::new(1)),
             absent: Frame::new(limit),
-            unwanted: Frame::new(if has_wishes { limit } else { 1 }),
+            unwanted: Frame::new(if has_selectors { limit } else { 1 }),
             packets: 0,
         }
     }
@@ -66,9 +66,13 @@ impl Sharing {
     pub(super) fn to_consumer(make: &mut Make<'_>) -> Sharing {
         let Word(name) = make.need("NAME");
         let granted = granted(make);
-        let programs = vec![Program { name, weight: 1, granted, wish: Wish::default() }];
-        let application =
-            Application { name: make.name().into(), programs, wish: Wish::of_all(make) };
+        let programs =
+            vec![Program { name, weight: 1, granted, selector: PacketSelector::default() }];
+        let application = Application {
+            name: make.name().into(),
+            programs,
+            selector: PacketSelector::of_all(make),
+        };
         let burst = make.turn("BURST");
         Sharing { burst, ..Sharing::new(make, vec![application], None, "") }
     }
@@ -84,13 +88,16 @@ impl Sharing {
         });
         let granted = granted(make);
         let program = |(text, weight): (&String, u32)| {
-            let (names, wish) = Wish::with_names(make, text);
+            let (names, selector) = PacketSelector::with_names(make, text);
             // What is no name is told by who is to have it.
-            Program { name: names.join(" "), weight, granted, wish }
+            Program { name: names.join(" "), weight, granted, selector }
         };
         let programs = texts.iter().zip(weights).map(program).collect();
-        let application =
-            Application { name: make.name().into(), programs, wish: Wish::of_all(make) };
+        let application = Application {
+            name: make.name().into(),
+            programs,
+            selector: PacketSelector::of_all(make),
+        };
         let (key, isolated) = (Key::read(make), isolated(make));
         Sharing::new(make, vec![application], key, &isolated)
     }
@@ -99,13 +106,14 @@ impl Sharing {
         let granted = Granted { access: Access::Read, cells: access::cells(make) };
         let texts = texts(make);
         let application = |(number, text): (usize, &String)| {
-            let (names, wish) = Wish::with_names(make, text);
+            let (names, selector) = PacketSelector::with_names(make, text);
             if names.is_empty() {
                 make.error(format!("`{text}`: an application has the name of a program at least"));
             }
-            let program = |name| Program { name, weight: 1, granted, wish: Wish::default() };
+            let program =
+                |name| Program { name, weight: 1, granted, selector: PacketSelector::default() };
             let programs = names.into_iter().map(program).collect();
-            Application { name: format!("{}.{number}", make.name()), programs, wish }
+            Application { name: format!("{}.{number}", make.name()), programs, selector }
         };
         let applications = texts.iter().enumerate().map(application).collect();
         let (key, isolated) = (Key::read(make), isolated(make));

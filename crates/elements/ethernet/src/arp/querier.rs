@@ -51,7 +51,7 @@ pub(crate) const CLASS: Class = Class {
         `ICMPError(.., unreachable, host)` (RFC 1812 section 5.2.7.1).\n\n\
         Everything is bounded. Where there is no more room, for a packet the ones that have waited \
         for the oldest addresses are dropped, for an address one that nothing is known of, so that \
-        a scan of unused addresses does not displace neighbours. Replies nobody has asked for are \
+        a scan of unused addresses does not displace neighbours. Unsolicited replies are \
         learnt as Click does, but never in place of others, and are counted as `spoofed`, as are \
         those that change an address that is known, and those for addresses no neighbour has, such as \
         `IP` itself and groups, which are learnt, too; `UNSOLICITED false` ignores them unless the \
@@ -84,7 +84,7 @@ pub(crate) const CLASS: Class = Class {
         Handler::count("queries", "queries sent"),
         Handler::count("responses", "replies received"),
         Handler::count("drops", "packets dropped that did not wait"),
-        Handler::count("spoofed", "replies that nobody should have sent"),
+        Handler::count("spoofed", "unsolicited or spoofed replies"),
         Handler::value("broadcast", "the broadcast address"),
         Handler::value("ipaddr", "the address of this host"),
         shared::INSERT,
@@ -109,7 +109,7 @@ pub(crate) const CLASS: Class = Class {
 
 struct ArpQuerier {
     querier: Querier<Ipv4Addr>,
-    /// Whether its table is nobody else's.
+    /// Whether its table is its own.
     own: bool,
     ip: Ipv4Addr,
     mac: MacAddr,
@@ -265,13 +265,13 @@ impl ArpQuerier {
             if mac.is_multicast() {
                 continue;
             }
-            let is_nobody = self.is_no_neighbour(ip);
-            if is_nobody && !self.unsolicited {
+            let is_no_neighbour = self.is_no_neighbour(ip);
+            if is_no_neighbour && !self.unsolicited {
                 self.querier.spoofed += 1;
                 continue;
             }
             let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
-            self.querier.spoofed += u64::from(is_nobody || learnt != Learnt::Expected);
+            self.querier.spoofed += u64::from(is_no_neighbour || learnt != Learnt::Expected);
             if learnt == Learnt::Changed {
                 shared.changed(ip);
             }

@@ -5,9 +5,12 @@ use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{IpProtocol, checksum::update16};
 
 use super::FAMILY;
-use linerate_kit::ip::{
-    CHECKSUM, DESTINATION, FRAGMENT, REFUSED, SOURCE, TTL, get_four, get16, header_length, known,
-    protocol, put16,
+use linerate_kit::{
+    ip::{
+        CHECKSUM, DESTINATION, FRAGMENT, REFUSED, SOURCE, TTL, get_four, get16, header_length,
+        known, protocol, put16,
+    },
+    ping::{HOPS, annotate_reply, make_reply},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -27,8 +30,8 @@ pub(super) const CLASS: Class = Class {
     ..IcmpPingResponder::CLASS
 };
 
-/// Hops an answer gets.
-const HOPS: u8 = 255;
+/// Type and code of a reply.
+const REPLY: u16 = 0;
 
 #[derive(Arguments)]
 struct IcmpPingResponder {
@@ -50,15 +53,7 @@ fn answer(ip: &mut [u8]) -> bool {
     ip[TTL] = HOPS;
     let sum = update16(update16(get16(ip, CHECKSUM), fragment, 0), life, get16(ip, TTL));
     put16(ip, CHECKSUM, sum);
-    let message = &mut ip[start..];
-    let kind = get16(message, 0);
-    put16(message, 0, 0);
-    let sum = update16(get16(message, 2), kind, 0);
-    put16(message, 2, sum);
-    // Zeros alone have the sum zero, not its other form.
-    if sum == 0 && message.iter().all(|byte| *byte == 0) {
-        put16(message, 2, 0xffff);
-    }
+    make_reply(&mut ip[start..], REPLY);
     true
 }
 
@@ -75,9 +70,7 @@ impl Step for IcmpPingResponder {
         if !answer(ip) {
             return Err(Exit::Refuse(REFUSED));
         }
-        meta.destination[..4].copy_from_slice(&get_four(ip, DESTINATION));
-        meta.timestamp = self.now;
-        meta.paint = 0;
+        annotate_reply(meta, &get_four(ip, DESTINATION), self.now);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Which packets programs want.
+//! Selectors: the packets that programs get, by filters and expressions.
 
 use linerate_elements_matching::Expression;
 use linerate_filter::{Filter, Names};
@@ -7,46 +7,46 @@ use linerate_graph::{
     unquoted,
 };
 
-/// Which packets are wanted, if not all: what both of these accept.
+/// A selector of packets: those that both of these accept, or all.
 #[derive(Default)]
-pub(super) struct Wish {
+pub(super) struct PacketSelector {
     /// In tcpdump's language.
     filter: Option<Filter>,
     /// In `IPFilter`'s.
     expression: Option<Expression>,
 }
 
-impl Wish {
-    /// As an element says it of all of its packets.
-    pub(super) fn of_all(make: &mut Make<'_>) -> Wish {
+impl PacketSelector {
+    /// The selector of an element, for all of its packets.
+    pub(super) fn of_all(make: &mut Make<'_>) -> PacketSelector {
         let text = |make: &mut Make<'_>, name| {
             make.get::<Text>(name).map(|Text(text)| unquoted(&text)).unwrap_or_default()
         };
         let (filter, expression) = (text(make, "FILTER"), text(make, "WHERE"));
-        Wish::read(make, &filter, &expression)
+        PacketSelector::read(make, &filter, &expression)
     }
 
     /// Names, and behind words of their own which packets they want: `NAME... [if FILTER] [where
     /// EXPRESSION]`.
-    pub(super) fn with_names(make: &mut Make<'_>, text: &str) -> (Vec<String>, Wish) {
+    pub(super) fn with_names(make: &mut Make<'_>, text: &str) -> (Vec<String>, PacketSelector) {
         let [names, filter, expression] = parts(text);
         for (word, said) in [("if", &filter), ("where", &expression)] {
             if said.is_empty() && text.split_whitespace().any(|other| other == word) {
                 make.error(format!("`{text}`: what is wanted is to stand behind `{word}`"));
             }
         }
-        let wish = Wish::read(make, &filter.join(" "), &expression.join(" "));
-        (names.into_iter().map(str::to_owned).collect(), wish)
+        let selector = PacketSelector::read(make, &filter.join(" "), &expression.join(" "));
+        (names.into_iter().map(str::to_owned).collect(), selector)
     }
 
-    fn read(make: &mut Make<'_>, filter: &str, expression: &str) -> Wish {
+    fn read(make: &mut Make<'_>, filter: &str, expression: &str) -> PacketSelector {
         let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
         let given = |text: &str| !text.is_empty();
         let filter = given(filter).then(|| (filter, self::filter(filter)));
         let expression =
             given(expression).then(|| (expression, Expression::new(expression, scope)));
         let mut told = |text: &str, error: String| make.error(format!("{text}: {error}"));
-        Wish {
+        PacketSelector {
             filter: filter.and_then(|(text, read)| read.map_err(|error| told(text, error)).ok()),
             expression: expression
                 .and_then(|(text, read)| read.map_err(|error| told(text, error)).ok()),
