@@ -6,7 +6,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use linerate_testlab::{programs::require_python, require, wait_until};
@@ -166,9 +165,12 @@ fn a_job_array_gives_the_points_of_a_loop() {
         let entries = fs::read_dir(&parts).into_iter().flatten();
         entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
     };
-    let mut dying = task(3).spawn().unwrap();
-    assert!(wait_until(|| parts.exists(), PATIENCE));
-    std::thread::sleep(Duration::from_millis(50));
+    // It tells when it begins to measure.
+    let (program, begun) = (scratch.file("linerate"), scratch.file("begun"));
+    fs::write(&program, format!("#!/bin/sh\n: > {begun}\nexec {LINERATE} \"$@\"\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut dying = task(3).env("LINERATE", &program).spawn().unwrap();
+    assert!(wait_until(|| Path::new(&begun).exists(), PATIENCE));
     dying.kill().unwrap();
     dying.wait().unwrap();
     assert!(left().is_empty(), "{:?}", left());

@@ -86,8 +86,12 @@ fn there_and_back(ours: &str, theirs: &str, log2: u32, queues: usize) {
             !station.take(queue).is_empty()
         })
     });
-    thread::sleep(Duration::from_millis(50));
-    (0..queues).for_each(|queue| while !station.take(queue).is_empty() {});
+    // One of another length comes back behind all of these.
+    for queue in 0..queues {
+        station.send(queue, &sent[1..2]);
+        let is_last = |packet: &Vec<u8>| packet.len() == lengths[1];
+        wait_for("the last packet to come back", || station.take(queue).iter().any(is_last));
+    }
     for queue in 0..queues {
         echo(&mut station, queue, &sent, 1);
         echo(&mut station, queue, &small, if log2 == 4 { 8 } else { 64 });
@@ -277,7 +281,7 @@ fn come_and_go(who: &str, ours: &str, theirs: &str) {
         let arena = station.arena.clone();
         drop(station);
         all_come_home(&arena);
-        // What it had of ours it may send to who comes next, once.
+        // It may die of the end of the connection, and may send packets of ours to the next one.
         thread::sleep(Duration::from_millis(20));
         let has_died = peer.died_of().is_some();
         died += usize::from(has_died);
