@@ -75,6 +75,8 @@ pub(crate) struct Handler {
     pub(crate) kind: Ident,
     pub(crate) name: LitStr,
     pub(crate) help: LitStr,
+    /// Click's flags.
+    pub(crate) flags: Option<LitStr>,
     /// Whether its value goes over to the element that takes its place.
     pub(crate) kept: bool,
 }
@@ -228,17 +230,18 @@ impl Argument {
 impl Handler {
     fn read(attribute: &Attribute, field: &Field, ident: &Ident) -> Result<Handler> {
         let mut name = LitStr::new(&ident.to_string(), ident.span());
-        let (mut kind, mut help, mut kept) = (None, None, false);
+        let (mut kind, mut help, mut flags, mut kept) = (None, None, None, false);
         attribute.parse_nested_meta(|meta| {
             match word(&meta)?.as_str() {
                 "value" | "read" | "count" => kind = meta.path.get_ident().cloned(),
                 "kept" => kept = true,
                 "name" => name = meta.value()?.parse()?,
                 "help" => help = Some(meta.value()?.parse()?),
+                "flags" => flags = Some(meta.value()?.parse()?),
                 _ => {
-                    return Err(
-                        meta.error("expected `value`, `read`, `count`, `kept`, `name` or `help`")
-                    );
+                    return Err(meta.error(
+                        "expected `value`, `read`, `count`, `kept`, `name`, `help` or `flags`",
+                    ));
                 }
             }
             Ok(())
@@ -248,7 +251,7 @@ impl Handler {
         if kept && kind != "count" {
             return Err(Error::new_spanned(attribute, "what is kept is a `count`"));
         }
-        Ok(Handler { kind, name, help: help_of(help, field, attribute)?, kept })
+        Ok(Handler { kind, name, help: help_of(help, field, attribute)?, flags, kept })
     }
 }
 

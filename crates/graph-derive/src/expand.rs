@@ -168,8 +168,9 @@ fn handler_part(member: &Member) -> Option<Part> {
         let ty = &member.ty;
         return Some(Part::Slice(quote!(<#ty as ::linerate_graph::Arguments>::HANDLERS)));
     }
-    let Handler { kind, name, help, .. } = member.handler.as_ref()?;
-    Some(Part::One(quote!(::linerate_graph::Handler::#kind(#name, #help))))
+    let Handler { kind, name, help, flags, .. } = member.handler.as_ref()?;
+    let flags = flags.as_ref().map(|flags| quote!(.flags(#flags)));
+    Some(Part::One(quote!(::linerate_graph::Handler::#kind(#name, #help) #flags)))
 }
 
 /// A field and what it begins as.

@@ -59,7 +59,7 @@ pub(super) const CLASS: Class = Class {
         Handler::count("count", "packets sent by output 0"),
         Handler::button("reset_counts", "sets the count to zero"),
         Handler::read("sampling_prob", "share of the packets sent"),
-        Handler::value("active", "whether it reads"),
+        Handler::value("active", "whether it reads").flags("c"),
         Handler::read("encap", "the file's link type"),
         Handler::read("filename", "the file's name"),
         Handler::read("filesize", "bytes in the file, - when that is not known"),

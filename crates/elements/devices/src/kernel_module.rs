@@ -32,7 +32,7 @@ pub(super) const POLL_DEVICE: Class = Class {
     ],
     handlers: &[
         Handler::count("count", "packets received"),
-        Handler::count("packets", "the same"),
+        Handler::count("packets", "packets received, an older name").flags("D"),
         Handler::button("reset_counts", "sets count to zero"),
         Handler::read("uri", "the port's name"),
         Handler::read("mode", "how the port was opened"),

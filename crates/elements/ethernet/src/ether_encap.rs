@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("src", "the source address"),
         Handler::value("dst", "the destination address"),
         Handler::value("ethertype", "the Ethertype"),
-        Handler::value("etht", "the Ethertype, by its old name"),
+        Handler::value("etht", "the Ethertype, by its old name").flags("D"),
     ],
     drops: header::DROPS,
     cost: "14 bytes are written in front of it. A packet with too \

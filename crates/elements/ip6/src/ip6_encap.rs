@@ -35,8 +35,8 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("CLASS", "number", "0", "traffic class, 0 to 255"),
     ],
     handlers: &[
-        Handler::value("src", "source address"),
-        Handler::value("dst", "destination address, or DST_ANNO"),
+        Handler::value("src", "source address").flags("."),
+        Handler::value("dst", "destination address, or DST_ANNO").flags("."),
     ],
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],

@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
         header must be known (`CheckIP6Header`).",
     ports: "1/1",
     args: &[Arg::required("DSCP", "0 to 63", "the code point")],
-    handlers: &[Handler::value("dscp", "the code point")],
+    handlers: &[Handler::value("dscp", "the code point").flags(".")],
     annotates: true,
     drops: &["no buffer", "no IPv6 header"],
     cost: "One pass over the packets' headers.",

@@ -52,7 +52,7 @@ struct Print {
     printanno: bool,
     /// whether anything is shown
     #[arg(keyword, default = true)]
-    #[handler(value)]
+    #[handler(value, flags = ".c")]
     active: bool,
     /// shows the room before and behind the packet
     #[arg(keyword, default = false)]

@@ -33,8 +33,8 @@ pub(super) const CLASS: Class = Class {
     handlers: &[
         Handler::write("mark_stopped", "shows it for the last time, as it is"),
         Handler::write("mark_done", "shows it for the last time, as complete"),
-        Handler::value("active", "whether it is shown"),
-        Handler::value("banner", "what is written in front of the bar"),
+        Handler::value("active", "whether it is shown").flags("c"),
+        Handler::value("banner", "the text in front of the bar").flags("%"),
         Handler::value("poshandler", "handlers read for the position").write_needs(Right::Replace),
         Handler::value("sizehandler", "handlers read for the size").write_needs(Right::Replace),
         Handler::read("pos", "the position last seen"),

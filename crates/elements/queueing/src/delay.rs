@@ -11,7 +11,7 @@ use linerate_memory::Frame;
 use super::{FAMILY, TIMER, wake_at};
 use linerate_kit::rate::interval_text;
 
-const HANDLERS: &[Handler] = &[Handler::value("delay", "the delay")];
+const HANDLERS: &[Handler] = &[Handler::value("delay", "the delay").flags(".")];
 const ARGS: &[Arg] = &[Arg::required("DELAY", "time", "time to stay")];
 const COST: &str = "A clock reading per frame, a look at each packet's metadata. It pulls up to a \
     frame ahead and holds what is not due.";

@@ -28,8 +28,8 @@ pub(super) const CLASS: Class = Class {
         Arg::required("BANDWIDTH", "bandwidth", "bytes sent per second, at least 100"),
     ],
     handlers: &[
-        Handler::value("latency", "the latency; writing it empties the link"),
-        Handler::value("bandwidth", "the bandwidth; writing it empties the link"),
+        Handler::value("latency", "the latency; writing it empties the link").flags("."),
+        Handler::value("bandwidth", "the bandwidth; writing it empties the link").flags("."),
         Handler::count("size", "packets on the link"),
         Handler::button("reset", "empties the link"),
     ],

@@ -40,7 +40,7 @@ pub(crate) const ARGS: &[Arg] =
 pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("length", "packets held"),
     Handler::read("highwater_length", "most packets held so far"),
-    Handler::value("capacity", "most packets it can hold"),
+    Handler::value("capacity", "most packets it can hold").flags("."),
     Handler::read("drops", "packets dropped because it was full"),
     Handler::button("reset_counts", "sets drops to zero and highwater_length to length"),
     Handler::button("reset", "drops all packets it holds"),

@@ -40,7 +40,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("limit", "packets to make in all").flags("."),
         Handler::value("active", "whether it makes packets").flags("c"),
         Handler::value("length", "length of the packets; -1 for that of the data"),
-        Handler::value("datasize", "older name of length"),
+        Handler::value("datasize", "older name of length").flags("D"),
     ],
     signals: Signals { empty: true, full: false },
     cost: "A clock reading per frame; writes every packet whole. Those of a millisecond are made \

@@ -19,7 +19,7 @@ const BURST_NS: u64 = 20_000_000;
 
 const HANDLERS: &[Handler] = &[
     Handler::value("rate", "the rate"),
-    Handler::value("active", "whether it moves packets"),
+    Handler::value("active", "whether it moves packets").flags("c"),
     Handler::read("calls", "how often the task ran, with what success"),
 ];
 

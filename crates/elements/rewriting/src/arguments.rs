@@ -114,7 +114,7 @@ pub(super) const BASE: Class = Class {
 /// The handlers of those with one table.
 pub(super) const PLAIN_HANDLERS: &[Handler] = handlers![
     Handler::read("table", "mappings, a line for each direction"),
-    Handler::read("mappings", "mappings, an older name"),
+    Handler::read("mappings", "mappings, an older name").flags("D"),
 ];
 
 /// How long a flow lives, where that does not depend on what it is.

@@ -50,8 +50,8 @@ pub(super) const CLASS: Class = Class {
     handlers: handlers![
         Handler::read("tcp_table", "TCP mappings, a line for each direction"),
         Handler::read("udp_table", "UDP mappings"),
-        Handler::read("tcp_mappings", "TCP mappings, an older name"),
-        Handler::read("udp_mappings", "UDP mappings, an older name"),
+        Handler::read("tcp_mappings", "TCP mappings, an older name").flags("D"),
+        Handler::read("udp_mappings", "UDP mappings, an older name").flags("D"),
         Handler::read("tcp_lookup", "what a TCP flow `SADDR SPORT DADDR DPORT` is rewritten to")
             .with_parameter(),
     ],

@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
     args: TCP_ARGS,
     handlers: handlers![
         Handler::read("table", "mappings, a line for each direction"),
-        Handler::read("mappings", "mappings, an older name"),
+        Handler::read("mappings", "mappings, an older name").flags("D"),
         Handler::read("lookup", "what a flow `SADDR SPORT DADDR DPORT` is rewritten to")
             .with_parameter(),
     ],

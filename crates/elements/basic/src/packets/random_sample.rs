@@ -46,7 +46,7 @@ struct RandomSample {
     drop: Option<Probability>,
     /// whether packets are drawn; else all pass
     #[arg(keyword, default = true)]
-    #[handler(value, help = "whether packets are drawn")]
+    #[handler(value, help = "whether packets are drawn", flags = "c")]
     active: bool,
     /// packets that have not passed
     #[handler(count, kept)]

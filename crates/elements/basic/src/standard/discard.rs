@@ -20,7 +20,7 @@ pub(super) const CLASS: Class = Class {
     handlers: &[
         Handler::count("count", "packets discarded"),
         Handler::button("reset_counts", "sets the count to zero"),
-        Handler::value("active", "whether it pulls"),
+        Handler::value("active", "whether it pulls").flags("c"),
     ],
     cost: "The buffers of a frame go back in one piece: below a cycle per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Discard;",

@@ -78,8 +78,10 @@ pub(super) const ANY: Class = Class {
     ..PING
 };
 
-const HANDLERS: &[Handler] =
-    &[Handler::value("src", "source address"), Handler::value("dst", "destination address")];
+const HANDLERS: &[Handler] = &[
+    Handler::value("src", "source address").flags("."),
+    Handler::value("dst", "destination address").flags("."),
+];
 
 struct IcmpEncap {
     addresses: [Ipv4Addr; 2],

@@ -32,7 +32,7 @@ struct DecIpTtl {
     expired: u64,
     /// whether anything is done
     #[arg(keyword, default = true)]
-    #[handler(value)]
+    #[handler(value, flags = "c")]
     active: bool,
     /// whether it is done to packets for groups
     #[arg(keyword, default = true)]

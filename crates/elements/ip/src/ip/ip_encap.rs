@@ -40,8 +40,8 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("DF", "bool", "false", "do not fragment"),
     ],
     handlers: &[
-        Handler::value("src", "source address"),
-        Handler::value("dst", "destination address, or DST_ANNO"),
+        Handler::value("src", "source address").flags("."),
+        Handler::value("dst", "destination address, or DST_ANNO").flags("."),
     ],
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],

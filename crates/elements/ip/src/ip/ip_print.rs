@@ -37,7 +37,7 @@ struct IpPrint {
     ether: bool,
     /// whether anything is shown
     #[arg(keyword, default = true)]
-    #[handler(value)]
+    #[handler(value, flags = ".c")]
     active: bool,
     #[group]
     lines: Lines,

@@ -68,7 +68,7 @@ fn set_bits(ip: &mut [u8], mask: u8, bits: u8) {
 }
 
 #[derive(Arguments)]
-#[arguments(handlers = [Handler::value("dscp", "the code point")])]
+#[arguments(handlers = [Handler::value("dscp", "the code point").flags(".")])]
 struct SetIpDscp {
     /// the code point, 0 to 63
     #[arg(kind = "number", with = dscp)]
@@ -117,7 +117,7 @@ impl Element for SetIpDscp {
 
 #[derive(Arguments)]
 #[arguments(check = SetIpEcn::check, handlers = [
-    Handler::value("ecn", "the bits, as they were given"),
+    Handler::value("ecn", "the bits, as they were given").flags("."),
 ])]
 struct SetIpEcn {
     /// the bits

@@ -16,7 +16,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::value("rate", "packets per second there were up to the limit; written: those wanted")
         .merged(Merge::Sum),
     Handler::button("reset", "begins to count anew"),
-    Handler::write("active", "whether there are packets"),
+    Handler::write("active", "whether there are packets").flags("c"),
     Handler::write("limit", "how many in all"),
 ];
 

@@ -23,7 +23,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/-",
     processing: "h/h",
     args: &[Arg::rest("PATTERN", "pattern", "what packets for the output have; one per output")],
-    handlers: &[Handler::read("program", "the steps by which packets are classified")],
+    handlers: &[Handler::read("program", "the steps by which packets are classified").flags(".")],
     drops: &["no pattern matches"],
     cost: "Every word looked at is read once per packet; the steps of a program of up to 24 are \
         decided for sixteen packets at a time without branches. Where the first word decides \
