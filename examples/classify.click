@@ -4,8 +4,8 @@
 //
 // Three sources make three kinds of frames: IPv4, ARP, and something else. A
 // pattern is OFFSET/BYTES in hexadecimal; `-` takes what no other has taken.
-// The packets of each output: `linerate call PORT ip.count` on a router that
-// was started with `--control PORT`.
+// The packets of each output: `linerate call classify ip.count`, if it was started
+// with --control.
 
 kinds :: Classifier(12/0800, 12/0806, -);
 

@@ -3,7 +3,7 @@
 //
 //   linerate run examples/echo.click DEV=eth1 IP=198.18.0.7 PORT=7
 //
-//   somebody ---- DEV  this: IP
+//   hosts ---- DEV  this: IP
 //
 // To try it, from a network namespace at the other end of a cable:
 //

@@ -1,12 +1,12 @@
-// A firewall between two networks that nobody on them can see: it has no
+// A firewall between two networks, invisible to their hosts: it has no
 // address of its own, and both are parts of one network.
 //
-//   linerate run examples/firewall.click INSIDE=xdp:eth1 OUTSIDE=xdp:eth0 \
+//   linerate run examples/firewall.click INSIDE=xdp:eth1 OUTSIDE=xdp:eth2 \
 //       NET=192.0.2.0/25 SERVER=192.0.2.80
 //
-// Without arguments both sides are ports in memory. What is refused, by
-// reason: `linerate call PORT from_outside/rules.drops` on a firewall that was
-// started with `--control PORT`. Only IPv4 and ARP pass.
+// Without arguments both sides are ports in memory. Refused packets, by reason:
+// `linerate call firewall from_outside/rules.drops`, if it was started with
+// --control. Only IPv4 and ARP pass.
 
 define($INSIDE "null:inside", $OUTSIDE "null:outside", $NET 192.0.2.0/25, $SERVER 192.0.2.80);
 
@@ -18,7 +18,7 @@ elementclass Guard { __REST__ $rules |
 }
 
 FromPort($OUTSIDE) -> from_outside :: Guard(
-    // Nobody outside has an address that is inside.
+    // No address of the inside comes from outside.
     deny src net $NET,
     // The later parts of a packet whose first part was let through.
     allow ip frag and not ip[6:2] & 0x1fff == 0,
@@ -32,7 +32,7 @@ FromPort($OUTSIDE) -> from_outside :: Guard(
 ) -> ToPort($INSIDE);
 
 FromPort($INSIDE) -> from_inside :: Guard(
-    // Nobody inside has another's address.
+    // No address of the outside comes from inside.
     deny not src net $NET,
     // Mail goes by the server alone.
     deny tcp dst port smtp and not src host $SERVER,

@@ -17,9 +17,9 @@
 //   ip route add default via 198.19.0.1
 //   sysctl net.ipv4.conf.e0.arp_ignore=1
 //
-// How many packets went where: linerate call PORT balance.counts, started with
-// --control PORT. To take the second server out: balance.active "0 2", which
-// moves its flows only.
+// How many packets went where: `linerate call load-balancer balance.counts`, if it was
+// started with --control. To take the second server out: `linerate call load-balancer
+// balance.active "0 2"`, which moves its flows only.
 
 define($CLIENTS clients, $SERVERS servers, $METHOD PCAP,
        $CLIENTS_IP 198.18.0.1/24, $SERVERS_IP 198.19.0.1/24, $SERVICE 198.18.0.100,

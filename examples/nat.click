@@ -22,7 +22,7 @@
 //   ip netns exec in python3 -m http.server 80 &
 //   ip netns exec out curl http://203.0.113.1:8080/
 //
-// Flows: linerate call PORT flows.tcp_table, started with --control PORT. They
+// Flows: `linerate call nat flows.tcp_table`, if it was started with --control. They
 // end when they were silent for UDP_TIMEOUT seconds, closed connections after
 // TCP_DONE_TIMEOUT; when there are too many, no sooner than after GUARANTEE.
 // Packets in fragments are put together first, so long ones need larger
@@ -63,8 +63,8 @@ inside :: Interface($INSIDE, inside);
 outside :: Interface($OUTSIDE, outside);
 
 // Flows from inside get the outside address and a port no other flow has.
-// Whoever opens a connection to the public port reaches the server. What
-// nobody inside has asked for ends here.
+// Connections to the public port reach the server. Other packets from outside
+// that belong to no flow end here.
 flows :: IPRewriter(pattern outside:ip 1024-65535 - - 0 1,
                     pattern - - $SERVER $SERVER_PORT 1 0,
                     drop,
@@ -83,14 +83,14 @@ inside -> from_inside :: StaticIPLookup(inside:ip 0, outside:ip 0, inside:bcast 
                                         inside:ipnet 2, 0/0 3);
 from_inside [0] -> Local(inside) -> inside;
 from_inside [1] -> Discard;
-// Those on one network need nobody between them.
+// Hosts of one network need no router between them.
 from_inside [2] -> inside;
 from_inside [3] -> ttl_out :: DecIPTTL
   -> new :: IPClassifier(tcp or udp, icmp type echo, icmp, -);
 ttl_out [1] -> ICMPError(inside, timeexceeded) -> inside;
 new [0] -> [0] flows;
 new [1] -> [0] pings;
-// Whoever inside sends an error, outside it is from here.
+// Errors of hosts inside have the outside address.
 new [2] -> errors_out :: ICMPRewriter(flows pings) -> StoreIPAddress(outside:ip, src) -> to_outside;
 new [3] -> ICMPError(inside, unreachable, protocol) -> inside;
 

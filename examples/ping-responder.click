@@ -3,7 +3,7 @@
 //
 //   linerate run examples/ping-responder.click DEV=eth1 NET=198.18.0.0/24
 //
-//   somebody ---- DEV  this: all of NET
+//   hosts ---- DEV  this: all of NET
 //
 // To try it, from a network namespace at the other end of a cable:
 //

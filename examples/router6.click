@@ -15,8 +15,8 @@
 //   ip -n a route add default via 2001:db8:0:1::1   (and so on for b)
 //   ip netns exec a traceroute -6 2001:db8:0:2::2
 //
-// Routes can be changed while it runs: linerate call PORT routes.add, started
-// with --control PORT.
+// Routes can be changed while it runs: `linerate call router6 routes.add`, if it was
+// started with --control.
 
 define($LEFT left, $RIGHT right, $METHOD PCAP,
        $LEFT_IP 2001:db8:0:1::1/64, $RIGHT_IP 2001:db8:0:2::1/64,
@@ -37,7 +37,7 @@ elementclass Interface { $device, $ip |
   kind [0] -> IP6NDAdvertiser($ip:ip6/128 $device:eth) -> send;
   kind [1] -> [1] neighbours
     :: IP6NDSolicitor($ip, $device:eth, TIMEOUT $ND_TIMEOUT, POLL_TIMEOUT $ND_POLL);
-  // Nothing is forwarded from groups, one link, or addresses nobody has.
+  // Nothing is forwarded from groups, link-local or unspecified addresses.
   kind [2] -> DropBroadcasts -> Strip(14) -> CheckIP6Header -> honest
     :: Classifier(8/ff, 8/fe80%ffc0, 8/000000000000000000000000000000, -);
   honest [0] -> Discard;

@@ -6,8 +6,8 @@
 //   A ---- this ---- B
 //
 // What comes faster waits, at most QUEUE packets, and is dropped when there are
-// more. Rates count whole Ethernet packets. They can be changed while it runs,
-// linerate call PORT to_b.rate 4Mbps, started with --control PORT. To try it:
+// more. Rates count whole Ethernet packets. They can be changed while it runs:
+// `linerate call shaper to_b.rate 4Mbps`, if it was started with --control. To try it:
 //
 //   ip netns add a; ip link add eth1 type veth peer name a0 netns a
 //   ip link set eth1 up; ip -n a link set a0 up

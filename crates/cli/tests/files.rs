@@ -38,6 +38,7 @@ impl Folder {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{arguments:?}: {said}");
         assert!(said.contains("writing would destroy it"), "{arguments:?}: {said}");
+        assert!(!said.contains("check the path"), "{arguments:?}: {said}");
         assert_eq!(fs::read(self.path().join("x")).unwrap(), fs::read(CAPTURE).unwrap());
         let configuration = fs::read_to_string(self.path().join("y.click")).unwrap();
         assert_eq!(configuration, "Idle -> Discard;", "{arguments:?}");

@@ -70,6 +70,7 @@ const MISSING: &[(&str, i32)] = &[
     ("pcap -q -- /nonesuch/program", FILE),
     ("pcap -q --library /nonesuch/x.so -- true", FILE),
     ("plan /nonesuch/results x.click", FILE),
+    ("ports memif:/nonesuch/x.sock", FILE),
     ("ports packet:nonesuch0", INTERFACE),
     ("replay /nonesuch/x.pcap null:", FILE),
     ("run /nonesuch/x.click", FILE),

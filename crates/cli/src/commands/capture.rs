@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
             let reason = "-C and -G are about files: name one behind -w";
             return Err(UsageError(reason.into()).into());
         }
-        None => PortUri::new("null", ""),
+        None => PortUri::new("null", "").shown_as("standard output"),
     };
     if print && file.as_deref() == Some("-") {
         let reason = "packets and their lines cannot both go to standard output";
@@ -63,6 +63,9 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
             from.name(),
         );
         Output::new(running.showing.json).line(&text);
+    }
+    if let Some(warning) = taken_before(&port) {
+        Output::new(running.showing.json).line(&warning);
     }
     carry_out(&Plan {
         command: "capture",
@@ -223,6 +226,19 @@ fn longest_frame(name: &str) -> Option<usize> {
     let links = interface::links().ok()?;
     let found = links.iter().filter(|link| link.name == name || (name == "any" && link.ethernet));
     found.map(|link| link.mtu as usize + FRAMING).max()
+}
+
+/// The warning for an interface whose packets an XDP program takes before they can be copied.
+fn taken_before(port: &PortUri) -> Option<String> {
+    let link = interface::find(port.name()).ok().filter(|_| port.driver() == "packet")?;
+    (!link.xdp_programs.is_empty()).then(|| {
+        format!(
+            "warning: an XDP program is attached to {0}: packets that it takes, as for an xdp: port, \
+             and those that such a port sends cannot be copied and are missing here; have that \
+             program use packet:{0}, or record in its configuration by ToDump",
+            link.name,
+        )
+    })
 }
 
 /// The port that is opened for the one that was named.

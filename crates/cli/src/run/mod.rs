@@ -340,7 +340,10 @@ fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) -> bool {
     });
     match &replaced {
         Ok(()) => screen.note(&format!("{} has changed and runs now", loader.source.name())),
-        Err(error) => screen.note(&format!("{}; {REFUSED}", text_of(error))),
+        Err(error) => {
+            screen.note(&text_of(error));
+            screen.note(REFUSED);
+        }
     }
     replaced.is_ok()
 }

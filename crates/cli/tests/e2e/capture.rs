@@ -369,6 +369,21 @@ fn the_loopback_interface_and_all_interfaces_are_captured_without_options() {
     }
 }
 
+/// An interface whose packets an `xdp:` port takes shows a copying socket none of them.
+#[test]
+#[ignore = "needs root"]
+fn a_capture_beside_an_xdp_port_warns() {
+    let (a, _b) = pair();
+    let quiet = linerate_in(&a, "capture -i a0 --duration 10ms");
+    assert!(!quiet.stderr.contains("XDP program"), "{quiet:#?}");
+    assert!(!quiet.stderr.contains("null:"), "no port was named but a0: {quiet:#?}");
+    let sink = Program::ready(&a, "sink xdp:a0");
+    let warned = linerate_in(&a, "capture -i a0 --duration 10ms");
+    let warning = "warning: an XDP program is attached to a0";
+    assert!(warned.stderr.contains(warning), "{warned:#?}");
+    sink.stop();
+}
+
 /// tcpdump, at one end, writes a file; replayed to a link, tcpdump at its other end gets the same.
 #[test]
 #[ignore = "needs root"]

@@ -171,7 +171,7 @@ fn commands_on_ports_share_memory_with_testpmd() {
     assert_eq!(listed["ports"][0]["port"], format!("memif:{path}"));
     assert_eq!(listed["connected"].as_array().map(Vec::len), Some(0), "{listed}");
     drop(receiving);
-    linerate(&format!("ports memif:{path}")).failed(2, &["nobody listens at"]);
+    linerate(&format!("ports memif:{path}")).failed(5, &["no program listens at"]);
 
     let file = socket.scratch.file("got.pcap");
     let lines = [

@@ -23,12 +23,21 @@ impl Error {
     }
 }
 
+/// The advice for a file that could not be opened, where the error has none.
+fn opening_advice(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    match error.kind() {
+        NotFound | PermissionDenied => "; check the path and its permissions",
+        _ => "",
+    }
+}
+
 /// What is wrong with a capture file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The file could not be opened or created.
-    #[error("cannot open: {0}; check the path and its permissions")]
+    #[error("cannot open: {0}{advice}", advice = opening_advice(.0))]
     Open(#[source] io::Error),
     /// The operating system failed to deliver bytes.
     #[error("cannot read at byte {offset}: {source}")]

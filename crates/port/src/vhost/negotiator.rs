@@ -218,13 +218,13 @@ impl Negotiator {
                         }
                     },
                     Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
-                    Err(errno) => Err(format!("nobody can be let in: {errno}")),
+                    Err(errno) => Err(format!("connections cannot be accepted: {errno}")),
                 }
             }
             Side::Connect(address) => {
                 let connected = connect(address);
                 let connected = connected.map(|socket| Some((socket, permit)));
-                connected.map_err(|error| format!("nobody listens at {address}: {error}"))
+                connected.map_err(|error| format!("no device listens at {address}: {error}"))
             }
         }
     }

@@ -86,7 +86,7 @@ pub(super) fn socket(name: &str) -> Result<PathBuf> {
     }
     let known = instances().unwrap_or_default();
     let advice = if known.is_empty() {
-        "start one with --control".to_owned()
+        "none runs with --control".to_owned()
     } else {
         format!("there are: {}", known.join(", "))
     };

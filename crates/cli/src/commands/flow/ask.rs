@@ -20,8 +20,8 @@ fn connect(at: &FlowAt, asked: &FlowControl) -> Result<Client> {
     let control = asked.control.as_deref().unwrap_or(switch::NAME);
     Client::connect(control, asked.token_file.as_deref(), at.timeout).with_context(|| {
         format!(
-            "cannot reach a switch at {control}; start one by `linerate switch --openflow`, or \
-             say --control"
+            "cannot reach a switch at control socket {control} (start one by `linerate switch \
+             --openflow`, or give --control as it was started)"
         )
     })
 }

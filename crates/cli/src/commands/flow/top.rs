@@ -53,8 +53,9 @@ pub(super) fn run(at: &FlowAt, args: &FlowTop) -> Result<()> {
             });
             let titles = ["table", "priority", "pkt/s", "bit/s", "age", "idle", "flow"];
             let head = format!(
-                "{} flows, {} pkt/s, {} bit/s; a packet counts in every table it comes to\n",
+                "{} {}, {} pkt/s, {} bit/s; a packet counts in every table it comes to\n",
                 measured.len(),
+                if measured.len() == 1 { "flow" } else { "flows" },
                 short(packets),
                 short(8.0 * bytes),
             );

@@ -1,10 +1,10 @@
 //! Sockets at which programs wait for others to share memory with: `memif:` and `vhost:`.
 //!
-//! Nobody says in advance what is spoken at a socket, and asking is connecting, which a program may
-//! not expect. So they are known by what can be seen: memif's are the only ones that programs of users
-//! read messages in order from, mostly; of vhost-user's the threads or arguments of who listens speak.
+//! A socket does not say which protocol is spoken there, and asking is connecting, which a program may
+//! not expect. So the protocol is inferred: memif's are nearly the only sockets of messages in order that
+//! programs of users listen at; vhost-user's are known by the threads or arguments of the listener.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::Result;
 use linerate_host::local_socket::{Kind, Listener, Owner, listeners};
@@ -12,7 +12,7 @@ use linerate_port::PortUri;
 use serde_json::json;
 
 use super::Use;
-use crate::{exit::UsageError, output::Output};
+use crate::output::Output;
 
 /// Folders of the system's own sockets for messages.
 const SYSTEM: [&str; 2] = ["/run/systemd/", "/run/udev/"];
@@ -46,7 +46,11 @@ pub(super) fn show(named: &[&String], json: bool, out: &mut impl Write) -> Resul
         let one = |name: &&String| {
             let address = address(name).unwrap_or_default();
             let one = found.iter().find(|one| one.address == address);
-            one.ok_or_else(|| UsageError(format!("nobody listens at {address}")))
+            one.ok_or_else(|| {
+                let reason =
+                    format!("no program listens at {address}: `linerate ports` lists sockets");
+                io::Error::new(io::ErrorKind::NotFound, reason)
+            })
         };
         named.iter().map(one).collect::<Result<_, _>>()?
     };
@@ -67,7 +71,7 @@ pub(super) fn show(named: &[&String], json: bool, out: &mut impl Write) -> Resul
     Ok(())
 }
 
-/// What a port of ours can be to who listens.
+/// The ports by which a program of ours reaches the listener.
 fn uses(one: &Listener) -> Vec<Use> {
     let hint = |word: &str| one.hints.iter().any(|hint| hint.contains(word));
     let make = |port: String, how: &str| vec![Use { port, how: how.into() }];

@@ -35,8 +35,8 @@ impl Asked {
         let client = Client::connect(control, at.token_file.as_deref(), at.timeout);
         let client = client.with_context(|| {
             format!(
-                "cannot reach a switch at {control}; start one by `linerate switch`, or say \
-                 --control, as it was started with"
+                "cannot reach a switch at control socket {control} (start one by `linerate switch`, \
+                 or give --control as it was started)"
             )
         })?;
         Ok(Asked { client, timeout: at.timeout })

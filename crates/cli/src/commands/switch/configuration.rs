@@ -198,7 +198,7 @@ pub(super) fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) 
     let least = (burst * ports).clamp(BURST, BURST_LIMIT);
     match &port.behind {
         Behind::Uri(uri) => {
-            let uri = quote(uri.to_string().as_bytes());
+            let uri = quote(Port::opened(uri).to_string().as_bytes());
             (format!("FromPort({uri}, BURST {burst})"), format!("ToPort({uri}, BURST {least})"))
         }
         Behind::Consumer => {
@@ -267,9 +267,7 @@ mod tests {
             .map(|number| {
                 let behind = match number % 3 {
                     0 => Behind::Consumer,
-                    _ => Behind::Uri(
-                        format!("memif:/run/{number}, \"x?role=server").parse().unwrap(),
-                    ),
+                    _ => Behind::Uri(format!("memif:/run/{number}, \"x").parse().unwrap()),
                 };
                 Port::new(format!("p{number}"), behind, None, Vec::new(), number).unwrap()
             })

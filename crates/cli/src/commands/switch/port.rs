@@ -52,11 +52,6 @@ impl FromStr for PortSpec {
                 "zero-copy would give the other end the packets of all ports: leave it out".into(),
             );
         }
-        let uri = if uri.driver() == "memif" && written("role").is_none() {
-            uri.with("role", "server")
-        } else {
-            uri
-        };
         Ok(PortSpec { name, behind: Behind::Uri(uri) })
     }
 }
@@ -122,6 +117,14 @@ impl Port {
         Ok(Port { name, behind, vlan, macs, number })
     }
 
+    /// The URI to open for the one that is written: a switch is the server of a memif socket unless the user
+    /// says otherwise.
+    pub(super) fn opened(uri: &PortUri) -> PortUri {
+        let has_role = uri.written().iter().any(|(key, _)| key == "role");
+        let uri = uri.clone();
+        if uri.driver() == "memif" && !has_role { uri.with("role", "server") } else { uri }
+    }
+
     /// What it leads to, as it is written. A secret stays one.
     pub(super) fn behind_text(&self) -> String {
         match &self.behind {
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!(spec.behind, Behind::Uri("tap:x?mtu=1500".parse().unwrap()));
         let spec = parse("memif:/run/a=b?id=3").unwrap();
         assert_eq!(spec.name, None);
-        assert_eq!(spec.behind, Behind::Uri("memif:/run/a=b?id=3&role=server".parse().unwrap()));
+        assert_eq!(spec.behind, Behind::Uri("memif:/run/a=b?id=3".parse().unwrap()));
         let spec = parse("a=memif:@x?role=client").unwrap();
         assert_eq!(spec.behind, Behind::Uri("memif:@x?role=client".parse().unwrap()));
         assert_eq!(parse("ids=consumer:").unwrap().behind, Behind::Consumer);
@@ -178,7 +181,7 @@ mod tests {
     fn secrets_are_not_told() {
         let behind = parse("a=memif:/x?secret=psst").unwrap().behind;
         let port = Port::new("a".into(), behind, None, Vec::new(), 0).unwrap();
-        assert_eq!(port.json()["port"], "memif:/x?role=server&secret=...");
+        assert_eq!(port.json()["port"], "memif:/x?secret=...");
     }
 
     #[test]
