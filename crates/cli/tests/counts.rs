@@ -34,7 +34,7 @@ fn a_sink_takes_as_many_as_it_is_to() {
 }
 
 #[test]
-fn what_is_forwarded_is_counted_over_all_queues() {
+fn forwarded_packets_are_counted_over_all_queues() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("n.pcap").to_str().unwrap().to_owned();
     let to_file = format!("pcap:{file}");

@@ -218,7 +218,7 @@ fn apply(flows: &mut BTreeMap<u32, u64>, (address, number): (u32, Option<u64>)) 
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_kill() {
+fn flows_answered_by_a_barrier_survive_a_kill() {
     // Longer than is promised, as other tests run beside it.
     match std::env::var("LINERATE_KILLS") {
         // What the guide promises, on a machine that has nothing else to do.

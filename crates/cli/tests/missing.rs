@@ -124,7 +124,7 @@ fn command_of<'a>(line: &str, leaves: &'a BTreeSet<String>) -> Option<&'a String
 }
 
 #[test]
-fn what_is_not_there_has_one_code_and_is_said_once() {
+fn missing_things_have_one_code_and_are_named_once() {
     let leaves = leaves();
     let tried: BTreeSet<_> =
         MISSING.iter().filter_map(|(line, _)| command_of(line, &leaves)).collect();

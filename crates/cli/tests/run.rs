@@ -228,7 +228,7 @@ fn an_idle_run_says_idle() {
 }
 
 #[test]
-fn what_moves_no_packets_says_so() {
+fn runs_without_packets_say_so() {
     let folder = Folder::new("nothing");
     let control = folder.0.join("control");
     let control = control.to_str().unwrap();

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_up_for_is_bounded() {
+    fn late_frames_made_up_for_are_bounded() {
         let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
         let context = Context::new(arena.create().unwrap());
         let mut port = open(&"null:".parse().unwrap(), &context).unwrap();

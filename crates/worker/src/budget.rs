@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_claimed_and_not_moved_can_be_claimed_again() {
+    fn a_claim_without_packets_can_be_made_again() {
         let budget = Budget::new(10);
         assert_eq!((budget.claim(8), budget.clone().claim(8), budget.claim(8)), (8, 2, 0));
         assert!(!budget.is_spent(), "nothing has been moved");

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_listened_to_where_others_want_the_core() {
+    fn controllers_are_not_polled_where_others_want_the_core() {
         let (mut linger, start) = (Linger::default(), Instant::now());
         let asked_at = |linger: &mut Linger, now: Instant| {
             linger.heard(now);

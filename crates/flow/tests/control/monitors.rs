@@ -77,7 +77,7 @@ fn update(controller: &mut Controller) -> FlowUpdated {
 }
 
 #[test]
-fn what_changes_is_told_in_every_version() {
+fn monitors_report_changes_in_every_version() {
     for version in Version::ALL {
         let served = Served::new(|_| {});
         let mut other = served.controller(Version::V13);

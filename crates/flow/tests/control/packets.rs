@@ -12,7 +12,7 @@ use linerate_flow::wire::{
 use linerate_testlab::wait_until;
 
 use crate::controller::{PATIENCE, Served};
-use crate::protocol::{listen, packet_in, punt, send, to};
+use crate::protocol::{NEWER, listen, packet_in, punt, send, to};
 
 #[test]
 fn packets_come_in_the_form_that_was_asked_for() {
@@ -81,7 +81,7 @@ fn connected(kind: u16, state: u128) -> Key {
 /// Fields of a connection come behind their prerequisites, as strict readers need them, and only where there
 /// is a connection.
 #[test]
-fn what_is_known_of_connections_is_said_in_order() {
+fn fields_of_connections_come_in_order() {
     let served = Served::new(|_| {});
     for version in NEWER {
         let mut controller = served.controller(version);
@@ -112,7 +112,7 @@ fn what_is_known_of_connections_is_said_in_order() {
 
 /// A packet-in has the fields that flows have written, and not those that the packet came with.
 #[test]
-fn what_was_written_is_said() {
+fn packet_ins_have_written_fields() {
     let served = Served::new(|_| {});
     let mut controller = served.controller(Version::V13);
     listen(&mut controller);
@@ -199,8 +199,8 @@ fn a_packet_that_is_paused_goes_on() {
     assert_eq!(fault, Fault::ResumeStale);
 }
 
-/// What the controller says of metadata and registers is what the packet goes on with, as with Open
-/// vSwitch: by that it tells flows what it has found out.
+/// A packet goes on with the metadata and registers of the controller's message, as with Open vSwitch: by
+/// that it tells flows what it has found out.
 #[test]
 fn a_packet_goes_on_with_what_its_controller_says() {
     let served = Served::new(|_| {});

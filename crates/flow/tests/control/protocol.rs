@@ -22,7 +22,7 @@ use linerate_testlab::wait_until;
 use crate::controller::{Controller, PATIENCE, Served};
 use crate::exercise;
 
-const NEWER: [Version; 3] = [Version::V13, Version::V14, Version::V15];
+pub(crate) const NEWER: [Version; 3] = [Version::V13, Version::V14, Version::V15];
 
 pub(crate) fn to(port: u32) -> Vec<Instruction> {
     vec![Instruction::ApplyActions(vec![Action::Output { port: PortNumber(port), max_len: 0 }])]

@@ -53,7 +53,7 @@ pub(crate) fn find_companions(
     }
     let mut mates: HashMap<usize, Vec<usize>> = HashMap::new();
     for &source in &sources {
-        mates.entry(parties.of(source)).or_default().push(source);
+        mates.entry(parties.representative(source)).or_default().push(source);
     }
     for party in mates.into_values().filter(|party| party.len() > 1) {
         party.iter().for_each(|source| companions[*source].clone_from(&party));

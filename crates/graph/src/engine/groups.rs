@@ -31,7 +31,7 @@ impl Sets {
     }
 
     /// Finds the representative of an element's set.
-    pub(super) fn of(&self, mut element: usize) -> usize {
+    pub(super) fn representative(&self, mut element: usize) -> usize {
         while self.towards[element] != element {
             element = self.towards[element];
         }
@@ -135,7 +135,7 @@ impl Groups {
         let mut parts = Sets::new(count);
         let mut first_of = HashMap::new();
         for at in 0..count {
-            let first = *first_of.entry((self.of(at), regions.of(at))).or_insert(at);
+            let first = *first_of.entry((self.of(at), regions.representative(at))).or_insert(at);
             parts.join(first, at);
         }
         self.sets = parts;
@@ -143,7 +143,7 @@ impl Groups {
 
     /// What an element's group goes by.
     pub(crate) fn of(&self, element: usize) -> usize {
-        self.sets.of(element)
+        self.sets.representative(element)
     }
 
     fn same(&self, one: usize, other: usize) -> bool {

@@ -183,8 +183,8 @@ impl End {
         }
     }
 
-    /// The same of a peer with a name.
-    pub(super) fn reason_of(&self, peer: &str) -> String {
+    /// The end in words, with the name of the peer.
+    pub(super) fn reason_with_peer(&self, peer: &str) -> String {
         match self {
             End::Refused(reason) => format!("the peer was refused: {reason} ({peer})"),
             End::Left(_) => self.reason(),

@@ -572,7 +572,7 @@ impl Session {
             let _ = transport::send(&self.socket, &message, None);
         }
         let Some(interface) = self.interface.as_ref().or(self.asked.as_ref()) else { return };
-        let reason = end.reason_of(&self.peer);
+        let reason = end.reason_with_peer(&self.peer);
         if self.connection.take().is_some() {
             interface.detach(reason);
         } else if !interface.link.is_up() && is_offered(interface, shared) {

@@ -431,7 +431,7 @@ fn packets_in(frames: &[Vec<u8>]) -> usize {
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_left_to_an_interface_is_done_as_the_kernel_does_it() {
+fn offloads_are_finished_as_the_kernel_finishes_them() {
     let hub = Hub::new();
     let reference = Wire::open(&hub.right, "r1");
     // What AF_PACKET is given.

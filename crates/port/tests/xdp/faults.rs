@@ -374,7 +374,7 @@ fn a_receiver_that_stops_loses_packets_by_count() {
 /// memory as a program takes for it.
 #[test]
 #[ignore = "needs root"]
-fn what_tcp_senders_send_at_once_waits_in_the_ring() {
+fn bursts_of_tcp_senders_fit_into_the_ring() {
     const BURST: usize = 4500;
     let rig = Rig::new(1);
     let kept = rig.ours.enter(|| packets_kept(&"xdp:x0".parse().unwrap()));

@@ -40,18 +40,18 @@ pub(super) const CLASS: Class = Class {
     ..COMMAND
 };
 
-/// What is wanted of a switch.
+/// A change of the ports that a client requests.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum PortRequest {
     Add { spec: PortSpec, vlan: Option<String>, macs: Vec<MacAddr> },
     Remove { name: String },
 }
 
-/// The same, and by what number its outcome is asked for.
+/// A request, with the number by which a client reads its outcome.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) ticket: Option<u64>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: PortRequest,
 }
 
 impl Request {
@@ -72,72 +72,71 @@ impl Request {
             }
         }
         let wanted = match handler {
-            "add" => Wanted::Add { spec: what.parse()?, vlan, macs },
-            _ => Wanted::Remove { name: what.to_owned() },
+            "add" => PortRequest::Add { spec: what.parse()?, vlan, macs },
+            _ => PortRequest::Remove { name: what.to_owned() },
         };
         Ok(Request { ticket, wanted })
     }
 }
 
-/// Between clients and who keeps the switch.
-pub(super) struct Desk {
+/// Requests of clients for the thread that runs the switch, and the status that they read.
+pub(super) struct RequestQueue {
     requests: SyncSender<Request>,
-    shown: Mutex<Shown>,
+    status: Mutex<Status>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct Status {
     ports: String,
     outcomes: Vec<Value>,
 }
 
-impl Desk {
-    pub(super) fn new(requests: SyncSender<Request>) -> Desk {
-        Desk { requests, shown: Mutex::default() }
+impl RequestQueue {
+    pub(super) fn new(requests: SyncSender<Request>) -> RequestQueue {
+        RequestQueue { requests, status: Mutex::default() }
     }
 
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What who keeps the switch has clients see. Not a way to ask for anything: requests end when the
-/// desk does.
-pub(super) struct Board(std::sync::Weak<Desk>);
+/// Writes the status that clients read. It does not keep the queue of requests open.
+pub(super) struct StatusWriter(std::sync::Weak<RequestQueue>);
 
-impl Board {
-    pub(super) fn of(desk: &std::sync::Arc<Desk>) -> Board {
-        Board(std::sync::Arc::downgrade(desk))
+impl StatusWriter {
+    pub(super) fn of(queue: &std::sync::Arc<RequestQueue>) -> StatusWriter {
+        StatusWriter(std::sync::Arc::downgrade(queue))
     }
 
-    /// These are the ports now.
+    /// Sets the ports.
     pub(super) fn set_ports(&self, ports: String) {
-        if let Some(desk) = self.0.upgrade() {
-            desk.shown().ports = ports;
+        if let Some(queue) = self.0.upgrade() {
+            queue.status().ports = ports;
         }
     }
 
-    /// That came of it: nothing wrong, or an exit code and why.
+    /// Adds the outcome of a request: none, or an exit code and the reason.
     pub(super) fn set_outcome(&self, ticket: u64, outcome: Result<(), (u8, String)>) {
-        let Some(desk) = self.0.upgrade() else { return };
+        let Some(queue) = self.0.upgrade() else { return };
         let told = match outcome {
             Ok(()) => json!({"ticket": ticket}),
             Err((code, error)) => json!({"ticket": ticket, "code": code, "error": error}),
         };
-        let mut shown = desk.shown();
-        if shown.outcomes.len() >= OUTCOMES {
-            shown.outcomes.remove(0);
+        let mut status = queue.status();
+        if status.outcomes.len() >= OUTCOMES {
+            status.outcomes.remove(0);
         }
-        shown.outcomes.push(told);
+        status.outcomes.push(told);
     }
 }
 
-impl Commanded for Desk {
+impl Commanded for RequestQueue {
     fn read(&self, handler: &str) -> HandlerResult {
         match handler {
-            "ports" => Ok(self.shown().ports.clone()),
+            "ports" => Ok(self.status().ports.clone()),
             "outcomes" => {
-                Ok(self.shown().outcomes.iter().map(|told| format!("{told}\n")).collect())
+                Ok(self.status().outcomes.iter().map(|told| format!("{told}\n")).collect())
             }
             _ => Err(HandlerError::missing(handler)),
         }
@@ -167,11 +166,11 @@ mod tests {
         let text = "a=tap:x\nvlan access 10\nmac 02:00:00:00:00:01\nticket 7\n";
         let request = Request::parse("add", text).unwrap();
         assert_eq!(request.ticket, Some(7));
-        let Wanted::Add { spec, vlan, macs } = request.wanted else { panic!("{text}") };
+        let PortRequest::Add { spec, vlan, macs } = request.wanted else { panic!("{text}") };
         assert_eq!((spec, vlan.as_deref()), ("a=tap:x".parse().unwrap(), Some("access 10")));
         assert_eq!(macs.len(), 1);
         let remove = Request::parse("remove", "a").unwrap();
-        assert_eq!(remove.wanted, Wanted::Remove { name: "a".into() });
+        assert_eq!(remove.wanted, PortRequest::Remove { name: "a".into() });
         for (handler, text) in [
             ("add", ""),
             ("add", "eth0"),
@@ -187,21 +186,21 @@ mod tests {
     #[test]
     fn outcomes_are_read_until_there_are_many_newer_ones() {
         let (requests, waiting) = sync_channel(1);
-        let desk = Arc::new(Desk::new(requests));
-        let board = Board::of(&desk);
-        desk.write("remove", "a").unwrap();
-        assert!(desk.write("remove", "b").is_err());
-        assert_eq!(waiting.recv().unwrap().wanted, Wanted::Remove { name: "a".into() });
-        board.set_outcome(0, Err((2, "no".into())));
+        let queue = Arc::new(RequestQueue::new(requests));
+        let status = StatusWriter::of(&queue);
+        queue.write("remove", "a").unwrap();
+        assert!(queue.write("remove", "b").is_err());
+        assert_eq!(waiting.recv().unwrap().wanted, PortRequest::Remove { name: "a".into() });
+        status.set_outcome(0, Err((2, "no".into())));
         let told = r#"{"code":2,"error":"no","ticket":0}"#;
-        assert_eq!(desk.read("outcomes").unwrap(), format!("{told}\n"));
-        (1..=OUTCOMES as u64).for_each(|ticket| board.set_outcome(ticket, Ok(())));
-        let all = desk.read("outcomes").unwrap();
+        assert_eq!(queue.read("outcomes").unwrap(), format!("{told}\n"));
+        (1..=OUTCOMES as u64).for_each(|ticket| status.set_outcome(ticket, Ok(())));
+        let all = queue.read("outcomes").unwrap();
         assert_eq!(all.lines().count(), OUTCOMES);
         assert!(!all.contains("error"));
-        drop(desk);
+        drop(queue);
         // Nobody is left to ask.
-        board.set_ports(String::new());
+        status.set_ports(String::new());
         assert!(waiting.recv().is_err());
     }
 }

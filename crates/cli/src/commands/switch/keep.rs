@@ -14,7 +14,7 @@ use linerate_graph::{Library, lang::Globals};
 use linerate_packet::MacAddr;
 
 use super::{
-    ask::{Board, CLASS, Desk, Request, Wanted},
+    ask::{CLASS, PortRequest, Request, RequestQueue, StatusWriter},
     configuration::{self, Settings},
     open_flow::OpenFlow,
     port::{Behind, Port, PortSpec},
@@ -75,9 +75,9 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
     let switch = Switch::of(args, settings)?;
 
     let (requests, waiting) = sync_channel(REQUESTS);
-    let desk = Arc::new(Desk::new(requests));
-    let board = Board::of(&desk);
-    board.set_ports(switch.told());
+    let queue = Arc::new(RequestQueue::new(requests));
+    let status = StatusWriter::of(&queue);
+    status.set_ports(switch.told());
     let text = switch.text();
     let mut notes = Vec::new();
     if switch.ports.is_empty() {
@@ -94,8 +94,8 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         rows: run::Rows::Ports,
         notes,
         // It is the first element of the text.
-        prepare: Some(Box::new(move |router| remote::command(router, 0, desk))),
-        beside: Some(Box::new(move |stage| switch.keep(stage, &waiting, &board))),
+        prepare: Some(Box::new(move |router| remote::command(router, 0, queue))),
+        beside: Some(Box::new(move |stage| switch.keep(stage, &waiting, &status))),
     };
     let operation = Operation {
         running,
@@ -230,19 +230,19 @@ impl Switch {
     }
 
     /// The same with what is wanted, and what is to be said of it.
-    fn with(&self, wanted: &Wanted) -> Result<(Switch, String), UsageError> {
+    fn with(&self, wanted: &PortRequest) -> Result<(Switch, String), UsageError> {
         let mut next = self.clone();
         if let Some(open_flow) = &mut next.settings.open_flow {
             open_flow.has_started();
         }
         let said = match wanted {
-            Wanted::Add { spec, vlan, macs } => {
+            PortRequest::Add { spec, vlan, macs } => {
                 next.add(spec, vlan.as_deref(), macs.clone())?;
                 next.make_room()?;
                 let port = next.ports.last();
                 port.map(|port| format!("port {} is {}", port.name, port.behind_text()))
             }
-            Wanted::Remove { name } => {
+            PortRequest::Remove { name } => {
                 let Some(at) = next.ports.iter().position(|port| port.name == *name) else {
                     let names: Vec<&str> =
                         self.ports.iter().map(|port| port.name.as_str()).collect();
@@ -259,12 +259,12 @@ impl Switch {
     }
 
     /// Does what clients want, one after the other, until the switch ends.
-    fn keep(mut self, stage: &Stage<'_>, waiting: &Receiver<Request>, board: &Board) {
+    fn keep(mut self, stage: &Stage<'_>, waiting: &Receiver<Request>, status: &StatusWriter) {
         for Request { ticket, wanted } in waiting {
             let replaced = self.with(&wanted).map_err(Error::from).and_then(|(next, said)| {
                 stage.replace(&next.text())?;
                 self = next;
-                board.set_ports(self.told());
+                status.set_ports(self.told());
                 stage.note(&said);
                 Ok(())
             });
@@ -273,7 +273,7 @@ impl Switch {
                 stage.note(&format!("{error}; nothing has changed"));
             }
             if let Some(ticket) = ticket {
-                board.set_outcome(ticket, replaced);
+                status.set_outcome(ticket, replaced);
             }
         }
     }
@@ -341,7 +341,7 @@ mod tests {
             ports.collect::<Vec<_>>().join(", ")
         };
         assert_eq!(names(&switch), "port1 0, b 1, port2 2");
-        let (mut switch, said) = switch.with(&Wanted::Remove { name: "b".into() }).unwrap();
+        let (mut switch, said) = switch.with(&PortRequest::Remove { name: "b".into() }).unwrap();
         assert_eq!(said, "port b is gone");
         add(&mut switch, "d=tap:d").unwrap();
         assert_eq!(names(&switch), "port1 0, port2 2, d 1");
@@ -370,7 +370,7 @@ mod tests {
         let mut switch = switch();
         for number in 0.. {
             let spec = format!("tap:t{number}").parse().unwrap();
-            let wanted = Wanted::Add { spec, vlan: None, macs: Vec::new() };
+            let wanted = PortRequest::Add { spec, vlan: None, macs: Vec::new() };
             match switch.with(&wanted) {
                 Ok((next, _)) => switch = next,
                 Err(error) => {
@@ -419,7 +419,7 @@ mod tests {
         let spec = "b=tap:b".parse().unwrap();
         let vlan = switch.add(&spec, Some("access 1"), Vec::new()).unwrap_err();
         assert!(vlan.0.contains("start it with --vlans"), "{vlan}");
-        let error = switch.with(&Wanted::Remove { name: "x".into() }).unwrap_err();
+        let error = switch.with(&PortRequest::Remove { name: "x".into() }).unwrap_err();
         assert_eq!(error.0, "no port is called x; there are: a");
         let mac: MacAddr = "02:00:00:00:00:01".parse().unwrap();
         switch.ports[0].macs = vec![mac];

@@ -317,7 +317,7 @@ fn they_have_bounds_in_all_and_by_source() {
 
 /// Random cuts of a packet, in a random order, with some twice: what is put together is the packet.
 #[test]
-fn what_is_cut_at_random_is_put_together() {
+fn random_fragments_are_reassembled() {
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);
         let tracker = Tracker::default();

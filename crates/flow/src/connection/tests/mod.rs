@@ -333,7 +333,7 @@ fn connections_end_with_their_time() {
 }
 
 #[test]
-fn what_is_cut_off_is_invalid() {
+fn cut_headers_are_invalid() {
     let tracker = Tracker::default();
     let mut fields = Key::default();
     let mut short = udp(CLIENT, SERVER)[..30].to_vec();
@@ -507,7 +507,7 @@ fn messages_of_icmp_have_directions() {
 
 /// Ports are never 0, and a datagram is as long as it says.
 #[test]
-fn what_has_no_ports_is_invalid() {
+fn packets_without_ports_are_invalid() {
     let tracker = Tracker::default();
     let look = |packet: &[u8]| track(&tracker, "ct(zone=1)", packet, SECOND).0;
     assert_eq!(look(&udp((CLIENT.0, 0), SERVER)), TRACKED | INVALID);

@@ -394,7 +394,7 @@ fn punted(steps: &[Step]) -> Vec<&Punt> {
 
 /// Controllers are told what flows know of a packet, not what it has come with or what comes later.
 #[test]
-fn what_is_told_is_what_flows_know() {
+fn packet_ins_have_the_fields_that_flows_know() {
     let switch = switch(&[
         "table=0,priority=9,udp,actions=ct(commit,zone=3),controller",
         "table=0,priority=9,tcp,actions=set_tunnel:6,load:7->NXM_NX_REG0[],controller,\

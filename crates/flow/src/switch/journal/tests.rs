@@ -248,7 +248,7 @@ fn a_journal_that_is_full_says_so() {
 }
 
 #[test]
-fn what_is_no_change_is_an_error() {
+fn requests_without_a_change_are_errors() {
     let switch = switch();
     let short = [0, 4, 14, 0, 200, 0, 0, 0, 0];
     for (change, said) in [

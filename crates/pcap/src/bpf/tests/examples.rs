@@ -150,7 +150,7 @@ fn about(packet_type: u8, tag: Option<VlanTag>) -> Metadata {
 
 /// Each load alone, and what is known of a packet in it.
 #[test]
-fn what_is_known_besides_the_bytes_is_loaded() {
+fn ancillary_loads_read_metadata() {
     let tag = VlanTag { protocol: 0x88a8, control: 0x6064 };
     let known = Metadata { interface: 7, ..about(4, Some(tag)) };
     let mut packet = [0; 42];
