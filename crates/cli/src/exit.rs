@@ -128,6 +128,15 @@ impl ConfigurationError {
             Some(cause) => (false, cause.to_string()),
             None => (true, found.rich(sources, terminal::colours())),
         };
+        let unset = unset_variables(&text, sources);
+        let text = match unset.first() {
+            Some(first) => format!(
+                "{}\n\nset {} to an interface of this machine, as in {first}=eth1",
+                text.trim_end(),
+                unset.join(" and "),
+            ),
+            None => text,
+        };
         ConfigurationError {
             in_text,
             errors: found.errors_told(),
@@ -192,6 +201,21 @@ impl std::fmt::Display for ConfigurationError {
 }
 
 impl std::error::Error for ConfigurationError {}
+
+/// The variables of a configuration that have their defaults, which are interfaces that an error misses.
+fn unset_variables<'a>(error: &str, sources: &'a SourceMap) -> Vec<&'a str> {
+    let mut unset: Vec<&str> = sources
+        .texts()
+        .flat_map(|text| text.split('$').skip(1))
+        .filter_map(|behind| behind.split_once(' '))
+        .filter_map(|(name, rest)| Some((name, rest.split([',', ')', ' ', '\n']).next()?)))
+        .filter(|(_, default)| error.contains(&format!("no interface named {default};")))
+        .map(|(name, _)| name)
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+        .collect();
+    unset.dedup();
+    unset
+}
 
 /// What is wrong, without where.
 #[cfg(feature = "commands")]

@@ -46,9 +46,9 @@ pub(super) const CLASS: Class = Class {
         Handler::value("active", "whether it counts").flags("c"),
         Handler::button("stop", "stops counting and ends the run"),
         Handler::value("banner", "the text at the head of files").flags("%"),
-        Handler::button("clear", "forgets all counts"),
-        Handler::button("counts_pdf", "counts how often each count occurs"),
-        Handler::button("reaggregate_counts", "the same"),
+        Handler::write("clear", "forgets all counts"),
+        Handler::write("counts_pdf", "counts how often each count occurs"),
+        Handler::write("reaggregate_counts", "counts how often each count occurs, an older name"),
         Handler::value("aggregate_call", "handler call made after so many aggregates")
             .write_needs(Right::Replace),
         Handler::value("count_call", "handler call made at that count").write_needs(Right::Replace),

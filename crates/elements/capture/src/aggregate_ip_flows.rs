@@ -36,7 +36,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     handlers: &[
-        Handler::button("clear", "ends all flows and sends on what is held"),
+        Handler::write("clear", "ends all flows and sends on what is held"),
         Handler::count("flows", "flows and pairs of hosts known"),
         Handler::count("refused", "packets of flows there was no room for"),
     ],

@@ -57,7 +57,7 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("BINARY", "bool", "false", "packed records instead of lines"),
         Arg::keyword("BURST", "packets", "frame limit", "most packets pulled at a time"),
     ],
-    handlers: &[Handler::button("flush", "writes what has been collected")],
+    handlers: &[Handler::write("flush", "writes what has been collected")],
     role: Role::Io,
     annotates: true,
     // Several write to the standard output.

@@ -12,7 +12,7 @@ use linerate_kit::{
 };
 
 const HANDLERS: &[Handler] =
-    &[Handler::value("rate", "the rate"), Handler::button("reset", "forgets what has passed")];
+    &[Handler::value("rate", "the rate"), Handler::write("reset", "forgets what has passed")];
 
 pub(super) const PACKETS: Class = Class {
     name: "Shaper",

@@ -33,7 +33,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("scheduled", "whether the timer is set; true sets it as it was before"),
         Handler::read("expiry", "when it fires, or was to fire"),
         Handler::write("schedule_after", "fires after that time"),
-        Handler::button("unschedule", "clears the timer"),
+        Handler::write("unschedule", "clears the timer"),
     ],
     cost: "Nothing while packets are handled.",
     example: "t :: TimerTest(DELAY 10ms);\nScript(wait 20ms, stop);",

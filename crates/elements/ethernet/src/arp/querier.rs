@@ -89,7 +89,7 @@ pub(crate) const CLASS: Class = Class {
         Handler::value("ipaddr", "the address of this host"),
         shared::INSERT,
         shared::DELETE,
-        Handler::button("clear", "forgets all addresses, drops what waits, sets counts to zero"),
+        Handler::write("clear", "forgets all addresses, drops what waits, sets counts to zero"),
     ],
     annotates: true,
     drops: &[

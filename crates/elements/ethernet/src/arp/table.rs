@@ -27,7 +27,7 @@ pub(crate) const CLASS: Class = Class {
         shared::LENGTH,
         shared::INSERT,
         shared::DELETE,
-        Handler::button("clear", "forgets all addresses and drops what waits"),
+        Handler::write("clear", "forgets all addresses and drops what waits"),
     ],
     role: Role::Information,
     cost: "See ARPQuerier. Some 200 bytes per address.",
