@@ -395,7 +395,10 @@ fn what_is_missing_is_named_once() {
         assert_eq!(err.matches(&format!("no interface named {name}")).count(), 1, "{err}");
     }
     let err = said(&["check", router], 4);
-    assert!(err.contains("\nset LEFT and RIGHT to an interface of this machine, as in LEFT=eth1"), "{err}");
+    assert!(
+        err.contains("\nset LEFT and RIGHT to an interface of this machine, as in LEFT=eth1"),
+        "{err}"
+    );
     let err = said(&["check", router, "LEFT=l", "RIGHT=lo"], 4);
     assert!(err.contains("did you mean lo?") && err.contains("lo has no Ethernet"), "{err}");
     let err = said(&["check", router, "LEFTT=lo"], 2);
