@@ -175,7 +175,8 @@ def behind(bridge, name, interface):
     if name == bridge:
         return f"tap:{name}?up=off"
     if kind in ("", "system"):
-        return f"packet:{name}"
+        # By its queueing discipline, where what captures on the interface sees what is sent.
+        return f"packet:{name}?qdisc"
     if kind == "patch":
         pair = sorted((name, options["peer"]))
         ends = ["patch%d%s" % (sum(map(ord, "".join(pair))) % 9973, end) for end in "ab"]
