@@ -189,6 +189,9 @@ def behind(bridge, name, interface):
         # The tunnel is the kernel's.
         number = options.get("key", "0")
         words = ["id", number, "remote", options["remote_ip"], "dstport", options.get("dst_port", "4789")]
+        if ":" in options["remote_ip"]:
+            # As Open vSwitch's, it sends and takes UDP without checksums.
+            words += ["udp6zerocsumtx", "udp6zerocsumrx"]
         run("ip", "link", "add", name, "type", "vxlan", *words)
         run("ip", "link", "set", "dev", name, "up")
         return f"packet:{name}"
