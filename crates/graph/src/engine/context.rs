@@ -414,6 +414,12 @@ impl Context {
         self.taken = before + frame.len();
     }
 
+    /// The run of the task counts as `turns` at least, also without packets: work that takes as
+    /// long as so many packets of other tasks do.
+    pub fn take_turns(&mut self, turns: usize) {
+        self.taken = self.taken.max(turns);
+    }
+
     /// The number of the round: what a task pushes, and all that comes of it, is in one. Where
     /// frames are not whole, packets that an element has sent on in a round are still on their way
     /// when it gets more of the same round.

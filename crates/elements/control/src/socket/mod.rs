@@ -322,6 +322,33 @@ impl ControlSocket {
         cx.console().report(&format!("{name} :: ControlSocket: {text}\n"));
     }
 
+    /// Takes in new clients and carries out what clients ask, until the turn that has begun is over.
+    fn serve_clients(&mut self, cx: &mut Context, begun: Instant) -> Next {
+        let (new, mut ready) = self.ready();
+        if new {
+            // Connections without end leave half of the time.
+            self.accept(cx, begun + TURN / 2);
+        }
+        for (number, client) in &mut self.clients {
+            let sends = client.has_output() && !client.waits_to_send;
+            if answer_called(client).is_some() || client.is_ready() || sends {
+                ready.push(*number);
+            }
+        }
+        ready.sort_unstable_by_key(|number| (*number <= self.last, *number));
+        ready.dedup();
+        let mut more = false;
+        for number in ready {
+            more |= self.serve(cx, number, begun + TURN);
+            self.last = number;
+            if begun.elapsed() >= TURN {
+                // The others are ready at the next run, too.
+                return Next::Again;
+            }
+        }
+        if more { Next::Again } else { Next::Wait }
+    }
+
     /// Those of whom epoll has something to say.
     fn ready(&mut self) -> (bool, Vec<u64>) {
         let Some(epoll) = &self.epoll else { return (false, Vec::new()) };
@@ -653,31 +680,14 @@ impl Element for ControlSocket {
         self.try_to_listen(cx)
     }
 
-    fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
-        let (new, mut ready) = self.ready();
+    fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let begun = Instant::now();
-        if new {
-            // Connections without end leave half of the time.
-            self.accept(cx, begun + TURN / 2);
-        }
-        for (number, client) in &mut self.clients {
-            let sends = client.has_output() && !client.waits_to_send;
-            if answer_called(client).is_some() || client.is_ready() || sends {
-                ready.push(*number);
-            }
-        }
-        ready.sort_unstable_by_key(|number| (*number <= self.last, *number));
-        ready.dedup();
-        let mut more = false;
-        for number in ready {
-            more |= self.serve(cx, number, begun + TURN);
-            self.last = number;
-            if begun.elapsed() >= TURN {
-                // The others are ready at the next run, too.
-                return Next::Again;
-            }
-        }
-        if more { Next::Again } else { Next::Wait }
+        let next = self.serve_clients(cx, begun);
+        // A whole turn is worth a frame: else a busy source, whose packets are a turn each, would
+        // wait for as many turns of clients.
+        let parts = begun.elapsed().as_nanos() * frame.limit() as u128 / TURN.as_nanos();
+        cx.take_turns(parts.min(frame.limit() as u128) as usize);
+        next
     }
 
     fn wake(&mut self) -> Wake<'_> {
