@@ -22,7 +22,7 @@ const PATIENCE: u64 = 15 * SECOND;
 /// How many fragments may wait unless said otherwise, and at most: Open vSwitch's numbers.
 const MOST: u32 = 1000;
 const MOST_OF_ALL: u32 = 5000;
-/// One source may have one in so many of them.
+/// One source may have one in so many of them, and of their bytes.
 const SHARE: u32 = 4;
 /// How many bytes may wait: as many as with Linux.
 const BYTES: usize = 4 << 20;
@@ -203,6 +203,27 @@ struct Packet {
 /// When a packet's time is over, and which of several at that time it is.
 type Due = (u64, u64);
 
+/// Fragments that wait, and their bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    count: u32,
+    bytes: usize,
+}
+
+impl Load {
+    fn add(&mut self, other: Load) {
+        (self.count, self.bytes) = (self.count + other.count, self.bytes + other.bytes);
+    }
+
+    fn remove(&mut self, other: Load) {
+        (self.count, self.bytes) = (self.count - other.count, self.bytes - other.bytes);
+    }
+
+    fn is_within(self, count: u32, bytes: usize) -> bool {
+        self.count <= count && self.bytes <= bytes
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inside {
     packets: HashMap<Name, Packet>,
@@ -210,10 +231,9 @@ struct Inside {
     due: BTreeMap<Due, Name>,
     /// Packets so far.
     serial: u64,
-    /// How many there are of a source.
-    sources: HashMap<(bool, u128), u32>,
-    count: u32,
-    bytes: usize,
+    /// Those of a source.
+    sources: HashMap<(bool, u128), Load>,
+    all: Load,
 }
 
 /// The fragments that wait.
@@ -285,13 +305,18 @@ impl Fragments {
         self.forget_late(&mut inside, now);
         let most = self.most.load(Relaxed);
         let source = (piece.name.v6, piece.name.source);
-        let of_source = inside.sources.get(&source).copied().unwrap_or(0);
-        let too_many = inside.count >= most || of_source >= most.div_ceil(SHARE);
-        if too_many || inside.bytes + packet.len() > BYTES {
+        let load = Load { count: 1, bytes: packet.len() };
+        let (mut all, mut own) =
+            (inside.all, inside.sources.get(&source).copied().unwrap_or_default());
+        all.add(load);
+        own.add(load);
+        let has_room = all.is_within(most, BYTES)
+            && own.is_within(most.div_ceil(SHARE), BYTES / SHARE as usize);
+        if !has_room {
             add(&counts.refused, 1);
             return Taken::Refused;
         }
-        let (name, length) = (piece.name, packet.len());
+        let name = piece.name;
         let inside = &mut *inside;
         let of = inside.packets.entry(name).or_insert_with(|| {
             let due = (now.saturating_add(PATIENCE), inside.serial);
@@ -307,8 +332,8 @@ impl Fragments {
             return Taken::Refused;
         }
         add(&counts.accepted, 1);
-        *inside.sources.entry(source).or_default() += 1;
-        (inside.count, inside.bytes) = (inside.count + 1, inside.bytes + length);
+        inside.sources.insert(source, own);
+        inside.all = all;
         let taken = if of.is_complete() { self.complete(inside, &name) } else { Taken::Waits };
         self.packets.store(inside.packets.len(), Relaxed);
         taken
@@ -323,7 +348,7 @@ impl Fragments {
         let whole = Whole::of(fragments);
         packet.failed = whole.is_none();
         let bytes = whole.as_ref().map_or(0, Whole::bytes);
-        inside.leave(name, count, bytes);
+        inside.leave(name, Load { count: count as u32, bytes });
         let Some(whole) = whole else {
             add(&counts.expired, count);
             add(&self.lost, count);
@@ -342,7 +367,7 @@ impl Fragments {
             let Some(packet) = inside.forget(&name) else { return };
             let count = packet.fragments.len();
             let bytes = packet.fragments.iter().map(|fragment| fragment.packet.len()).sum();
-            inside.leave(&name, count, bytes);
+            inside.leave(&name, Load { count: count as u32, bytes });
             add(&self.counts[usize::from(name.v6)].expired, count);
             add(&self.lost, count);
         }
@@ -391,7 +416,7 @@ impl Fragments {
         let inside = self.lock();
         let waiting = |v6: bool| {
             let of = inside.sources.iter().filter(|((of, _), _)| *of == v6);
-            of.map(|(_, count)| count).sum()
+            of.map(|(_, load)| load.count).sum()
         };
         [false, true].map(|v6| {
             let counts = &self.counts[usize::from(v6)];
@@ -416,13 +441,12 @@ impl Inside {
     }
 
     /// Fragments of a packet wait no more.
-    fn leave(&mut self, name: &Name, count: usize, bytes: usize) {
+    fn leave(&mut self, name: &Name, load: Load) {
         let source = (name.v6, name.source);
-        self.count -= count as u32;
-        self.bytes -= bytes;
-        if let Some(of) = self.sources.get_mut(&source) {
-            *of -= count as u32;
-            if *of == 0 {
+        self.all.remove(load);
+        if let Some(own) = self.sources.get_mut(&source) {
+            own.remove(load);
+            if own.count == 0 {
                 self.sources.remove(&source);
             }
         }

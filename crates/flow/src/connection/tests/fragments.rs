@@ -315,6 +315,28 @@ fn they_have_bounds_in_all_and_by_source() {
     assert_eq!(accepted, (4 << 20) / (56_000 + 34));
 }
 
+#[test]
+fn long_fragments_of_one_source_leave_room_for_others() {
+    let tracker = Tracker::default();
+    let first = |host: u8, number: u8| {
+        let mut fragment = part(&long(([10, 0, 0, host], 1), SERVER, 20_000), 0, 9_000);
+        fragment[19] = number;
+        set_checksum(&mut fragment[14..34]);
+        fragment
+    };
+    let room = (1 << 20) / first(1, 0).len();
+    for number in 0..200 {
+        let passed = pass(&tracker, KEEP, 1, &first(1, number), SECOND);
+        assert_eq!(passed.is_empty(), usize::from(number) < room, "a quarter is one source's");
+    }
+    for number in 0..100 {
+        assert!(pass(&tracker, KEEP, 1, &first(2, number), SECOND).is_empty());
+    }
+    tracker.expire(SECOND + PATIENCE);
+    assert_eq!(tracker.fragment_counts()[0].waiting, 0);
+    assert!(pass(&tracker, KEEP, 1, &first(1, 0), SECOND + PATIENCE).is_empty());
+}
+
 /// Random cuts of a packet, in a random order, with some twice: what is put together is the packet.
 #[test]
 fn random_fragments_are_reassembled() {
