@@ -69,6 +69,8 @@ struct Held {
     changed: BTreeMap<u64, (Arc<Flow>, bool)>,
     /// Flows that went and the controller knows.
     removed: VecDeque<(Arc<Flow>, FlowRemovedReason)>,
+    /// The number of the first flow that came, also of those no monitor is about: the controller knows none from it on.
+    first_new: Option<u64>,
     /// Whether the controller was told that updates pause.
     is_told: bool,
     /// Whether a monitor's first flows are on their way.
@@ -425,16 +427,26 @@ impl Held {
         before: Option<&Arc<Flow>>,
         flags: FlowMonitorFlags,
     ) {
+        if event == FlowEvent::Added {
+            self.first_new.get_or_insert(flow.number);
+        }
+        let is_new = |flow: &Flow| self.first_new.is_some_and(|first| first <= flow.number);
         let noted = before.and_then(|before| self.changed.remove(&before.number));
         match event {
             FlowEvent::Removed(reason) => {
-                let is_known = self.changed.remove(&flow.number).is_none_or(|(_, known)| known);
+                let is_known = match self.changed.remove(&flow.number) {
+                    Some((_, known)) => known,
+                    None => !is_new(flow),
+                };
                 if is_known && flags.contains(FlowMonitorFlags::REMOVED) {
                     self.removed.push_back((Arc::clone(flow), reason));
                 }
             }
             _ if flags != FlowMonitorFlags::default() || noted.is_some() => {
-                let is_known = noted.map_or(before.is_some(), |(_, known)| known);
+                let is_known = match noted {
+                    Some((_, known)) => known,
+                    None => before.is_some_and(|before| !is_new(before)),
+                };
                 self.changed.insert(flow.number, (Arc::clone(flow), is_known));
             }
             _ => {}

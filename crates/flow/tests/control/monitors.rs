@@ -76,6 +76,18 @@ fn update(controller: &mut Controller) -> FlowUpdated {
     }
 }
 
+/// The updates of the next message, of any version.
+fn next_updates(controller: &mut Controller) -> Vec<FlowUpdate> {
+    match controller.next().1 {
+        Message::MultipartReply(MultipartReply { body: Reply::FlowMonitor(updates), .. }) => {
+            updates
+        }
+        Message::Nicira(NiciraMessage::FlowMonitorPaused) => vec![FlowUpdate::Paused],
+        Message::Nicira(NiciraMessage::FlowMonitorResumed) => vec![FlowUpdate::Resumed],
+        message => panic!("{message:?}"),
+    }
+}
+
 #[test]
 fn monitors_report_changes_in_every_version() {
     for version in Version::ALL {
@@ -198,15 +210,7 @@ fn updates_pause_while_they_are_not_read() {
         let mut known: BTreeMap<u128, Vec<Instruction>> = BTreeMap::new();
         let (mut paused, mut resumed) = (false, false);
         while !resumed {
-            let updates = match watcher.next().1 {
-                Message::MultipartReply(MultipartReply {
-                    body: Reply::FlowMonitor(updates),
-                    ..
-                }) => updates,
-                Message::Nicira(NiciraMessage::FlowMonitorPaused) => vec![FlowUpdate::Paused],
-                Message::Nicira(NiciraMessage::FlowMonitorResumed) => vec![FlowUpdate::Resumed],
-                message => panic!("{message:?}"),
-            };
+            let updates = next_updates(&mut watcher);
             for update in updates {
                 match update {
                     FlowUpdate::Flow(update) => {
@@ -244,5 +248,39 @@ fn updates_pause_while_they_are_not_read() {
         // It goes on.
         other.send(&Message::FlowMod(flow(70, 1)));
         assert_eq!(update(&mut watcher).event, FlowEvent::Added);
+    }
+}
+
+/// Flows that come and go while updates pause are not told, nor kept until then.
+#[test]
+fn flows_that_came_and_went_while_updates_paused_are_not_told() {
+    let served = Served::new(|_| {});
+    let (mut watcher, mut other) =
+        (served.controller(Version::V13), served.controller(Version::V13));
+    watcher.send(&request(vec![monitor(1, FlowMonitorFlags::REMOVED)]));
+    assert!(updates(&mut watcher).1.is_empty());
+    const LATE: u32 = 1_000_000;
+    // So many that neither the socket nor what may wait takes them all, and then others.
+    for address in (0..40_000).chain(LATE..LATE + 1_000) {
+        other.send(&Message::FlowMod(flow(address, 1)));
+        other.send(&changed(FlowModCommand::DeleteStrict, flow(address, 1)));
+    }
+    other.barrier();
+    let mut paused = false;
+    loop {
+        for update in next_updates(&mut watcher) {
+            match update {
+                FlowUpdate::Paused => paused = true,
+                FlowUpdate::Resumed => {
+                    assert!(paused);
+                    return;
+                }
+                FlowUpdate::Flow(update) => {
+                    let address = update.matching.exact(Field::Ipv4Dst).expect("an address");
+                    assert!(address < LATE.into(), "{address} came and went meanwhile");
+                }
+                FlowUpdate::Abbreviated { .. } => panic!("it has changed nothing"),
+            }
+        }
     }
 }
