@@ -304,7 +304,8 @@ fn they_have_bounds_in_all_and_by_source() {
     tracker.set_fragment_limits(FragmentLimits { most: 5000, ..limits }).expect("in range");
     let mut accepted = 0;
     for number in 0..1000_u16 {
-        let mut fragment = part(&long(CLIENT, SERVER, 60_000), 0, 56_000);
+        let from = ([10, 0, 0, (number % 8) as u8], 1);
+        let mut fragment = part(&long(from, SERVER, 60_000), 0, 56_000);
         fragment[18..20].copy_from_slice(&number.to_be_bytes());
         set_checksum(&mut fragment[14..34]);
         accepted += usize::from(pass(&tracker, KEEP, 1, &fragment, SECOND).is_empty());
