@@ -10,11 +10,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         reason: "it joins processes by DPDK's rings, or changes a network card's tables: `memif:` ports join programs, and each worker has queues of its own",
-        classes: &[
-            "DeviceBalancer",
-            "FromDPDKRing",
-            "ToDPDKRing",
-        ],
+        classes: &["DeviceBalancer", "FromDPDKRing", "ToDPDKRing"],
     },
     Group {
         reason: "it rewrites the stream of a TCP connection, for which FastClick has an engine of its own",
@@ -31,10 +27,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         reason: "it chooses a clock for the program: here a frame has one reading of it, which is cheap",
-        classes: &[
-            "JiffieClock",
-            "TSCClock",
-        ],
+        classes: &["JiffieClock", "TSCClock"],
     },
     Group {
         reason: "Click leaves it out, too, unless it is told to compile it",
@@ -53,12 +46,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         reason: "it is one of FastClick's own that has not been built yet",
-        classes: &[
-            "AggregateCounterVector",
-            "RecordTimestamp",
-            "Replay",
-            "TimestampDiff",
-        ],
+        classes: &["AggregateCounterVector", "RecordTimestamp", "Replay", "TimestampDiff"],
     },
     Group {
         reason: "a format of a tool that is no more: `FromDump` and `FromIPSummaryDump` read what tools of today write",

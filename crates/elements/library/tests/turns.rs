@@ -5,12 +5,8 @@ use linerate_graph::{Class, Context, Element, Next};
 use linerate_memory::Frame;
 
 /// Always has work, a run of which takes as long as packets of a frame do; ends after a hundred runs.
-const BUSY: Class = Class {
-    name: "Busy",
-    ports: "0/0",
-    make: |_| Box::new(Busy { runs: 0 }),
-    ..Class::here()
-};
+const BUSY: Class =
+    Class { name: "Busy", ports: "0/0", make: |_| Box::new(Busy { runs: 0 }), ..Class::here() };
 
 struct Busy {
     runs: usize,
