@@ -174,6 +174,24 @@ fn fragments(tracker: &Tracker) -> String {
             counts.refused,
         );
     }
+    for packet in tracker.incomplete_packets() {
+        let has = match (packet.has_first, packet.has_last) {
+            (true, true) => "both",
+            (true, false) => "first",
+            (false, true) => "last",
+            (false, false) => "none",
+        };
+        let _ = writeln!(
+            told,
+            "src={},dst={},number={},zone={},protocol={},fragments={},ends={has}",
+            packet.source,
+            packet.destination,
+            packet.number,
+            packet.zone,
+            packet.protocol,
+            packet.fragments,
+        );
+    }
     told
 }
 

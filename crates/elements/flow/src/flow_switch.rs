@@ -109,8 +109,9 @@ const HANDLERS: [Handler; 21] = [
     .off_worker(),
     Handler::value(
         "fragments",
-        "what became of fragments in ct(), and what they are allowed; written as `most=1000 shortest_v4=1200 \
-         shortest_v6=1280`: how many wait, and how short one is that is not the last of its packet",
+        "what became of fragments in ct(), what they are allowed, and the packets of which some wait; written as \
+         `most=1000 shortest_v4=1200 shortest_v6=1280`: how many wait, and how short one is that is not the last \
+         of its packet",
     )
     .off_worker(),
 ];

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linerate_packet::checksum::checksum;
 
+use super::shown::Address;
 use crate::edit::Ip;
 use crate::key::extract::{AUTHENTICATION, FRAGMENT_HEADER, is_extension};
 use crate::key::{CONNECTION, Key, extract};
@@ -62,6 +63,27 @@ pub struct FragmentCounts {
     pub overlapping: u64,
     /// Those there was no room for.
     pub refused: u64,
+}
+
+/// A packet of which fragments wait for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Incomplete {
+    /// From where.
+    pub source: Address,
+    /// To where.
+    pub destination: Address,
+    /// Its protocol of IP.
+    pub protocol: u8,
+    /// What its fragments are told by, as their headers have it.
+    pub number: u32,
+    /// Where it is tracked.
+    pub zone: u16,
+    /// How many of its fragments wait.
+    pub fragments: usize,
+    /// Whether the first of them does.
+    pub has_first: bool,
+    /// Whether the last does.
+    pub has_last: bool,
 }
 
 /// A fragment that goes on.
@@ -409,6 +431,24 @@ impl Fragments {
             own.store(length, Relaxed);
         }
         Ok(())
+    }
+
+    /// The packets of which some wait, the oldest first.
+    pub(super) fn incomplete(&self) -> Vec<Incomplete> {
+        let inside = self.lock();
+        let packets =
+            inside.due.values().filter_map(|name| Some((name, inside.packets.get(name)?)));
+        let told = packets.filter(|(_, packet)| !packet.failed).map(|(name, packet)| Incomplete {
+            source: Address::of(name.source, name.v6),
+            destination: Address::of(name.destination, name.v6),
+            protocol: name.protocol,
+            number: name.number,
+            zone: name.zone,
+            fragments: packet.fragments.len(),
+            has_first: packet.fragments.first().is_some_and(|first| first.piece.from == 0),
+            has_last: packet.length.is_some(),
+        });
+        told.collect()
     }
 
     /// The counts of IPv4 and of IPv6.

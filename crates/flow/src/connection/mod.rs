@@ -28,7 +28,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use fragments::{Fragment, FragmentCounts, FragmentLimits};
+pub use fragments::{Fragment, FragmentCounts, FragmentLimits, Incomplete};
 pub use limits::ZoneLimit;
 pub use shown::{Address, Direction, Ends, Shown};
 
@@ -409,6 +409,12 @@ impl Tracker {
     #[must_use]
     pub fn fragment_counts(&self) -> [FragmentCounts; 2] {
         self.fragments.counts()
+    }
+
+    /// The packets of which fragments wait for the others, the oldest first.
+    #[must_use]
+    pub fn incomplete_packets(&self) -> Vec<Incomplete> {
+        self.fragments.incomplete()
     }
 
     /// Whether fragments wait for others: one load.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::set_original;
 use super::table::Connection;
-use super::tuple::{End, Tuple};
+use super::tuple::Tuple;
 use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use crate::key::{Key, Mask};
 use crate::wire::{ConnectionFilter, Field, TupleFilter};
@@ -27,6 +27,13 @@ impl From<Address> for IpAddr {
             Address::V4(address) => IpAddr::V4(address),
             Address::V6(address) => IpAddr::V6(address),
         }
+    }
+}
+
+impl Address {
+    /// The address that a number is, of IPv6 or IPv4.
+    pub(super) fn of(address: u128, v6: bool) -> Address {
+        if v6 { Address::V6(address.into()) } else { Address::V4((address as u32).into()) }
     }
 }
 
@@ -109,10 +116,6 @@ impl Direction {
     }
 }
 
-fn address(end: End, v6: bool) -> Address {
-    if v6 { Address::V6(end.address.into()) } else { Address::V4((end.address as u32).into()) }
-}
-
 fn direction(tuple: &Tuple) -> Direction {
     let ends = match tuple.protocol {
         ICMP | ICMPV6 => Ends::Message {
@@ -123,8 +126,8 @@ fn direction(tuple: &Tuple) -> Direction {
         _ => Ends::Ports(tuple.source.port, tuple.destination.port),
     };
     Direction {
-        source: address(tuple.source, tuple.v6),
-        destination: address(tuple.destination, tuple.v6),
+        source: Address::of(tuple.source.address, tuple.v6),
+        destination: Address::of(tuple.destination.address, tuple.v6),
         ends,
     }
 }

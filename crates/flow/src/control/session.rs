@@ -21,9 +21,9 @@ use crate::switch::{Answer, Origin};
 use crate::wire::multipart::{FlowMonitor, Parts, Reply, Request, TableFeatures};
 use crate::wire::queue::ALL_QUEUES;
 use crate::wire::{
-    ALL_TABLES, AsyncKind, Capabilities, ErrorMessage, Fault, Features, FlowMod, Header, Hello,
-    Message, MultipartRequest, NiciraMessage, PortNumber, QueueConfig, Role, RoleMessage, Stream,
-    Version,
+    ALL_TABLES, AsyncKind, Capabilities, ErrorMessage, Fault, Features, FlowFlags, FlowMod,
+    FlowModCommand, Header, Hello, Message, MultipartRequest, NiciraMessage, PortNumber,
+    QueueConfig, Role, RoleMessage, Stream, Version,
 };
 
 /// The type of hello, in all versions.
@@ -380,18 +380,11 @@ impl Session {
         }
     }
 
-    /// A change as the switch takes it: with a table.
-    ///
-    /// In OpenFlow 1.0 there are none, and the upper byte of the command is part of it unless Nicira's
-    /// extension is on. The switch then chooses: flows are added to the first table, and changed or
-    /// deleted in all.
+    /// A change as the switch takes it.
     fn place(&self, message: Message, version: Version) -> Result<Message, Fault> {
         match message {
-            Message::FlowMod(flow) if version == Version::V10 && !self.table_ids => {
-                if flow.table != 0 {
-                    return Err(Fault::FlowModBadCommand);
-                }
-                Ok(Message::FlowMod(FlowMod { table: ALL_TABLES, ..flow }))
+            Message::FlowMod(flow) if version == Version::V10 => {
+                with_what_is_meant(flow, self.table_ids).map(Message::FlowMod)
             }
             other => Ok(other),
         }
@@ -633,5 +626,40 @@ impl Drop for Session {
         // Its place is free before the status says that it has gone.
         self.check = HelloCheck::Open;
         self.shared.left(self.number);
+    }
+}
+
+/// A change of OpenFlow 1.0 with what it means and other versions say.
+///
+/// There are no tables, and the upper byte of the command is part of it unless Nicira's extension is on. The switch
+/// then chooses: flows are added to the first table, and changed or deleted in all. One that is added begins to count
+/// anew.
+fn with_what_is_meant(mut flow: FlowMod, table_ids: bool) -> Result<FlowMod, Fault> {
+    if !table_ids {
+        if flow.table != 0 {
+            return Err(Fault::FlowModBadCommand);
+        }
+        flow.table = ALL_TABLES;
+    }
+    if flow.command == FlowModCommand::Add {
+        flow.flags = flow.flags.with(FlowFlags::RESET_COUNTS);
+    }
+    Ok(flow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Match;
+
+    #[test]
+    fn openflow_1_0_means_a_table_and_counters_that_begin_anew() {
+        let add = |table| FlowMod::add(table, 1, Match::new(), Vec::new());
+        let meant = with_what_is_meant(add(0), false).unwrap();
+        assert_eq!((meant.table, meant.flags), (ALL_TABLES, FlowFlags::RESET_COUNTS));
+        assert_eq!(with_what_is_meant(add(3), false), Err(Fault::FlowModBadCommand));
+        assert_eq!(with_what_is_meant(add(3), true).unwrap().table, 3);
+        let modify = FlowMod { command: FlowModCommand::Modify, ..add(0) };
+        assert_eq!(with_what_is_meant(modify, false).unwrap().flags, FlowFlags::default());
     }
 }

@@ -6,7 +6,7 @@ use proptest::sample::select;
 
 use linerate_openflow::wire::multipart::{FlowStats, Parts, Reply};
 use linerate_openflow::wire::{
-    Action, Bucket, CookieFilter, Ct, Elapsed, Encap, Entry, Field, FlowFlags, FlowMod,
+    Action, Bucket, CookieFilter, Ct, Elapsed, Encap, Entry, Field, FieldId, FlowFlags, FlowMod,
     FlowModCommand, GroupCommand, GroupMod, GroupType, Instruction, Learn, LearnDestination,
     LearnFlags, LearnSource, LearnSpec, Match, Message, MultipartReply, PacketType, PortNumber,
     Subfield, Version, Zone,
@@ -242,36 +242,64 @@ fn check(version: Version, message: Message) {
     assert_eq!(Message::decode(&bytes), Ok((version, XID, said(version, message))));
 }
 
-/// What a message is read as: OpenFlow 1.5 says `load` as a set-field.
+/// Whether OpenFlow 1.0 says a set-field as a load, as it has neither.
+fn is_loaded(entry: &Entry) -> bool {
+    let field = entry.field();
+    let own = [
+        Field::EthSrc,
+        Field::EthDst,
+        Field::Ipv4Src,
+        Field::Ipv4Dst,
+        Field::IpDscp,
+        Field::TunnelId,
+        Field::MplsLabel,
+        Field::MplsTc,
+        Field::VlanVid,
+    ];
+    let is_short = FieldId::new(field, false, Version::V13).experimenter.is_none();
+    entry.is_exact() && field.bits() <= 64 && is_short && !own.contains(&field)
+}
+
+/// What a message is read as: OpenFlow 1.5 says `load` as a set-field, and 1.0 the other way round.
 fn said(version: Version, message: Message) -> Message {
-    fn one(action: Action) -> Action {
+    fn one(version: Version, action: Action) -> Action {
+        let each = |actions: Vec<Action>| actions.into_iter().map(|a| one(version, a)).collect();
         match action {
-            Action::Load { destination, value } => {
+            Action::SetField(entry) if version == Version::V10 && is_loaded(&entry) => {
+                let destination = Subfield::whole(entry.field());
+                Action::Load { destination, value: entry.value() as u64 }
+            }
+            Action::Ct(mut ct) => {
+                ct.actions = each(std::mem::take(&mut ct.actions));
+                Action::Ct(ct)
+            }
+            Action::Load { destination, value } if version == Version::V15 => {
                 let (offset, bits) = (destination.offset(), destination.bits());
                 let mask = u128::MAX >> (128 - u32::from(bits)) << offset;
                 let entry = Entry::masked(destination.field(), u128::from(value) << offset, mask);
                 Action::SetField(entry)
             }
-            Action::Clone(inner) => Action::Clone(inner.into_iter().map(one).collect()),
+            Action::Clone(inner) => Action::Clone(each(inner)),
             other => other,
         }
     }
-    fn instruction(instruction: Instruction) -> Instruction {
-        let each = |actions: Vec<Action>| actions.into_iter().map(one).collect();
+    let instruction = |instruction: Instruction| {
+        let each = |actions: Vec<Action>| actions.into_iter().map(|a| one(version, a)).collect();
         match instruction {
             Instruction::ApplyActions(actions) => Instruction::ApplyActions(each(actions)),
             Instruction::WriteActions(actions) => Instruction::WriteActions(each(actions)),
             other => other,
         }
-    }
+    };
     match message {
-        Message::GroupMod(mut group) if version == Version::V15 => {
+        Message::GroupMod(mut group) => {
             for bucket in &mut group.buckets {
-                bucket.actions = std::mem::take(&mut bucket.actions).into_iter().map(one).collect();
+                let actions = std::mem::take(&mut bucket.actions).into_iter();
+                bucket.actions = actions.map(|action| one(version, action)).collect();
             }
             Message::GroupMod(group)
         }
-        Message::FlowMod(mut flow) if version == Version::V15 => {
+        Message::FlowMod(mut flow) => {
             flow.instructions = flow.instructions.into_iter().map(instruction).collect();
             Message::FlowMod(flow)
         }

@@ -154,6 +154,8 @@ fn fragments_are_tracked_and_connections_told_of() {
         ));
         assert_eq!((lines.len(), run.read("s.connection_count").as_str()), (2, "2"));
         assert!(run.read("s.fragments").contains("accepted=3,completed=2"), "{told}");
+        let waits = "zone=9,protocol=17,fragments=1,ends=first\n";
+        assert!(run.read("s.fragments").ends_with(waits), "{}", run.read("s.fragments"));
         assert_eq!(run.read_with("s.connections", "ct_nw_src=10.0.0.3").lines().count(), 1);
         let one = run.read_with("s.connections", "limit=1 ct_zone=9");
         assert!(one.ends_with("… and 1 more\n"), "{one}");

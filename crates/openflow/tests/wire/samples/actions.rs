@@ -34,11 +34,16 @@ fn learn() -> Learn {
     }
 }
 
-fn ct() -> Ct {
+fn ct(version: Version) -> Ct {
     let nat = Nat {
         flags: NatFlags::SOURCE.with(NatFlags::RANDOM),
         addresses: NatAddresses::V4([10, 0, 0, 1].into(), Some([10, 0, 0, 9].into())),
         ports: Some((1024, Some(2047))),
+    };
+    // OpenFlow 1.0 has no set-field.
+    let mark = match version {
+        V10 => Action::Load { destination: Subfield::whole(Field::CtMark), value: 82 },
+        _ => exact(Field::CtMark, 82),
     };
     Ct {
         commit: true,
@@ -46,7 +51,7 @@ fn ct() -> Ct {
         zone: Zone::Field(part(Field::Reg1, 4, 16)),
         table: Some(81),
         helper: 21,
-        actions: vec![exact(Field::CtMark, 82), Action::Nat(Box::new(nat))],
+        actions: vec![mark, Action::Nat(Box::new(nat))],
     }
 }
 
@@ -81,7 +86,7 @@ pub(super) fn rare_actions() -> Vec<Action> {
 }
 
 /// Actions of Nicira's that all versions have.
-pub(super) fn nicira_actions() -> Vec<Action> {
+pub(super) fn nicira_actions(version: Version) -> Vec<Action> {
     let controller = Controller {
         max_len: 111,
         id: 112,
@@ -126,7 +131,7 @@ pub(super) fn nicira_actions() -> Vec<Action> {
             port: PortNumber(12),
             direction: 2,
         }),
-        Action::Ct(Box::new(ct())),
+        Action::Ct(Box::new(ct(version))),
         Action::CtClear,
         Action::Clone(vec![output(13), Action::Exit]),
         Action::CheckLarger { length: 1500, destination: part(Field::Reg8, 17, 1) },

@@ -349,7 +349,7 @@ fn of_version(version: Version) -> Vec<(&'static str, Message)> {
         ("port mod", Message::PortMod(port_mod)),
         ("barrier", Message::BarrierRequest),
         ("barrier reply", Message::BarrierReply),
-        ("Nicira's actions", with_actions(nicira_actions())),
+        ("Nicira's actions", with_actions(nicira_actions(version))),
         ("conjunction", with_actions(vec![Action::Conjunction { id: 181, clause: 2, clauses: 5 }])),
         ("packet in of Nicira's", nicira(NiciraMessage::PacketIn(packet_in(V13)))),
         (

@@ -9,7 +9,7 @@ use crate::wire::fault::NICIRA;
 use crate::wire::field::Field;
 use crate::wire::oxm::{Entry, FieldId};
 use crate::wire::port_number::PortNumber;
-use crate::wire::subfield::{self, NXM};
+use crate::wire::subfield::{self, NXM, Subfield};
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
@@ -232,6 +232,16 @@ fn encode_set_field(entry: &Entry, version: Version, out: &mut Writer) -> Result
             out.u8(class as u8);
             Ok(())
         }),
+        // As Open vSwitch writes it. The tag's bit of presence is not one that is loaded.
+        (field, value)
+            if old
+                && field.bits() <= 64
+                && field != Field::VlanVid
+                && FieldId::new(field, false, NXM).experimenter.is_none() =>
+        {
+            let load = Action::Load { destination: Subfield::whole(field), value: value as u64 };
+            encode(&load, version, out)
+        }
         _ => write_nicira(out, 33, |out| {
             entry.encode(version, out);
             Ok(())
