@@ -82,6 +82,23 @@ fn a_configuration_does_not_write_the_file_that_it_reads() {
 }
 
 #[test]
+fn a_checked_configuration_writes_nothing() {
+    let folder = Folder::new();
+    let before = fs::read(folder.path().join("x")).unwrap();
+    for element in ["ToDump(x)", "Print(OUTFILE x) -> Discard", "ToDump(new.pcap)"] {
+        let text = format!("InfiniteSource -> {element};");
+        let output = folder.run(LINERATE, &["check", "-e", &text], Stdio::null());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(fs::read(folder.path().join("x")).unwrap(), before, "{element}");
+    }
+    assert!(!folder.path().join("new.pcap").exists());
+    let text = "InfiniteSource -> ToDump(missing/new.pcap);";
+    let output = folder.run(LINERATE, &["check", "-e", text], Stdio::null());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("missing/new.pcap: No such file or directory"), "{said}");
+}
+
+#[test]
 fn a_configuration_is_not_flattened_over_itself() {
     let folder = Folder::new();
     symlink("y.click", folder.path().join("z.click")).unwrap();

@@ -16,16 +16,29 @@ use std::{
     },
     path::{Path, PathBuf},
     process,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, MemfdFlags, Mode, OFlags};
 
 /// The file system of a file, and its number there.
 type Identity = (u64, u64);
 
 /// Files that are being read, and how often.
 static READ: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
+
+/// Whether outputs are only [checked](only_check_outputs).
+static CHECKS_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`create`] and [`open_to_write`] check that this process may write a file, and neither
+/// create nor change it: what is written goes nowhere. For programs that make a configuration's
+/// elements and do not run them.
+pub fn only_check_outputs() {
+    CHECKS_ONLY.store(true, Ordering::Relaxed);
+}
 
 fn registered() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
     READ.lock().unwrap_or_else(PoisonError::into_inner)
@@ -123,10 +136,28 @@ pub fn check_open_unread(file: impl AsFd) -> io::Result<()> {
 /// When this process reads it, or it cannot be opened.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
     check_unread(path)?;
+    if CHECKS_ONLY.load(Ordering::Relaxed) {
+        check_writable(path)?;
+        return Ok(rustix::fs::memfd_create(c"output", MemfdFlags::CLOEXEC)?.into());
+    }
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
     // The name may have become another file's meanwhile.
     refuse_read(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Whether a file may be written, or created where there is none.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(rustix::fs::access(path, Access::WRITE_OK)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = folder.unwrap_or(Path::new("."));
+            Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Creates a file, or empties the one that is there.

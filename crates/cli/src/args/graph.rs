@@ -48,6 +48,8 @@ pub(crate) struct Run {
 }
 
 /// Check a configuration, or show the graph it makes
+///
+/// Its elements are made, and its devices opened, as in a run; the files it would write stay as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
