@@ -9,7 +9,10 @@ use crate::units::whole;
 
 /// Run a program that is written for libpcap on ports
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "linerate pcap [OPTIONS] -- <PROGRAM>...
+       linerate pcap [OPTIONS] --print",
+    after_help = "\
 Examples:
   linerate pcap -- tcpdump -n -i eth1
       captures by packet:eth1; the host has its packets as well
@@ -28,7 +31,8 @@ code and how signals end it are the program's own; what is opened is said on sta
 is when the program has loaded a libpcap of its own, of which ours cannot take the place.
 
 A program that gets more rights than who starts it (set-user-ID, capabilities of its file) ignores
-all this, as the loader's rules are: start it as root, or take a copy without them.")]
+all this, as the loader's rules are: start it as root, or take a copy without them."
+)]
 pub(crate) struct Pcap {
     /// Have the device NAME be PORT, for this program; may be given several times. PORT is any port,
     /// or cluster:SOCKET?name=CONSUMER
