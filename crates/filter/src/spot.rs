@@ -111,7 +111,7 @@ impl Notes {
         Notes { length, tag: None, places: Default::default() }
     }
 
-    /// The same of a packet out of which that tag was taken.
+    /// Notes of a packet whose VLAN tag `tag` was stripped.
     pub(super) fn without_tag(length: u32, tag: u16) -> Notes {
         Notes { tag: Some(tag), ..Notes::new(length) }
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench openflow`: what it takes a switch to get flows and to lose them, and the memory they
-//! are in, beside Open vSwitch.
+//! `cargo xtask bench openflow`: time to add and delete flows, and their memory, compared with Open
+//! vSwitch.
 //!
 //! Open vSwitch's own client, `ovs-ofctl`, gives both switches the same file of flows, in turns: one flow
 //! after the other, each of which it waits for, or all in one bundle; and then deletes them. Each way begins
@@ -7,9 +7,9 @@
 //! what the kernel counts as resident (`VmRSS`), a second after a command, since both switches give memory
 //! back late.
 //!
-//! Open vSwitch is the installed one without DPDK, its datapath in user space, with ports to nowhere; ours
-//! is `linerate switch` with ports to nowhere. Its packet memory, 96 MiB unless told otherwise, is a part of
-//! what is resident from the start, so there is beside it what each has grown by.
+//! Open vSwitch is the installed one without DPDK, with its userspace datapath and null ports; ours
+//! is `linerate switch` with null ports. Its packet memory, 96 MiB by default, is resident from the
+//! start, so the growth of each switch is reported, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// What a run brings, in the order in which it happens: its name, and its unit.
+/// Name and unit of each figure of a run, in the order of measurement.
 const MEASURES: [(&str, &str); 7] = [
     ("add", "s"),
     ("delete", "s"),
@@ -96,7 +96,7 @@ const MEASURES: [(&str, &str); 7] = [
 ];
 type Figures = [f64; MEASURES.len()];
 
-/// A switch, and where it answers OpenFlow.
+/// A switch under test, and its OpenFlow address.
 struct Subject<'a> {
     address: String,
     process: &'a Process,
@@ -117,19 +117,19 @@ impl Subject<'_> {
         Ok(began.elapsed().as_secs_f64())
     }
 
-    /// Flows that it has.
+    /// Number of flows in the switch.
     fn flows(&self) -> Result<u64> {
         let text = self.client(&[], "dump-aggregate", &[])?;
         flow_count(&text).with_context(|| format!("no flow_count in: {text}"))
     }
 
-    /// Megabytes that are resident.
+    /// Resident memory in megabytes.
     fn resident(&self) -> Result<f64> {
         sleep(SETTLE);
         Ok(self.process.status_bytes("VmRSS")? as f64 / MEGABYTE)
     }
 
-    /// Gives it flows, takes them away, and says what that took.
+    /// Adds and deletes flows, and returns the figures.
     fn measure(&self, way: Way, file: &Path, count: u32) -> Result<Figures> {
         ensure!(self.flows()? == 0, "a switch has flows that nobody has given it");
         let start = self.resident()?;
@@ -144,7 +144,7 @@ impl Subject<'_> {
     }
 }
 
-/// `… flow_count=N`.
+/// Parses `flow_count=N` in the output of `ovs-ofctl dump-aggregate`.
 fn flow_count(text: &str) -> Option<u64> {
     text.split_whitespace().find_map(|word| word.strip_prefix("flow_count="))?.parse().ok()
 }
@@ -186,7 +186,7 @@ impl OurSwitch {
     }
 }
 
-/// What came of a way to add flows: figures of each repetition.
+/// Figures of one way to add flows, per repetition.
 #[derive(Debug)]
 struct Found {
     way: Way,
@@ -241,7 +241,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A measure of a way, of both switches.
+/// A row of the output: one figure of one way to add flows, for both switches.
 #[derive(Debug)]
 struct Line {
     way: &'static str,

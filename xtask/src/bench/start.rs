@@ -41,7 +41,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What a program took for a kind of configuration: seconds of each run, of each size.
+/// Start times of a program with a kind of configuration: seconds of each run, by size.
 #[derive(Debug)]
 struct Line {
     graph: &'static str,

@@ -18,8 +18,8 @@ use crate::shell;
 /// The programs of ours that stand in for Click's.
 pub(super) const PROGRAMS: [&str; 2] = ["click", "click-flatten"];
 
-/// What `unshare` runs: multicast goes out by a link, as on a machine that is connected to something;
-/// the other end hears it and says nothing.
+/// Shell script that `unshare` runs: multicast leaves by a veth link, as on a connected machine;
+/// the peer end receives it and sends nothing.
 const NAMESPACE: &str = "ip link set lo up && ip link add out type veth peer name end && \
     ip address add 192.0.2.1/24 dev out && ip link set out up && ip link set end up && \
     ip route add 224.0.0.0/4 dev out && exec \"$@\"";

@@ -1,5 +1,5 @@
-//! BOOTP and DHCP (RFC 951, RFC 2131), with the options of RFC 2132 and of others, as far as tcpdump has names
-//! for them.
+//! BOOTP and DHCP (RFC 951, RFC 2131) in the format of tcpdump, with the options of RFC 2132 and of
+//! later RFCs that tcpdump names.
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
@@ -7,20 +7,20 @@ use linerate_packet::MacAddr;
 
 use super::{dump, number};
 
-/// Where the names of a server and of a file to boot are, and where options begin.
+/// Offsets of the fields `sname`, `file` and `options` (`vend` in BOOTP).
 const SERVER_NAME: usize = 44;
 const FILE: usize = 108;
 const VENDOR: usize = 236;
-/// What options begin with (RFC 1497).
+/// Magic cookie in front of the options (RFC 1497).
 const COOKIE: u32 = 0x6382_5363;
 const PAD: u8 = 0;
 const END: u8 = 255;
 
-/// How the data of an option is shown.
+/// Output format of an option's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Addresses,
-    /// Addresses two by two.
+    /// Pairs of addresses.
     Pairs,
     Longs,
     Signed,
@@ -28,12 +28,12 @@ enum Form {
     Bytes,
     Text,
     Flags,
-    /// By its length: numbers of 4 or 2 bytes, or bytes.
+    /// Integers of 4, 2 or 1 bytes, by the length of the option.
     Unknown,
     Node,
     Overload,
     Message,
-    /// Numbers of options.
+    /// Option codes.
     List,
     Client,
     Classes,
@@ -47,7 +47,7 @@ use Form::{
     Pairs, Routes, Shorts, Signed, Text, Unknown,
 };
 
-/// Options, by their numbers.
+/// Option codes with their names and formats.
 const OPTIONS: &[(u8, &str, Form)] = &[
     (1, "Subnet-Mask", Addresses),
     (2, "Time-Zone", Signed),
@@ -170,7 +170,7 @@ const MESSAGES: [&str; 13] = [
     "LeaseActive",
 ];
 
-/// Writes a message, `length` bytes if all were there.
+/// Writes a message of `length` bytes on the wire, of which `bytes` were captured.
 pub(super) fn write(bytes: &[u8], length: usize, verbose: u8, to: &mut String) {
     let Some(operation) = number::<1>(bytes, 0) else {
         to.push_str("BOOTP/DHCP [|bootp]");
@@ -219,7 +219,7 @@ pub(super) fn write(bytes: &[u8], length: usize, verbose: u8, to: &mut String) {
     }
 }
 
-/// Names and options; `None` where the message ends before they do.
+/// Writes server name, boot file and options; returns `None` if the message is truncated.
 fn behind_addresses(bytes: &[u8], to: &mut String) -> Option<()> {
     for (name, at, end) in [("sname", SERVER_NAME, FILE), ("file", FILE, VENDOR)] {
         if *bytes.get(at)? != 0 {
@@ -241,7 +241,7 @@ fn behind_addresses(bytes: &[u8], to: &mut String) -> Option<()> {
     }
 }
 
-/// A line for each option; `None` where they end within one.
+/// Writes a line per option; returns `None` if the last option is truncated.
 fn options(mut bytes: &[u8], to: &mut String) -> Option<()> {
     while let Some((kind, rest)) = bytes.split_first() {
         match *kind {
@@ -277,7 +277,7 @@ fn option(kind: u8) -> (&'static str, Form) {
     }
 }
 
-/// Writes the data of an option; returns how many bytes of it are not of its form.
+/// Writes the data of an option; returns the number of trailing bytes outside of its format.
 fn value(form: Form, data: &[u8], to: &mut String) -> usize {
     match form {
         Addresses => list(data, ",", to, |four: [u8; 4]| Ipv4Addr::from(four).to_string()),
@@ -304,17 +304,17 @@ fn value(form: Form, data: &[u8], to: &mut String) -> usize {
             0
         }
         _ => {
-            // What is wrong with it is said in its place.
+            // An error message takes the place of the malformed part.
             if let Err(wrong) = of_its_own(form, data, to) {
                 let _ = write!(to, "[ERROR: {wrong}]");
             }
-            // These are one byte.
+            // Both have one byte of data.
             if matches!(form, Node | Overload) { data.len().saturating_sub(1) } else { 0 }
         }
     }
 }
 
-/// Values of so many bytes each, one behind the other; returns how many bytes are left.
+/// Writes a sequence of values of `SIZE` bytes; returns the number of bytes left over.
 fn list<const SIZE: usize>(
     data: &[u8],
     between: &str,
@@ -327,7 +327,7 @@ fn list<const SIZE: usize>(
     left.len()
 }
 
-/// Writes data that has a form of its own.
+/// Writes data of a format with a syntax of its own; returns an error text for malformed data.
 fn of_its_own(form: Form, data: &[u8], to: &mut String) -> Result<(), String> {
     let least = match form {
         Routes => 5,
@@ -367,7 +367,7 @@ fn one_of(value: u8, names: &[(u8, &str)], to: &mut String) {
     }
 }
 
-/// A text, or a kind of hardware and an address.
+/// Writes a client identifier: a text, or a hardware type and an address.
 fn client(data: &[u8], to: &mut String) {
     let (kind, rest) = (data[0], &data[1..]);
     let _ = match kind {
@@ -387,7 +387,7 @@ pub(super) fn colons(bytes: &[u8]) -> String {
     texts.join(":")
 }
 
-/// Flags, two results, and a name (RFC 4702).
+/// Writes a client FQDN: flags, two RCODEs and the name (RFC 4702).
 fn full_name(data: &[u8], to: &mut String) {
     let flags: String = [(1, 'S'), (2, 'O'), (4, 'E'), (8, 'N')]
         .into_iter()
@@ -403,7 +403,7 @@ fn full_name(data: &[u8], to: &mut String) {
     let _ = write!(to, "\"{}\"", visible(&data[3..]));
 }
 
-/// Texts, each behind its length (RFC 3004).
+/// Writes user classes, each of them a length and a text (RFC 3004).
 fn classes(mut data: &[u8], to: &mut String) -> Result<(), String> {
     for number in 1.. {
         let Some((length, rest)) = data.split_first() else { break };
@@ -419,7 +419,7 @@ fn classes(mut data: &[u8], to: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// Networks with their routers: as many bytes of an address as its mask has (RFC 3442).
+/// Writes classless static routes: prefix length, significant octets, router (RFC 3442).
 fn routes(mut data: &[u8], to: &mut String) -> Result<(), String> {
     let mut before = "";
     while let Some((width, rest)) = data.split_first() {
@@ -445,7 +445,7 @@ fn routes(mut data: &[u8], to: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// What an agent on the way has added (RFC 3046); returns how many bytes are left.
+/// Writes the sub-options of a relay agent (RFC 3046); returns the number of bytes left over.
 fn agent(mut data: &[u8], to: &mut String) -> usize {
     while let [kind, length, rest @ ..] = data {
         let name = match kind {
@@ -468,8 +468,7 @@ fn agent(mut data: &[u8], to: &mut String) -> usize {
     data.len()
 }
 
-/// Bytes as text: those that are no characters as control characters are written, and with `M-` where the first
-/// bit is set.
+/// Formats bytes as text: control characters in caret notation, the high bit as `M-`.
 fn visible(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {

@@ -1,25 +1,26 @@
-//! Neighbour discovery (RFC 4861) in `ICMPv6`: what its messages say of a neighbour or a router, and their options.
+//! `ICMPv6` neighbour discovery (RFC 4861): solicitations, advertisements, redirects and their
+//! options.
 
 use std::{fmt::Write as _, net::Ipv6Addr};
 
 use super::{dhcp::colons, dump, number};
 
-/// Numbers of messages.
+/// `ICMPv6` message types.
 pub(super) const ROUTER_SOLICITATION: u32 = 133;
 pub(super) const ROUTER_ADVERTISEMENT: u32 = 134;
 pub(super) const SOLICITATION: u32 = 135;
 pub(super) const ADVERTISEMENT: u32 = 136;
 pub(super) const REDIRECT: u32 = 137;
 
-/// Bytes of messages in front of their options.
+/// Lengths of the messages in front of their options.
 const SOLICITED: usize = 8;
 const ROUTER: usize = 16;
 const TARGET: usize = 24;
 const TWO_ADDRESSES: usize = 40;
-/// Lengths of options are in these.
+/// Unit of an option's length field, in bytes.
 const UNIT: usize = 8;
 
-/// Writes what follows the name and the length of a message of that number; `false` where it ends before.
+/// Writes the body of a message of type `kind`; returns `false` if the message is truncated.
 pub(super) fn write(kind: u32, bytes: &[u8], verbose: u8, to: &mut String) -> bool {
     let is_whole = message(kind, bytes, verbose, to).is_some();
     if !is_whole {
@@ -72,7 +73,7 @@ fn flag_names(flags: u32, names: &[(u32, &str)]) -> String {
     if set.is_empty() { "none".into() } else { set.join(", ") }
 }
 
-/// How much a router wants to be one (RFC 4191).
+/// Default router preference (RFC 4191).
 fn preference(flags: u32) -> &'static str {
     ["medium", "high", "rsv", "low"][(flags >> 3 & 3) as usize]
 }
@@ -94,7 +95,7 @@ fn router(bytes: &[u8], to: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A line for each option; `None` where they end within one.
+/// Writes a line per option; returns `None` if the last option is truncated.
 fn options(mut bytes: &[u8], verbose: u8, to: &mut String) -> Option<()> {
     while let Some(kind) = bytes.first() {
         let units = usize::from(*bytes.get(1)?);
@@ -123,7 +124,7 @@ fn options(mut bytes: &[u8], verbose: u8, to: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Seconds, or no end.
+/// Formats a lifetime in seconds; all ones is infinity.
 fn time(seconds: u32) -> String {
     if seconds == u32::MAX { "infinity".into() } else { format!("{seconds}s") }
 }
@@ -194,7 +195,7 @@ fn value(kind: u8, option: &[u8], verbose: u8, to: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Writes a name with its dots and returns what is behind it.
+/// Writes a DNS name in dotted form; returns the bytes behind it.
 fn domain<'a>(mut bytes: &'a [u8], to: &mut String) -> Option<&'a [u8]> {
     loop {
         let (length, rest) = bytes.split_first()?;

@@ -1,4 +1,4 @@
-//! `AggregateFilter`: packets by their aggregate.
+//! `AggregateFilter`: classifies packets by their aggregate annotation.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What becomes of a packet: an output, or a drop reason.
+/// Verdict on a packet: an output, or a drop reason.
 type Action = Result<usize, usize>;
 
 struct AggregateFilter {
@@ -46,7 +46,7 @@ struct AggregateFilter {
     others: Action,
 }
 
-/// Aggregates with the same action, the last one included.
+/// An inclusive range of aggregates with one action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     first: u32,
@@ -54,13 +54,13 @@ struct Range {
     action: Action,
 }
 
-/// Ranges that do not overlap, by the first aggregate of each.
+/// Disjoint ranges, keyed by their first aggregate.
 #[derive(Default)]
 struct Ranges(BTreeMap<u32, (u32, Action)>);
 
 impl Ranges {
-    /// Adds what of a range none has before. `taken` is told of those with another action that have
-    /// had part of it: which aggregates, and the action.
+    /// Adds the parts of a range that no earlier range covers. `taken` is called with each overlap
+    /// whose earlier action differs, and with that action.
     fn add(
         &mut self,
         (first, last): (u32, u32),
@@ -98,7 +98,7 @@ fn number(text: &str) -> Option<u32> {
     parse_integer(text).and_then(|number| u32::try_from(number).ok())
 }
 
-/// An aggregate, or the first and the last of several.
+/// Parses an aggregate or a range `FIRST-LAST`.
 fn range(word: &str) -> Option<(u32, u32)> {
     if let Some(single) = number(word) {
         return Some((single, single));
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn filters_that_say_nothing_are_refused() {
         for (filters, error) in [
@@ -249,7 +249,7 @@ mod tests {
         );
     }
 
-    /// Against a list that is gone through aggregate by aggregate.
+    /// Compares ranges with a list of single aggregates.
     #[test]
     fn ranges_are_what_single_aggregates_would_be() {
         let mut draw = numbers(7);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(whole.0.len(), 2);
     }
 
-    /// Numbers that are the same in every run.
+    /// A pseudo-random generator with a fixed seed.
     fn numbers(seed: u32) -> impl FnMut() -> u32 {
         let mut state = seed;
         move || {

@@ -1,4 +1,4 @@
-//! `AggregateIPAddrPair`: numbers pairs of hosts.
+//! `AggregateIPAddrPair`: sets the aggregate annotation by host pair.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use linerate_kit::{
 
 /// Drop reason.
 const NO_BUFFER: usize = 0;
-/// Pairs, unless the configuration says otherwise.
+/// Default of `CAPACITY`.
 const CAPACITY: usize = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
 
@@ -57,11 +57,11 @@ struct AggregateIpAddrPair {
     /// most pairs
     #[arg(keyword, kind = "pairs", default = CAPACITY, shown = "1048576")]
     capacity: usize,
-    /// By the two addresses, the smaller first.
+    /// State by address pair, the smaller address first.
     pairs: HashMap<(u32, u32), Pair>,
     #[init(1)]
     next: u32,
-    /// When pairs are removed next, in seconds; zero before the first packet.
+    /// Time of the next reaping, in seconds; zero before the first packet.
     reap_at: u32,
     #[init(Said::of(make))]
     said: Said,
@@ -69,16 +69,16 @@ struct AggregateIpAddrPair {
     listeners: Listeners,
 }
 
-/// What two hosts exchange.
+/// State of a host pair.
 struct Pair {
     number: u32,
     /// Whether the first packet came from the greater address.
     reverse: bool,
-    /// Second of the last packet.
+    /// Time of the last packet, in seconds.
     last: u32,
 }
 
-/// Whether one time in seconds is before another.
+/// Returns true if `one` is before `other`, in seconds that wrap around.
 fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
@@ -88,7 +88,7 @@ impl AggregateIpAddrPair {
         self.capacity = self.capacity.max(1);
     }
 
-    /// Numbers a packet.
+    /// Sets aggregate and paint of a packet; adds an aggregate that timed out to `ended`.
     #[inline]
     fn number(
         &mut self,
@@ -134,7 +134,7 @@ impl AggregateIpAddrPair {
         Ok(())
     }
 
-    /// Removes pairs that are over.
+    /// Removes pairs that timed out, and adds their aggregates to `ended`.
     #[cold]
     fn remove_ended(&mut self, now: u32, ended: &mut Vec<u32>) {
         if self.reap_at > 0 {

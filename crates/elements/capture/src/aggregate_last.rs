@@ -18,7 +18,7 @@ use linerate_kit::annotations::{
 const NO_BUFFER: usize = 0;
 const NOT_LAST: usize = 1;
 const TOO_MANY_HELD: usize = 2;
-/// Packets held, unless the configuration says otherwise.
+/// Default of `CAPACITY`.
 const CAPACITY: usize = 16384;
 
 pub(super) const CLASS: Class = Class {
@@ -43,10 +43,10 @@ pub(super) const CLASS: Class = Class {
     handlers: &[Handler::button("clear", "sends on all that is held")],
     annotates: true,
     drops: &["no buffer for a copy", "not the last", "too many packets held"],
-    // All that is held may leave at once.
+    // All held packets may leave at once.
     multiplies: |_, _, _| usize::MAX,
     watches: |plan, at| plan.elements_named(at, &["NOTIFIER"]),
-    // Which is the last depends on what comes last by several ways.
+    // The last packet depends on the order of packets that come by different paths.
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A look-up in a hash table, and lines of annotations of two packets.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
@@ -60,18 +60,18 @@ pub(super) struct AggregateLast {
     stops: bool,
     capacity: usize,
     held: ByAggregate<Slot>,
-    /// Aggregates of which no packet will come.
+    /// Aggregates that have ended and whose packets are still held.
     ended: Vec<u32>,
-    /// Whether all is to be sent on.
+    /// Whether all held packets are to be flushed.
     clears: bool,
-    /// Kept for its room.
+    /// Scratch vector, kept for its capacity.
     slots: Vec<Slot>,
 }
 
-/// Classes that say when an aggregate has ended.
+/// Classes that can be a `NOTIFIER` (Click's `AggregateNotifier`).
 const NOTIFIERS: [&str; 2] = [aggregate_ip_addr_pair::CLASS.name, aggregate_ip_flows::CLASS.name];
 
-/// Reports an argument `NOTIFIER` that cannot say when aggregates have ended.
+/// Reports a `NOTIFIER` whose class does not notify of ended aggregates.
 pub(super) fn check_notifier(make: &mut Make<'_>, notifier: Option<ElementRef>) {
     if let Some(ElementRef(at)) = notifier
         && !NOTIFIERS.contains(&make.plan().elements[at].class.name)
@@ -95,13 +95,13 @@ impl AggregateLast {
         }
     }
 
-    /// No packet of these aggregates will come.
+    /// Marks aggregates as ended; they are flushed before the next packet, or by the task.
     pub(super) fn have_ended(&mut self, aggregates: &[u32]) {
         self.ended.extend_from_slice(aggregates);
     }
 
-    /// Sends on what need not be held any longer: in front of the packet of that rank, if one has
-    /// come. Returns how many packets.
+    /// Flushes ended aggregates, and after `clear` all, ahead of the packet of that rank if there
+    /// is one. Returns the number of packets sent.
     fn settle(&mut self, cx: &mut Context, rank: Rank) -> usize {
         let mut sent = 0;
         let mut send = |slot: Slot, cx: &mut Context| {
@@ -125,7 +125,7 @@ impl AggregateLast {
         sent
     }
 
-    /// Holds a packet instead of the one before it, which leaves.
+    /// Holds a packet in place of its aggregate's earlier one, which leaves or is dropped.
     #[inline]
     fn hold(&mut self, cx: &mut Context, mut slot: Slot, rank: Rank, part: usize) {
         let arena = cx.pool.arena();
@@ -253,7 +253,7 @@ mod tests {
         assert!(drops.ends_with("2\tnot the last\n2\ttoo many packets held\n"), "{drops}");
     }
 
-    /// In front of the packet by which it is known that they have ended.
+    /// Held packets leave in front of the packet by which their aggregate is known to have ended.
     #[test]
     fn the_last_of_an_aggregate_leaves_when_it_has_ended() {
         let packets = "1 1.0.0.1 1.0.0.2 31\n2 1.0.0.2 1.0.0.1 32\n3 1.0.0.1 1.0.0.3 33\n\
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A flow that begins anew has ended.
+    /// A flow that restarts after its timeout ends the aggregate before.
     #[test]
     fn flows_say_when_they_end() {
         for frame_limit in [1, 2, 7, 256] {
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn a_notifier_must_be_one() {
         let errors = Run::errors("Idle -> AggregateLast(NOTIFIER d) -> d :: Discard");

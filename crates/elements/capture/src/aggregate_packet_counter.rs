@@ -1,4 +1,4 @@
-//! `AggregatePacketCounter`: which packets of an aggregate have come.
+//! `AggregatePacketCounter`: counts packets by aggregate and packet number.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -47,13 +47,13 @@ struct AggregatePacketCounter {
         shown = "PACKET_NUMBER")]
     anno: Text,
     place: Option<Word>,
-    /// By aggregate and input: how often which number came.
+    /// Packets by aggregate, input and packet number.
     counts: ByAggregate<Vec<HashMap<u32, u32>>>,
     #[init(make.inputs())]
     inputs: usize,
-    /// Packets that came, those of no aggregate, too.
+    /// All packets, including those without an aggregate.
     total: u64,
-    /// Whether there ever was an aggregate.
+    /// Whether any packet had an aggregate.
     any: bool,
 }
 
@@ -69,7 +69,7 @@ impl AggregatePacketCounter {
         }
     }
 
-    /// What is known of the aggregate that a handler was asked about.
+    /// Counts of the aggregate that a handler's parameter names, by input.
     fn counts_of(&self, parameter: &str) -> Result<Option<&[HashMap<u32, u32>]>, HandlerError> {
         let text = unquoted(parameter.trim());
         if text.is_empty() {
@@ -81,7 +81,7 @@ impl AggregatePacketCounter {
     }
 }
 
-/// Numbers in order, a line each.
+/// Formats distinct numbers in ascending order, one per line.
 fn lines(numbers: impl Iterator<Item = u32>) -> String {
     let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();
@@ -174,7 +174,7 @@ impl Element for AggregatePacketCounter {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// The number of a packet is what `SetAnnoByte` and its like make of its first bytes.
+    /// The packet numbers are ports that `GetIPAddress` copies into the annotation.
     #[test]
     fn numbers_that_do_not_arrive_are_known() {
         for frame_limit in [1, 7, 256] {
@@ -242,7 +242,7 @@ mod tests {
         );
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn an_annotation_has_four_bytes() {
         for annotation in ["PAINT", "x", "100"] {

@@ -1,4 +1,4 @@
-//! `EraseIPPayload`: headers without what they carry.
+//! `EraseIPPayload`: zeroes the payload of TCP and UDP packets.
 
 use linerate_graph::{Arguments, Class, Exit, Step, Way};
 use linerate_memory::PacketMut;
@@ -78,11 +78,11 @@ mod tests {
             (6, 0, format!("{tcp}61626364"), format!("{cleared}00000000")),
             (6, 0x2000, format!("{tcp}6162"), format!("{cleared}0000")),
             (6, 0, format!("{longer}0101080061"), format!("{longer_cleared}0101080000")),
-            // All of it is what the TCP segment carries.
+            // A later fragment is payload from its IP header on.
             (6, 1, tcp.into(), "00".repeat(20)),
             (6, 0, tcp[..34].into(), tcp[..34].into()),
             (6, 0, tcp[..20].into(), tcp[..20].into()),
-            // A header that says it is shorter than ports.
+            // A data offset of zero.
             (6, 0, tcp.replace("5018", "0018"), "00".repeat(20)),
             (17, 0, format!("{udp}6162"), "00050006000c00000000".into()),
             (17, 0x4000, udp[..14].into(), udp[..14].into()),

@@ -1,14 +1,14 @@
-//! Elements that are told when an aggregate has ended, as no packet of it will come again.
+//! Notification of elements about ended aggregates (Click's `AggregateListener`).
 
 use linerate_graph::{Context, Plan};
 
 use super::aggregate_last::{self, AggregateLast};
 
-/// Those that name an element as their `NOTIFIER`.
+/// The elements that name one element as their `NOTIFIER`.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     elements: Vec<usize>,
-    /// Kept for its room.
+    /// Scratch vector, kept for its capacity.
     ended: Vec<u32>,
 }
 
@@ -29,7 +29,7 @@ impl Listeners {
         std::mem::take(&mut self.ended)
     }
 
-    /// Tells of aggregates that have ended, in that order.
+    /// Notifies the listeners of ended aggregates, in the order of `ended`.
     #[inline]
     pub(super) fn tell(&mut self, cx: &mut Context, mut ended: Vec<u32>) {
         if !ended.is_empty() {

@@ -1,16 +1,15 @@
-//! A hash of aggregates.
+//! Hash map keyed by aggregate.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// What is known of aggregates.
+/// A map from aggregates to state.
 pub(super) type ByAggregate<T> = HashMap<u32, T, BuildHasherDefault<Spread>>;
 
-/// Spreads aggregates over a table: they are flow numbers or parts of
-/// addresses, which nobody can choose with a table's collisions in mind but to
-/// slow down their own measurement.
+/// Multiplicative hash of an aggregate. It has no key: aggregates are flow numbers or parts of
+/// addresses, and chosen collisions only slow down the measurement they are part of.
 #[derive(Default)]
 pub(super) struct Spread(u64);
 

@@ -1,4 +1,4 @@
-//! `StoreTimestamp`: the time of a packet in its bytes.
+//! `StoreTimestamp`: writes the timestamp annotation into the packet.
 
 use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
 use linerate_memory::PacketMut;
@@ -7,7 +7,7 @@ use super::FAMILY;
 
 /// Drop reason.
 const TOO_LONG: usize = 1;
-/// Bytes of a time.
+/// Bytes of a timestamp.
 const LENGTH: usize = 8;
 
 pub(super) const CLASS: Class = Class {
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn one_place_must_be_given() {
         for arguments in ["", "0, TAIL true", "TAIL false", "-1"] {

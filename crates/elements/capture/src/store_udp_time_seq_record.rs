@@ -1,4 +1,4 @@
-//! `StoreUDPTimeSeqRecord`: a number and times in what UDP carries.
+//! `StoreUDPTimeSeqRecord`: writes a sequence number and timestamps into the UDP payload.
 
 use std::sync::{
     Arc,
@@ -20,8 +20,7 @@ const TOO_SHORT: usize = 2;
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 const IP6_HEADER: usize = 40;
-/// Bytes of a record: the number, a time, and what has passed since, each in seconds and
-/// nanoseconds.
+/// Bytes of a record: sequence number, timestamp and delay, both times in seconds and nanoseconds.
 const RECORD: usize = 20;
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -58,18 +57,18 @@ struct StoreRecord {
     delta: bool,
     #[init(make.shared(AtomicU32::default))]
     count: Arc<AtomicU32>,
-    /// When the frame came.
+    /// Arrival time of the frame.
     now: u64,
 }
 
-/// Seconds and nanoseconds, as they lie in a record.
+/// Encodes a time as seconds and nanoseconds of a record.
 fn parts(time: i64) -> [u8; 8] {
     let seconds = time.div_euclid(NANOSECONDS) as u32;
     let rest = time.rem_euclid(NANOSECONDS) as u32;
     (u64::from(seconds) << 32 | u64::from(rest)).to_be_bytes()
 }
 
-/// What is behind the header of IPv4 or IPv6.
+/// The UDP datagram behind an IPv4 or IPv6 header.
 #[inline]
 fn udp(ip: &mut [u8]) -> Result<&mut [u8], Exit> {
     let start = match *ip.first_chunk::<UDP_HEADER>().ok_or(Exit::Drop(TOO_SHORT))? {
@@ -88,7 +87,7 @@ fn udp(ip: &mut [u8]) -> Result<&mut [u8], Exit> {
 }
 
 impl StoreRecord {
-    /// The record in the place of another.
+    /// The record that replaces `old`.
     #[inline]
     fn next(&self, old: &[u8; RECORD]) -> [u8; RECORD] {
         let number = self.count.fetch_add(1, Relaxed).wrapping_add(1);

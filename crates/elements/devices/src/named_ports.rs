@@ -1,7 +1,7 @@
-//! Ports of devices that elements name, looked at before there is memory for packets, and so before there are
-//! elements: what the ports need of it is known then.
+//! Ports that device elements name, read from the plan before packet memory and elements exist: the
+//! ports determine how much packet memory is needed.
 //!
-//! What is wrong is an element's to report, and names nothing here.
+//! An invalid device name or definition yields no port here; the element reports it later.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,8 @@ use linerate_port::{Devices, PortUri};
 
 use super::names::{self, Naming};
 
-/// The port of an element whose device is an interface reached by `xdp:`, unless it is said to be another.
+/// The port of a device element: `xdp:` with the device's name, unless a definition maps that name
+/// to another port.
 pub(super) fn named(plan: &Plan, at: usize, devices: &Devices, naming: Naming) -> Vec<PortUri> {
     let Some(name) = plan.argument(at, naming.argument) else { return Vec::new() };
     let name = unquoted(name.trim());
@@ -67,7 +68,7 @@ mod tests {
         }
     }
 
-    /// Loopback has long rings, as all interfaces that are no hardware.
+    /// Loopback has long rings, as every interface without hardware has.
     #[test]
     fn rings_count_whatever_names_them() {
         let kept = packets_kept(&"xdp:lo".parse().unwrap());

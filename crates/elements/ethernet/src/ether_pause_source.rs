@@ -1,4 +1,4 @@
-//! `EtherPauseSource`: frames that ask a neighbour to pause (IEEE 802.3, annex 31B).
+//! `EtherPauseSource`: generates PAUSE frames (IEEE 802.3, annex 31B).
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Seconds,
@@ -16,11 +16,11 @@ use super::FAMILY;
 const TIMER: u32 = 0;
 const MILLISECOND: u64 = 1_000_000;
 const LENGTH: usize = 64;
-/// The group that no switch forwards packets of.
+/// Multicast address of MAC control frames, which no bridge forwards.
 const GROUP: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
 const MAC_CONTROL: u16 = 0x8808;
 const PAUSE: u16 = 1;
-/// Where the time is.
+/// Offset of the pause time.
 const TIME: usize = ETHERNET + 2;
 
 pub(super) const CLASS: Class = Class {
@@ -64,7 +64,7 @@ struct PauseSource {
     limit: i32,
     count: u32,
     active: bool,
-    /// Whether it has a timer.
+    /// Whether the output is push, driven by a timer.
     pushes: bool,
 }
 
@@ -91,7 +91,7 @@ impl PauseSource {
         }
     }
 
-    /// Frames that may be made now.
+    /// Number of frames left until the limit; zero while inactive.
     fn allowed(&self) -> usize {
         match u32::try_from(self.limit) {
             _ if !self.active => 0,
@@ -111,7 +111,7 @@ impl PauseSource {
         self.count = self.count.wrapping_add(made as u32);
     }
 
-    /// Goes on where something written allows it.
+    /// Restarts the timer after a write handler, if frames are left and none is pending.
     fn go_on(&self, cx: &mut Context) {
         if self.pushes && self.allowed() > 0 && cx.timer(TIMER).is_none() {
             cx.set_timer(TIMER, cx.steady());

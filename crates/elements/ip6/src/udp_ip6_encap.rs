@@ -1,4 +1,4 @@
-//! `UDPIP6Encap`: UDP and IPv6 headers in front.
+//! `UDPIP6Encap`: prepends UDP and IPv6 headers.
 
 use std::net::Ipv6Addr;
 
@@ -20,7 +20,7 @@ use linerate_kit::{
 
 /// Drop reason.
 const TOO_LONG: usize = 1;
-/// What stands for the destination annotation.
+/// Value of `DST` that selects the destination annotation.
 const ANNOTATION: &str = "DST_ANNO";
 /// Length of a UDP header.
 const UDP: usize = 8;
@@ -58,12 +58,12 @@ pub(super) const CLASS: Class = Class {
 
 struct UdpIp6Encap {
     source: Ipv6Addr,
-    /// `None` for the annotation.
+    /// Destination address; `None` for the annotation.
     destination: Option<Ipv6Addr>,
     ports: [u16; 2],
 }
 
-/// A destination: `None` for the annotation.
+/// Parses `DST`; `None` is the annotation.
 fn destination(text: &str, scope: &Scope<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
     let text = unquoted(text.trim());
     if text == ANNOTATION {
@@ -87,7 +87,7 @@ impl UdpIp6Encap {
         UdpIp6Encap { source, destination: to_address, ports: [from, to] }
     }
 
-    /// The headers of a packet that carries these bytes, all but for the checksum.
+    /// The headers of a datagram of `length` bytes, without the UDP checksum.
     #[inline]
     fn headers(&self, destination: Ipv6Addr, length: u16) -> [u8; LEAST + UDP] {
         let mut headers = [0; LEAST + UDP];
@@ -168,7 +168,7 @@ impl Element for UdpIp6Encap {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// The sums of all words of the datagrams and of their pseudo headers, which are all ones.
+    /// Asserts that the words of datagrams and pseudo-headers sum up to all ones.
     fn assert_sums(packets: &str) {
         for packet in packets.lines() {
             let (head, datagram) = packet.split_at(80);
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Its sum would be zero: that is written as all ones.
+    /// A UDP checksum that would be zero is written as all ones.
     #[test]
     fn a_checksum_of_zero_is_none() {
         // 17 for UDP, the length twice, and the data are 0xffff.
@@ -258,7 +258,7 @@ mod tests {
         assert_sums(&packet);
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn errors_are_those_of_click() {
         for (arguments, error) in [

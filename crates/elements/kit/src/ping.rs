@@ -1,4 +1,4 @@
-//! Replies to echo requests, of ICMP and ICMPv6.
+//! Replies to echo requests of ICMP and `ICMPv6`.
 
 use linerate_memory::Meta;
 use linerate_packet::checksum::update16;
@@ -11,14 +11,14 @@ pub const HOPS: u8 = 255;
 /// Place of the checksum in a message.
 const CHECKSUM: usize = 2;
 
-/// Makes an echo request the reply that begins with this type and code, and updates its checksum.
+/// Turns an echo request into a reply with type and code `head`, and updates its checksum.
 #[inline]
 pub fn make_reply(message: &mut [u8], head: u16) {
     let before = get16(message, 0);
     put16(message, 0, head);
     let sum = update16(get16(message, CHECKSUM), before, head);
     put16(message, CHECKSUM, sum);
-    // Zeros alone have the sum zero, not its other form.
+    // Only a message of zeros sums up to zero: its checksum is 0xffff.
     if sum == 0 && message.iter().all(|byte| *byte == 0) {
         put16(message, CHECKSUM, 0xffff);
     }

@@ -29,7 +29,7 @@ impl Seed {
     }
 }
 
-/// What the generators of an element begin with, where that is the same in every run.
+/// Seed of an element's generators; `None` unless runs are reproducible.
 fn seed(make: &Make<'_>) -> Option<u64> {
     let given = make.world.common::<Seed>().get();
     let seed = given.or(make.world.simulated.then_some(0))?;

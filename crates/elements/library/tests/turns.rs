@@ -1,10 +1,10 @@
-//! Tasks without packets take turns as tasks with packets do.
+//! Tasks without packets share a worker with tasks that move packets.
 
 use linerate_elements_testing::Run;
 use linerate_graph::{Class, Context, Element, Next};
 use linerate_memory::Frame;
 
-/// Always has work, a run of which takes as long as packets of a frame do; ends after a hundred runs.
+/// An element whose task always runs, and counts as a frame of packets; stops after 100 runs.
 const BUSY: Class =
     Class { name: "Busy", ports: "0/0", make: |_| Box::new(Busy { runs: 0 }), ..Class::here() };
 

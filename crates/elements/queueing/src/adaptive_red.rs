@@ -1,4 +1,4 @@
-//! `AdaptiveRED`: RED that finds its probability itself.
+//! `AdaptiveRED`: RED that adapts its drop probability `MAX_P`.
 //!
 //! After "Adaptive RED" (Floyd, Gummadi and Shenker, 2001), with Click's numbers.
 
@@ -6,13 +6,13 @@ use linerate_graph::{Arg, Class, Make};
 
 use super::red::{CLASS as RED, Limits, MaxP, ONE, Red};
 
-/// How often the probability changes, in nanoseconds.
+/// Period of adaptation, in nanoseconds.
 pub(super) const INTERVAL: u64 = 500_000_000;
 /// The smallest target.
 const LEAST_TARGET: u32 = 10;
-/// A hundredth, above which it is made smaller, and by which it grows at most.
+/// 0.01 in fixed point: `MAX_P` decreases only above it, and increases by at most this.
 const HUNDREDTH: u64 = 655;
-/// Nine tenths, to which it is made smaller.
+/// 0.9 in fixed point: the factor of a decrease.
 const NINE_TENTHS: u64 = 58982;
 
 pub(super) const CLASS: Class = Class {
@@ -43,7 +43,7 @@ fn adaptive(make: &mut Make<'_>) -> Red {
     Red::with(make, Limits { min, max: target + min, probability, gentle: true }, Some(target))
 }
 
-/// Changes the probability by the average length of an interval.
+/// Adapts `MAX_P` to the average queue length.
 pub(super) fn adapt(limits: &mut Limits, average: u64) {
     let Limits { min, max, probability, .. } = *limits;
     let part = max.saturating_sub(min) / 2;
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Click's arithmetic of 16 bits behind the point.
+    /// The arithmetic is Click's, with 16 fractional bits.
     #[test]
     fn the_probability_follows_the_average() {
         let mut limits = Limits { min: 10, max: 30, probability: 6554, gentle: true };

@@ -1,8 +1,7 @@
 //! `CoDel`: drops packets that have waited for too long.
 //!
-//! Controlled delay (Nichols and Jacobson, 2012; RFC 8289), as Click has it: a packet that
-//! brings it into the dropping state takes one with it, and the square root is that of a
-//! number of 8 bits behind the point.
+//! Controlled delay (Nichols and Jacobson, 2012; RFC 8289), as Click has it: the packet behind the
+//! first drop passes whatever its delay, and the square root is of a number with 8 fractional bits.
 
 use std::time::Duration;
 
@@ -59,7 +58,7 @@ pub(super) const CLASS: Class = Class {
     ],
     drops: &["waited too long"],
     annotates: true,
-    // That its queue was empty is seen, and when that is.
+    // The element observes whether its queue is empty, and when.
     observes: |plan, at| {
         if plan.is_live() { Vec::new() } else { followed::followed(plan, at, true) }
     },
@@ -71,34 +70,34 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Which packet is pulled.
+/// The pulled packet's place relative to drops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Pulled {
-    /// One that somebody asks for.
+    /// A packet without a drop in front of it.
     #[default]
     Asked,
-    /// The one behind that which was dropped to begin with.
+    /// The packet behind the first drop, which enters the dropping state.
     BehindFirst,
-    /// One behind another that was dropped.
+    /// A packet behind a later drop.
     BehindNext,
 }
 
-/// The state of dropping. Times are of day, in nanoseconds; 0 is none.
+/// State of the control law. Times are wall-clock times in nanoseconds; 0 is unset.
 #[derive(Debug, Clone, Copy, Default)]
 struct Control {
     target: u64,
     interval: u64,
     pulled: Pulled,
-    /// When it is long enough that packets have waited too long.
+    /// Time from which packets may be dropped: an interval after the delay rose to the target.
     first_above: u64,
     drop_next: u64,
     dropping: bool,
-    /// Drops since it began to.
+    /// The control law's count of drops in the dropping state.
     drops: u64,
 }
 
 impl Control {
-    /// Looks at how long a packet has waited, if that is known: whether it may be dropped.
+    /// Updates `first_above` by a packet's delay; returns true if the packet may be dropped.
     fn is_late(&mut self, since: u64, now: u64) -> bool {
         if since < SECOND {
             return false;
@@ -115,18 +114,18 @@ impl Control {
         now >= self.first_above
     }
 
-    /// A time after another: the more drops there were, the sooner.
+    /// The control law: `time` plus the interval divided by the square root of `drops`.
     fn after(&self, time: u64) -> u64 {
         let root = (self.drops.max(1) << 8).isqrt();
         time.saturating_add(self.interval.saturating_mul(16) / root)
     }
 
-    /// Whether so long has passed since.
+    /// Returns true if an interval has passed since a time.
     fn passed(&self, since: u64, now: u64) -> bool {
         now.saturating_sub(since) >= self.interval
     }
 
-    /// Whether a packet goes on that has waited since.
+    /// Returns true if a packet with the first timestamp `since` passes, false if it is dropped.
     fn passes(&mut self, since: u64, now: u64) -> bool {
         let pulled = std::mem::take(&mut self.pulled);
         let known = since >= SECOND;
@@ -162,7 +161,7 @@ impl Control {
         }
     }
 
-    /// Whether a packet goes on, or it is time for another drop.
+    /// Returns true if a packet passes, false if the next drop is due.
     fn goes_on(&mut self, now: u64) -> bool {
         if !self.dropping || now < self.drop_next {
             return true;
@@ -172,7 +171,7 @@ impl Control {
         false
     }
 
-    /// A packet was dropped that brings it into the state.
+    /// Enters the dropping state.
     fn begin(&mut self, now: u64) {
         self.dropping = true;
         let recently = !self.passed(self.drop_next, now);
@@ -180,7 +179,7 @@ impl Control {
         self.drop_next = self.after(now);
     }
 
-    /// There was no packet.
+    /// Handles an empty queue: enters the dropping state behind a first drop, leaves it otherwise.
     fn found_none(&mut self, now: u64) {
         self.first_above = 0;
         match std::mem::take(&mut self.pulled) {
@@ -194,7 +193,7 @@ struct CoDel {
     control: Control,
     queues: Vec<usize>,
     drops: u64,
-    /// What is dropped, empty between calls.
+    /// Scratch frame for dropped packets, empty between calls.
     late: Frame,
 }
 

@@ -10,20 +10,20 @@ use crate::{
     queue::{Queue, is_queue},
 };
 
-/// Whether elements of a class hold packets in a way that can be followed.
+/// Returns true if elements of a class are queues whose length can be read (Click's Storage).
 pub(super) fn stores(class: &Class) -> bool {
     let others = ["FrontDropQueue", "MixedQueue", "LinkUnqueue"];
     others.contains(&class.name) || is_queue(class)
 }
 
-/// Packets an element holds and how many it can hold; `None` when it cannot be asked.
+/// Length and capacity of a queue; `None` if the element cannot be read.
 pub(super) fn length(cx: &mut Context, element: usize) -> Option<(usize, usize)> {
     cx.with_element(element, |queue: &mut Queue, _| (queue.len(), queue.len() + queue.room()))
         .or_else(|| cx.with_element(element, |queue: &mut HeldQueue, _| queue.held()))
         .or_else(|| cx.with_element(element, |link: &mut LinkUnqueue, _| (link.len(), usize::MAX)))
 }
 
-/// The elements it follows.
+/// The queues that an element follows: those of `QUEUES`, or else the nearest.
 pub(super) fn followed(plan: &Plan, at: usize, pulls: bool) -> Vec<usize> {
     if plan.is_given(at, "QUEUES") {
         plan.elements_named(at, &["QUEUES"])
@@ -32,8 +32,7 @@ pub(super) fn followed(plan: &Plan, at: usize, pulls: bool) -> Vec<usize> {
     }
 }
 
-/// The first elements that hold packets on every way from output 0, or to the
-/// input.
+/// The nearest queues on each path downstream of output 0, or upstream of the inputs.
 pub(super) fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
     let mut found = Vec::new();
     let mut seen = vec![false; plan.elements.len()];
@@ -76,7 +75,7 @@ pub(super) fn named(make: &mut Make<'_>) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// Says what is wrong with the elements that are followed.
+/// Checks that there are elements to follow, and that all of them are queues.
 pub(super) fn check(plan: &Plan, queues: &[usize]) -> Result<(), String> {
     if queues.is_empty() {
         return Err("no nearby Queues".into());
@@ -88,18 +87,18 @@ pub(super) fn check(plan: &Plan, queues: &[usize]) -> Result<(), String> {
     }
 }
 
-/// Packets in all of them.
+/// Total length of the queues.
 pub(super) fn size(cx: &mut Context, queues: &[usize]) -> usize {
     queues.iter().map(|queue| length(cx, *queue).map_or(0, |held| held.0)).sum()
 }
 
-/// Their names, a line for each.
+/// Names of the queues, one per line.
 pub(super) fn lines(plan: &Plan, queues: &[usize]) -> String {
     let names = queues.iter().map(|queue| &plan.elements[*queue].name);
     names.fold(String::new(), |text, name| text + name + "\n")
 }
 
-/// Their names, as `QUEUES` has them.
+/// Names of the queues in the syntax of `QUEUES`.
 pub(super) fn list(plan: &Plan, queues: &[usize]) -> String {
     let names = queues.iter().map(|queue| plan.elements[*queue].name.as_str());
     names.collect::<Vec<_>>().join(" ")

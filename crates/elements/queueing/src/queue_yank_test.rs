@@ -1,4 +1,4 @@
-//! `QueueYankTest`: packets are taken out of a queue, wherever they are in it.
+//! `QueueYankTest`: self-test of removing packets from any position of a queue.
 
 use linerate_graph::{Arg, Class, Context, Element, ElementRef, Make};
 use linerate_memory::{Frame, Slot};
@@ -27,7 +27,7 @@ struct QueueYankTest {
     queue: usize,
 }
 
-/// What is taken out first, and what is left then, each in the order it came.
+/// Packets to remove and packets that remain, both in the order of the queue.
 const TESTS: &[(&str, &str)] =
     &[("", "abcde"), ("c", "abde"), ("a", "bcde"), ("e", "abcd"), ("ade", "bc"), ("abcde", "")];
 
@@ -38,7 +38,7 @@ impl QueueYankTest {
     }
 }
 
-/// Puts a packet of each letter into a queue; returns whether there was room.
+/// Enqueues a packet per letter; returns false if there is no room or no buffer.
 fn fill(queue: &mut Queue, cx: &mut Context, letters: &str) -> bool {
     let mut frame = cx.new_frame();
     letters.bytes().all(|letter| {
@@ -56,7 +56,7 @@ fn fill(queue: &mut Queue, cx: &mut Context, letters: &str) -> bool {
     })
 }
 
-/// The letters of packets, whose buffers go back.
+/// Reads the letters of packets, and frees their buffers.
 fn letters(cx: &mut Context, packets: Vec<Slot>) -> String {
     packets
         .into_iter()

@@ -1,4 +1,4 @@
-//! `RoundRobinUnqueue`: pull becomes push, an input after the other.
+//! `RoundRobinUnqueue`: pulls from its inputs in turn and pushes to the outputs of same number.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next,
@@ -19,7 +19,7 @@ pub(super) const CLASS: Class = Class {
     flow: "#/#",
     args: &[Arg::optional("BURST", "packets", "1", "most packets moved in a turn")],
     handlers: &[Handler::read("packets", "packets moved")],
-    // What a turn that finds nothing costs is seen in how full the other inputs' queues get.
+    // The cost of an empty turn shows in the length of the other inputs' queues.
     observes: |plan, at| {
         if plan.is_live() {
             return Vec::new();
@@ -36,13 +36,13 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct RoundRobinUnqueue {
-    /// What it moves in a turn, when that is said.
+    /// Packets per turn, if `BURST` is given.
     burst: Option<usize>,
     inputs: usize,
     outputs: usize,
     /// The input whose turn is next.
     next: usize,
-    /// Turns since there was a packet.
+    /// Consecutive turns without a packet.
     missed: usize,
     count: u32,
 }
@@ -74,12 +74,12 @@ impl RoundRobinUnqueue {
         moved
     }
 
-    /// When it runs again after a turn that has moved nothing.
+    /// Rescheduling after a turn without packets.
     fn after_miss(&self, cx: &Context) -> Next {
         let mut ready = (0..self.inputs).map(|input| cx.ready(input));
         match ready.try_fold(0, |sum: usize, ready| Some(sum + ready?)) {
-            // An input whose turn was over may have got packets since, and is not empty any more:
-            // nothing would wake the task for it.
+            // An input may have got packets since its turn, and is then not empty: no signal would
+            // wake the task for it.
             Some(0) if self.missed >= self.inputs => cx.nothing_pulled(),
             None => Next::Idle,
             Some(_) => Next::Again,

@@ -1,4 +1,4 @@
-//! `Unqueue2`: pull becomes push, as far as there is room behind it.
+//! `Unqueue2`: pulls packets and pushes them while downstream queues have room.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, unquoted,
@@ -41,7 +41,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct Unqueue2 {
-    /// What it moves in a turn, when that is said; below zero as much as there is room for.
+    /// Packets per turn, if `BURST` is given; negative for as many as there is room for.
     burst: Option<i32>,
     queues: Vec<usize>,
     count: u32,
@@ -67,7 +67,7 @@ impl Unqueue2 {
         Unqueue2 { burst, queues, count: 0 }
     }
 
-    /// Packets that every queue has room for; none where there is no queue.
+    /// Room of the fullest queue, in packets; `None` without queues.
     fn room(&self, cx: &mut Context) -> Option<usize> {
         let room = |(held, capacity): (usize, usize)| capacity.saturating_sub(held);
         self.queues.iter().map(|queue| followed::length(cx, *queue).map_or(0, room)).min()
@@ -88,7 +88,7 @@ impl Element for Unqueue2 {
         };
         let burst = burst.min(room.unwrap_or(usize::MAX));
         if burst == 0 {
-            // It looks for room again, as in Click.
+            // The task polls for room, as in Click.
             return Next::Idle;
         }
         let mut left = burst;
@@ -150,7 +150,7 @@ mod tests {
             for arguments in ["", "4", "0", "-1", "100, QUEUES q"] {
                 assert_eq!(moved(arguments, frame_limit), count(10, 10, 0), "{arguments}");
             }
-            // None is to have room.
+            // No queue needs to have room.
             assert_eq!(moved("3, QUEUES \"\"", frame_limit), count(900, 10, 890));
             assert_eq!(moved("-1, QUEUES \"\"", frame_limit), count(0, 0, 0));
         }

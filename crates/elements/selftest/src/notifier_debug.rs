@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Who has pulled the last packet pulls again.
+    /// The signal stays active until a pull finds the queue empty.
     #[test]
     fn a_queue_is_told_of_until_it_is_found_empty() {
         for limit in [1, 7, 256] {

@@ -74,7 +74,7 @@ pub struct Incomplete {
     pub destination: Address,
     /// Its protocol of IP.
     pub protocol: u8,
-    /// What its fragments are told by, as their headers have it.
+    /// Identification of its fragments (RFC 791, RFC 8200).
     pub number: u32,
     /// Where it is tracked.
     pub zone: u16,

@@ -247,8 +247,7 @@ impl Punt {
         known
     }
 
-    /// What controllers get of a packet: without the header of Ethernet that one has which begins with another
-    /// header.
+    /// Packet data for controllers, without the hidden Ethernet header of packets of other types.
     #[must_use]
     pub fn shown<'p>(&self, packet: &'p [u8]) -> &'p [u8] {
         match self.state.get(Field::PacketType) {

@@ -1,4 +1,4 @@
-//! Packets for controllers and of controllers: forms of packet-ins, their fields, rates and pauses.
+//! Packet-ins and packet-outs: formats, fields, rate limits and continuations.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn packets_come_in_the_form_that_was_asked_for() {
     }
 }
 
-/// A packet whose connection is known.
+/// The key of a packet with conntrack fields.
 fn connected(kind: u16, state: u128) -> Key {
     let mut key = Key::default();
     key.set(Field::InPort, 3);
@@ -78,8 +78,8 @@ fn connected(kind: u16, state: u128) -> Key {
     key
 }
 
-/// Fields of a connection come behind their prerequisites, as strict readers need them, and only where there
-/// is a connection.
+/// Conntrack fields follow their prerequisites, as strict parsers require; those of a tuple are
+/// present only with a connection.
 #[test]
 fn fields_of_connections_come_in_order() {
     let served = Served::new(|_| {});
@@ -144,13 +144,13 @@ fn packets_are_for_whom_they_are_meant() {
     send(served.switch(), punt(PacketInReason::Action, 2));
     assert_eq!(packet_in(named.next().1).cookie, 1);
     packet_in(other.next().1);
-    // What matches nothing, without a flow that says so, is OpenFlow 1.0's.
+    // Table misses without a table-miss flow go to controllers of OpenFlow 1.0.
     named.send(&Message::Nicira(NiciraMessage::SetControllerId(0)));
     named.barrier();
     send(served.switch(), punt(PacketInReason::NoMatch, u64::MAX));
     assert_eq!(packet_in(other.next().1).reason, PacketInReason::NoMatch);
     named.silence();
-    // Times to live that end are told where 1.0's configuration says so.
+    // Expired TTLs are sent if the configuration of OpenFlow 1.0 asks for them.
     send(served.switch(), punt(PacketInReason::InvalidTtl, 1));
     other.silence();
     let config = Config { flags: ConfigFlags::INVALID_TTL, miss_send_len: 0xffff };
@@ -183,7 +183,7 @@ fn a_packet_that_is_paused_goes_on() {
     let data = send(served.switch(), Punt { resume, ..punt(PacketInReason::Action, 1) });
     let (_, message) = controller.next();
     let Message::Nicira(NiciraMessage::PacketIn2(packet)) = message else { panic!("{message:?}") };
-    // As Open vSwitch's tools read it: that of a bridge, which has 16 bytes.
+    // The first property is a bridge's UUID of 16 bytes, as Open vSwitch's tools expect.
     assert_eq!(packet.continuation[..4], [0x80, 0, 0, 20]);
     assert_eq!(packet.continuation.len(), 24);
     let mut changed = packet.clone();
@@ -199,8 +199,8 @@ fn a_packet_that_is_paused_goes_on() {
     assert_eq!(fault, Fault::ResumeStale);
 }
 
-/// A packet goes on with the metadata and registers of the controller's message, as with Open vSwitch: by
-/// that it tells flows what it has found out.
+/// A resumed packet has the metadata and registers of the controller's message, as in Open vSwitch:
+/// the controller passes results to flows in them.
 #[test]
 fn a_packet_goes_on_with_what_its_controller_says() {
     let served = Served::new(|_| {});

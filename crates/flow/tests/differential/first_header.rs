@@ -1,4 +1,4 @@
-//! `encap` and `decap` beside Open vSwitch: the flows of its own tests, and others.
+//! `encap` and `decap` compared with Open vSwitch: the flows of its own tests, and others.
 
 use fastrand::Rng;
 use linerate_flow::text::Syntax;
@@ -9,9 +9,9 @@ use crate::{PORTS, compare, explain, packets};
 
 /// Sets of flows and groups; `TO_2` gives the packet addresses and sends it.
 ///
-/// Open vSwitch takes all labels away where what is said to be behind the outer one is no label, and 3.1.0 ends by an
-/// assertion where a label is: so only last labels are taken away. It ends, too, where a header that is added inside
-/// of `clone` comes to nothing, as of a packet from port 2.
+/// Open vSwitch pops all labels if the type given for the inner packet is not MPLS, and 3.1.0 fails
+/// an assertion if it is: so these flows pop bottom labels only. Open vSwitch also fails if `encap`
+/// within `clone` has no effect, as for a packet from port 2.
 const SETS: &[&[&str]] = &[
     &["ip,actions=encap(mpls),set_field:2->mpls_label,encap(ethernet),TO_2"],
     &["ip,actions=encap(mpls_mc),set_field:2->mpls_label,encap(ethernet),TO_2"],
@@ -82,7 +82,7 @@ fn rule(line: &str) -> Message {
     Message::FlowMod(syntax.flow(&line, FlowModCommand::Add).expect(&line))
 }
 
-/// Packets of all kinds, and some of them behind labels, with a header of Ethernet of their own or without.
+/// Packets of all kinds, plain and behind MPLS labels, with and without an inner Ethernet header.
 fn some() -> Vec<(u32, Vec<u8>)> {
     let mut rng = Rng::with_seed(45);
     let mut all = Vec::new();

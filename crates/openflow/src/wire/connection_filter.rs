@@ -1,4 +1,4 @@
-//! Which connections a message has a switch forget (Nicira's extension of Open vSwitch 3.1).
+//! Filter of a conntrack flush (`NXT_CT_FLUSH`, Nicira's extension of Open vSwitch 3.1).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::property;
 use super::unencodable::Unencodable;
 
-/// Protocols whose messages have an identifier in the place of ports.
+/// Protocols whose tuples have an identifier in place of ports: ICMP and `ICMPv6`.
 const ICMP: [u8; 2] = [1, 58];
 
 const ORIGINAL: u16 = 0;
@@ -26,40 +26,40 @@ const ICMP_ID: u16 = 4;
 const ICMP_TYPE: u16 = 5;
 const ICMP_CODE: u16 = 6;
 
-/// Connections that have all of what is said here; without anything, every one.
+/// A filter of conntrack entries, which must match all fields; the default matches every entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectionFilter {
-    /// The protocol of IP; 0 is any.
+    /// The IP protocol; 0 is any.
     pub protocol: u8,
     /// The zone; `None` is any.
     pub zone: Option<u16>,
-    /// Packets of the side that began it.
+    /// The tuple of the original direction.
     pub original: TupleFilter,
-    /// Packets of the other side.
+    /// The tuple of the reply direction.
     pub reply: TupleFilter,
-    /// The mark, and which of its bits; without bits, any.
+    /// Value and mask of `ct_mark`; a mask of zero is any.
     pub mark: (u32, u32),
-    /// The label, and which of its bits; without bits, any.
+    /// Value and mask of `ct_label`; a mask of zero is any.
     pub label: (u128, u128),
 }
 
-/// What packets of one direction have.
+/// A filter of one direction's tuple.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TupleFilter {
-    /// Where they come from; `None` is anywhere.
+    /// The source address; `None` is any.
     pub source: Option<IpAddr>,
-    /// Where they go; `None` is anywhere.
+    /// The destination address; `None` is any.
     pub destination: Option<IpAddr>,
-    /// The source port; 0 is any, as for messages of ICMP.
+    /// The source port; 0 is any, and is right for ICMP.
     pub source_port: u16,
-    /// The destination port; 0 is any, as for messages of ICMP.
+    /// The destination port; 0 is any, and is right for ICMP.
     pub destination_port: u16,
-    /// The identifier, type and code of messages of ICMP.
+    /// Identifier, type and code of ICMP.
     pub message: (u16, u8, u8),
 }
 
 impl TupleFilter {
-    /// Whether it has an address.
+    /// Returns true if the filter has an address.
     #[must_use]
     pub fn has_address(&self) -> bool {
         self.source.is_some() || self.destination.is_some()
@@ -67,13 +67,13 @@ impl TupleFilter {
 }
 
 impl ConnectionFilter {
-    /// Whether the messages of its protocol are ICMP's.
+    /// Returns true if the protocol is ICMP or `ICMPv6`.
     #[must_use]
     pub fn is_of_icmp(&self) -> bool {
         ICMP.contains(&self.protocol)
     }
 
-    /// Whether it names one connection of a zone by all that packets of its first direction have.
+    /// Returns true if the filter is a complete original tuple, which names one entry of a zone.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let TupleFilter { source, destination, source_port, destination_port, .. } = self.original;
@@ -104,7 +104,7 @@ impl ConnectionFilter {
                 _ => return Err(property::unknown(kind)),
             }
         }
-        // A value without a mask is meant as a whole.
+        // A value without a mask is an exact match.
         let bits = mark.1.unwrap_or(if mark.0.is_some() { u32::MAX } else { 0 });
         filter.mark = (mark.0.unwrap_or(0) & bits, bits);
         let bits = label.1.unwrap_or(if label.0.is_some() { u128::MAX } else { 0 });
@@ -140,7 +140,7 @@ impl ConnectionFilter {
 }
 
 impl TupleFilter {
-    /// Properties in a property, behind four bytes of padding.
+    /// Decodes the nested properties of a tuple, behind four bytes of padding.
     fn decode(&mut self, mut reader: Reader<'_>) -> Result<(), Fault> {
         reader.skip(4)?;
         while let Some((kind, mut value)) = property::next(&mut reader)? {
@@ -188,7 +188,7 @@ impl TupleFilter {
     }
 }
 
-/// An address of IPv6, or one of IPv4 in its place; none where all bytes are zero.
+/// Decodes an IPv6 address or an IPv4-mapped one; `None` if all bytes are zero.
 fn address(value: &mut Reader<'_>) -> Result<Option<IpAddr>, Fault> {
     let address = Ipv6Addr::from(value.array::<16>()?);
     if address.is_unspecified() {

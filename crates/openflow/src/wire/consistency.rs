@@ -68,7 +68,7 @@ impl Known {
         self.need_field(part.field())
     }
 
-    /// What the field needs, and an address of Ethernet or a tag the header they are in.
+    /// Checks a field's prerequisites; Ethernet and VLAN fields also need packet type Ethernet.
     fn need_field(&self, field: Field) -> Result<(), Fault> {
         let is_of_ethernet = matches!(
             field,

@@ -260,7 +260,7 @@ fn is_loaded(entry: &Entry) -> bool {
     entry.is_exact() && field.bits() <= 64 && is_short && !own.contains(&field)
 }
 
-/// What a message is read as: OpenFlow 1.5 says `load` as a set-field, and 1.0 the other way round.
+/// The decoded form of a message: OpenFlow 1.5 encodes `load` as a set-field, and 1.0 vice versa.
 fn said(version: Version, message: Message) -> Message {
     fn one(version: Version, action: Action) -> Action {
         let each = |actions: Vec<Action>| actions.into_iter().map(|a| one(version, a)).collect();

@@ -137,7 +137,7 @@ impl Segments {
     /// are as long as IP packets of `packet` bytes and frames of `frame_limit` can be. `None` of a frame that is
     /// not longer, is not all of a packet, or has no such segments.
     ///
-    /// What of UDP was merged is not found so: where its datagrams ended is in no header.
+    /// Merged UDP frames are not segmented: no header tells where their datagrams ended.
     pub(crate) fn of_recorded(frame: &[u8], packet: usize, frame_limit: usize) -> Option<Segments> {
         let (network, transport) = whole_tcp(frame)?;
         let longest = (network + packet).min(frame_limit);

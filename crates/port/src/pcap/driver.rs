@@ -251,7 +251,7 @@ struct ReplayOptions {
     passes: u64,
     /// Whether records shorter than an Ethernet header are received.
     short: bool,
-    /// What long records of TCP are cut into.
+    /// Length of the segments that long TCP records are cut into, if they are.
     segment: Option<Segment>,
 }
 

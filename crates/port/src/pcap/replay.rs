@@ -86,7 +86,7 @@ pub(super) struct Replay<Now> {
     due: Option<Instant>,
     /// Bytes a record has at least.
     shortest: usize,
-    /// What long records of TCP are cut into, if they are.
+    /// Length of the segments that long TCP records are cut into, if they are.
     segment: Option<Segment>,
     /// The segments of the current record that are still to come.
     segments: Option<Segments>,
@@ -123,7 +123,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
         Self { shortest: 1, ..self }
     }
 
-    /// The same with long records of TCP cut into segments.
+    /// Cuts long TCP records into segments, if `segment` is given.
     pub(super) fn with_segments(self, segment: Option<Segment>) -> Self {
         Self { segment, ..self }
     }
@@ -446,7 +446,7 @@ mod tests {
         file
     }
 
-    /// What an interface with segmentation offload was given is sent as it sent it.
+    /// A merged frame is replayed as the segments that segmentation offload sent.
     #[test]
     fn merged_segments_are_cut_as_they_were_sent() {
         let heads = [tunnels::Head::Ethernet, tunnels::IPV4];
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(port.counters().read().dropped_for(DropReason::TooLong), 2);
     }
 
-    /// What is longer than a link's packets and fits into a buffer, and is no TCP, is the link's to refuse.
+    /// Long records other than TCP that fit a buffer come whole, for the link to refuse.
     #[test]
     fn what_is_not_cut_comes_as_it_is() {
         let file = pcap(&[(0, 1514), (0, 1515), (0, 1600)]);

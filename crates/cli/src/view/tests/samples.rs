@@ -64,7 +64,7 @@ fn tcp(to_server: bool, flags: u8, numbers: [u32; 2], options: &[u8], data: &[u8
     tcp_of(80, to_server, flags, numbers, options, data)
 }
 
-/// The same of another port.
+/// A segment to or from `port` of the server.
 fn tcp_of(
     port: u16,
     to_server: bool,

@@ -1,53 +1,53 @@
-//! A mapping of addresses that keeps prefixes: two that have their first bits in common, and no
-//! more, become two that do.
+//! Prefix-preserving address mapping: two addresses whose longest common prefix has n bits map to
+//! addresses whose longest common prefix has n bits.
 //!
-//! Whether a bit of an address is turned around is a matter of a key and of the bits in front of it
-//! and nothing else, as in Crypto-PAn (Xu, Fan, Ammar and Moon, 2002). So nothing is remembered of
-//! addresses, and their order does not matter.
+//! As in Crypto-PAn (Xu, Fan, Ammar and Moon, 2002), a bit is flipped or not by a function of a key
+//! and of the bits in front of it. The mapping has no state, and the order of addresses does not
+//! matter.
 
 use super::siphash::siphash;
 
-/// Bits of an address that one number decides about: as many levels of a binary tree, whose 63
-/// nodes have a bit of it each.
+/// Address bits that one hash value decides: six levels of a binary tree, each of whose 63 nodes
+/// uses one bit of the value.
 const STEP: u32 = 6;
 
-/// A mapping.
+/// A mapping: a key, and the prefixes that are preserved as they are.
 #[derive(Debug)]
 pub(super) struct Map {
     key: [u64; 2],
-    /// Leading one bits that stay what they are.
+    /// Number of leading one bits to leave unchanged.
     ones: u32,
-    /// First bytes that stay what they are.
+    /// First bytes to leave unchanged.
     kept: Vec<u8>,
 }
 
-/// The first bits of a word.
+/// A mask of the `bits` most significant bits.
 fn first(bits: u32) -> u32 {
     u32::MAX.checked_shl(32 - bits.min(32)).unwrap_or(0)
 }
 
 impl Map {
-    /// One in which nothing need stay.
+    /// A mapping without prefixes to leave unchanged.
     pub(super) fn new(key: [u64; 2]) -> Map {
         Map { key, ones: 0, kept: Vec::new() }
     }
 
-    /// So many leading one bits stay.
+    /// Leaves up to `ones` leading one bits unchanged.
     pub(super) fn keep_ones(&mut self, ones: u32) {
         self.ones = ones;
     }
 
-    /// Addresses with that first byte keep it.
+    /// Leaves the first byte of addresses unchanged that begin with `byte`.
     pub(super) fn keep_byte(&mut self, byte: u8) {
         self.kept.push(byte);
     }
 
-    /// The same mapping as another.
+    /// Takes over the key of another mapping.
     pub(super) fn take_key(&mut self, other: &Map) {
         self.key = other.key;
     }
 
-    /// Bits that would be turned around if nothing was to stay.
+    /// Bits to flip, before unchanged prefixes are taken into account.
     #[inline]
     fn turned(&self, address: u32) -> u32 {
         let mut turned = 0;
@@ -63,8 +63,8 @@ impl Map {
         turned
     }
 
-    /// How many bits at the beginning stay: those in front of a bit decide about it, so it is as
-    /// many as the address has in common with what stays, and the one behind them.
+    /// Length of the prefix to leave unchanged: the bits in common with an unchanged prefix and the
+    /// first bit that differs, so that no other address maps into that prefix.
     #[inline]
     fn staying(&self, address: u32) -> u32 {
         let ones = (address.leading_ones() + 1).min(self.ones);
@@ -73,7 +73,7 @@ impl Map {
         bytes.fold(ones, u32::max)
     }
 
-    /// What an address becomes.
+    /// Maps an address; 0.0.0.0 and 255.255.255.255 map to themselves.
     #[inline]
     pub(super) fn map(&self, address: u32) -> u32 {
         match address {
@@ -101,7 +101,7 @@ mod tests {
         let mut changed = 0;
         for address in addresses().take(300) {
             for bits in 0..32 {
-                // The same up to one bit, and others behind it.
+                // Equal up to one bit, and different from there on.
                 let other = address ^ 1 << bits ^ address.rotate_left(7) & ((1 << bits) - 1);
                 if [0, u32::MAX].contains(&other) {
                     continue;
@@ -119,7 +119,7 @@ mod tests {
         assert!(differ.count() > 290, "the key decides");
     }
 
-    /// About half of all bits are turned around, each of them by itself.
+    /// Each bit is flipped in about half of all addresses.
     #[test]
     fn bits_are_turned_around_by_chance() {
         let map = Map::new([1, 2]);
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// As Click documents for `PRESERVE_8 18`.
+    /// The ranges are those that Click documents for `PRESERVE_8 18`.
     #[test]
     fn a_byte_that_stays_has_neighbours_that_do() {
         let ranges =

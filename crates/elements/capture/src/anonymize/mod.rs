@@ -1,4 +1,4 @@
-//! `AnonymizeIPAddr`: other addresses, with the prefixes they have in common.
+//! `AnonymizeIPAddr`: prefix-preserving anonymization of IPv4 addresses.
 
 mod map;
 mod siphash;
@@ -24,10 +24,10 @@ use linerate_kit::{
 /// Drop reason.
 const NO_HEADER: usize = 1;
 const ICMP: u8 = 1;
-/// ICMP types that have the header they are about behind their own: unreachable, source quench,
-/// redirect, time exceeded, parameter problem.
+/// ICMP error types, which quote the packet they are about: unreachable, source quench, redirect,
+/// time exceeded, parameter problem.
 const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
-/// Bytes in front of the header an ICMP error is about, and at least behind it.
+/// Length of the ICMP header, and least length of the quoted packet behind its IP header.
 const ICMP_HEADER: usize = 8;
 
 pub(super) const CLASS: Class = Class {
@@ -75,7 +75,7 @@ struct AnonymizeIpAddr {
 impl AnonymizeIpAddr {
     fn make_map(&mut self, make: &mut Make<'_>) {
         let ones = match self.class {
-            // It stands for all of them.
+            // 99 stands for all 32 bits.
             99 => 32,
             ones => ones,
         };
@@ -128,8 +128,8 @@ impl Step for AnonymizeIpAddr {
 }
 
 impl AnonymizeIpAddr {
-    /// The same in what an ICMP message has of the packet it is about. Its own checksum stays: what
-    /// the addresses add to the sum is taken off again by the checksum of their header.
+    /// Replaces the addresses in the packet an ICMP error quotes. The ICMP checksum stays valid:
+    /// the checksum of the quoted header cancels the change of its addresses.
     #[inline]
     fn replace_in_error(&self, message: &mut [u8]) {
         if !message.first().is_some_and(|kind| ERRORS.contains(kind)) {
@@ -172,7 +172,7 @@ impl Element for AnonymizeIpAddr {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// The addresses behind `AnonymizeIPAddr`, whose checksums must be right.
+    /// The addresses behind `AnonymizeIPAddr`; the checksums must be right.
     fn mapped(arguments: &str, addresses: &str, frame_limit: usize) -> Vec<String> {
         let lines = addresses.split(' ').map(|address| format!("{address} {address}"));
         let lines: Vec<String> = lines.collect();
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn errors_are_those_of_click() {
         for (arguments, error) in [

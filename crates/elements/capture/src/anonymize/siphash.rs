@@ -1,7 +1,6 @@
-//! SipHash-2-4 of eight bytes (Aumasson and Bernstein, 2012): a function with a key whose values
-//! tell nothing about the key, nor about other values.
+//! SipHash-2-4 of eight bytes (Aumasson and Bernstein, 2012), a keyed pseudo-random function.
 
-/// The four words it works on.
+/// The internal state, v0 to v3.
 struct State([u64; 4]);
 
 impl State {
@@ -29,7 +28,7 @@ impl State {
     }
 }
 
-/// The value for a number, whose lowest byte is the first.
+/// Hashes the eight bytes of a number in little-endian order.
 #[inline]
 pub(super) fn siphash(key: [u64; 2], number: u64) -> u64 {
     let [first, second] = key;
@@ -53,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// The vector for eight bytes of those that come with the algorithm.
+    /// The reference implementation's test vector for eight bytes.
     #[test]
     fn the_value_is_that_of_the_reference() {
         let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];

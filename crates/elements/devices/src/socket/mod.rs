@@ -222,7 +222,7 @@ fn old_socket(make: &mut Make<'_>) -> (General, Settings) {
     socket(make)
 }
 
-/// The same of raw sockets.
+/// Arguments of a raw socket by its older class name, which is reported as deprecated.
 fn old_raw(make: &mut Make<'_>) -> (Raw, Settings) {
     report_old(make, RAW_SOCKET.name);
     raw(make)

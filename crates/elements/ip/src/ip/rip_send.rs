@@ -1,6 +1,6 @@
 //! `RIPSend`: advertises a route by RIP version 2 (RFC 2453).
 //!
-//! It is no router of RIP: nothing is heard, and there is one route.
+//! The element is no RIP router: it receives no messages, and advertises one route.
 
 use std::net::Ipv4Addr;
 
@@ -15,15 +15,15 @@ use linerate_kit::ip::{
 
 const TIMER: u32 = 0;
 const SECOND: u64 = 1_000_000_000;
-/// From the start to the first message.
+/// Delay of the first message.
 const FIRST: u64 = 3 * SECOND;
-/// From one to the next.
+/// Time between messages.
 const INTERVAL: u64 = 30 * SECOND;
-/// Hops that a message has.
+/// TTL of a message.
 const HOPS: u8 = 200;
 /// The port of RIP.
 const PORT: u16 = 520;
-/// Headers of IP and UDP, the header of a message and one route.
+/// Length of a packet: headers of IP, UDP and RIP, and one route entry.
 const LENGTH: usize = LEAST + 8 + 4 + 20;
 
 pub(super) const CLASS: Class = Class {
@@ -69,7 +69,7 @@ fn message(make: &mut Make<'_>) -> [u8; LENGTH] {
     put16(datagram, 4, length);
     // A response, of version 2.
     datagram[8..10].copy_from_slice(&[2, 2]);
-    // The family of IP addresses.
+    // Address family: IP.
     put16(datagram, 12, 2);
     datagram[16..20].copy_from_slice(&address.octets());
     datagram[20..24].copy_from_slice(&mask.octets());

@@ -1,4 +1,4 @@
-//! `SetRandIPAddress`: destinations drawn from a prefix.
+//! `SetRandIPAddress`: sets the destination annotation to random addresses of a prefix.
 
 use linerate_graph::{Arguments, Class, Ipv4OrPrefix, Step, Way};
 use linerate_memory::PacketMut;
@@ -31,12 +31,12 @@ struct SetRandIpAddress {
     limit: i32,
     #[init(Random::new(make))]
     random: Random,
-    /// The addresses that are drawn before are a function of it, of which nothing is kept.
+    /// Seed of the `LIMIT` addresses, which are computed on demand and not stored.
     #[init(random::key(make)[0])]
     key: u64,
 }
 
-/// A number that looks like a random one (the end of splitmix64).
+/// The output function of splitmix64.
 #[inline]
 fn scatter(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -75,7 +75,7 @@ mod tests {
 
     use linerate_elements_testing::Run;
 
-    /// How often which address was drawn.
+    /// Number of packets by destination address.
     fn drawn(arguments: &str, count: usize, frame_limit: usize) -> BTreeMap<u32, usize> {
         let mut run = Run::new(&format!(
             "InfiniteSource(DATA \\<00000000>, LIMIT {count}, STOP true)
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(drawn("10.0.0.0/8, LIMIT 2147483647", 300, 256).len(), 300);
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn a_prefix_must_be_given() {
         for (arguments, error) in

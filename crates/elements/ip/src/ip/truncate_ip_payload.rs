@@ -1,4 +1,4 @@
-//! `TruncateIPPayload`: headers and so much of what they carry.
+//! `TruncateIPPayload`: truncates packets to their headers and a length of payload.
 
 use linerate_graph::{Arguments, Class, Context, Make, Reads, Step, Way};
 use linerate_memory::{Arena, Frame, Packet, Slot};
@@ -9,7 +9,7 @@ use linerate_kit::{
     ip::{LEAST, NO_BUFFER, PROTOCOL},
 };
 
-/// ICMP types with three times behind their header, and its length: timestamp and its reply.
+/// ICMP timestamp and timestamp reply, and the length of these messages.
 const ICMP_TIMESTAMPS: [u8; 2] = [13, 14];
 const ICMP_TIMESTAMP: usize = 20;
 const ICMP_HEADER: usize = 8;
@@ -48,7 +48,7 @@ struct TruncateIpPayload {
     remembers: bool,
 }
 
-/// How long the headers of an IP packet are: what they say, or what they are at least.
+/// Length of an IP packet's headers by their length fields, and at least the minimum of each.
 #[inline]
 fn headers(ip: &[u8], transport: bool) -> usize {
     let length = ip.first().map_or(0, |first| usize::from(first & 15) * 4);
@@ -76,7 +76,7 @@ impl TruncateIpPayload {
         self.remembers &= make.world.annotated;
     }
 
-    /// How long a packet is at most, whose IP header is known to be there, or not.
+    /// Longest packet that passes whole: headers and payload, or payload without a known IP header.
     #[inline]
     fn most(&self, bytes: &[u8], network: usize) -> usize {
         let ip = bytes.get(network..).filter(|ip| !ip.is_empty());

@@ -1,4 +1,4 @@
-//! `FastTCPFlows`: TCP segments of many flows as fast as they are pulled.
+//! `FastTCPFlows`: generates TCP segments of many flows.
 
 use std::net::Ipv4Addr;
 
@@ -23,11 +23,11 @@ use linerate_kit::{
 const SHORTEST: u32 = 60;
 /// Fewest packets of a flow: the first, one with data, and the last.
 const FEWEST: u32 = 3;
-/// Most flows: they are kept in memory.
+/// Most flows, which bounds the memory of the flow table.
 const MOST_FLOWS: u32 = 1 << 20;
-/// Where TCP begins.
+/// Offset of the TCP header.
 const TCP: usize = ETHERNET + LEAST;
-/// Hops a packet has.
+/// TTL of a packet.
 const HOPS: u8 = 250;
 
 pub(super) const CLASS: Class = Class {
@@ -65,13 +65,13 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Kinds of segments, and their flags.
+/// Kinds of segments, and the TCP flags of each.
 const FIRST: usize = 0;
 const DATA: usize = 1;
 const LAST: usize = 2;
 const FLAGS: [u16; 3] = [0x02, 0x18, 0x01];
 
-/// What the segments of one kind have of their own.
+/// Sequence number, acknowledgement and checksum of a flow's segments of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct Segment {
     sequence: u32,
@@ -87,18 +87,18 @@ struct Flow {
 }
 
 struct FastTcp {
-    /// A packet with zeros where they differ.
+    /// A packet with zeros in the fields that differ between packets.
     template: Vec<u8>,
     destination: Ipv4Addr,
-    /// Its checksum.
+    /// TCP checksum of the template.
     sum: u16,
     quota: Quota,
     flows: Vec<Flow>,
     /// Packets of a flow.
     size: u32,
-    /// Flows in front of which all have ended, behind the limit.
+    /// Index up to which all flows have ended, once the limit is reached.
     ended: usize,
-    /// Whether all have ended there.
+    /// Whether all flows have ended, once the limit is reached.
     closed: bool,
     random: Random,
 }
@@ -179,7 +179,7 @@ impl FastTcp {
         }
     }
 
-    /// Flow and kind of the next packet when there are `left` before the limit.
+    /// Flow and segment kind of the next packet, `left` packets before the limit.
     #[inline]
     fn next(&mut self, left: usize) -> Option<(usize, usize)> {
         if left == 0 {
@@ -199,7 +199,7 @@ impl FastTcp {
         Some((at, kind))
     }
 
-    /// The next flow that has not ended, which then has.
+    /// Ends the next open flow, and returns its index.
     fn next_end(&mut self) -> Option<usize> {
         let open = |flow: &Flow| flow.packets != self.size;
         let found = self.flows[self.ended..].iter().position(open);
@@ -314,7 +314,7 @@ mod tests {
         let mut run = run(&format!("0, 9, 64, {ENDS}, 1, 4"), 256);
         let found = segments(&mut run, 64);
         let flags: Vec<u8> = found.iter().map(|(_, flags)| *flags).collect();
-        // Click's flags, and behind the limit of nine the end of the third flow.
+        // Click's flags; after the limit of nine packets, a FIN ends the third flow.
         assert_eq!(flags, [2, 0x18, 0x18, 1, 2, 0x18, 0x18, 1, 2, 1]);
         assert!(found[..4].iter().all(|(ports, _)| *ports == found[0].0));
         assert_ne!(found[0].0, found[4].0);
@@ -329,7 +329,7 @@ mod tests {
             let mut other = run(&format!("0, 100, 60, {ENDS}, 10, 5"), frame_limit);
             assert_eq!(segments(&mut other, 60), first, "{frame_limit}");
         }
-        // Of each flow as many begin as end, but those that never began.
+        // Each flow has as many SYNs as FINs, except flows that only end.
         let mut open: HashMap<(u16, u16), i32> = HashMap::new();
         for (ports, flags) in &first {
             *open.entry(*ports).or_default() += match flags {

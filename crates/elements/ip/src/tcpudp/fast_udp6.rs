@@ -1,4 +1,4 @@
-//! `FastUDPSourceIP6`: UDP packets over IPv6 as fast as they are pulled.
+//! `FastUDPSourceIP6`: generates UDP packets over IPv6.
 
 use std::net::Ipv6Addr;
 
@@ -16,14 +16,14 @@ use super::{
 };
 use linerate_kit::ip::{ETHERNET, put16};
 
-/// An IPv6 header.
+/// Length of an IPv6 header.
 const HEADER: usize = 40;
-/// Where UDP begins, and its checksum is.
+/// Offsets of the UDP header and of its checksum.
 const UDP: usize = ETHERNET + HEADER;
 const CHECKSUM: usize = UDP + 6;
-/// The headers.
+/// Shortest packet: the headers alone.
 const SHORTEST: u32 = UDP as u32 + 8;
-/// Hops a packet has.
+/// Hop limit of a packet.
 const HOPS: u8 = 250;
 
 pub(super) const CLASS: Class = Class {
@@ -61,18 +61,18 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct FastUdp6 {
-    /// The next packet.
+    /// Template of the next packet.
     template: Vec<u8>,
     destination: Ipv6Addr,
-    /// The ports it begins with.
+    /// Source and destination port of the first packets.
     ports: [u16; 2],
     checksum: bool,
-    /// The checksum with ports of zero.
+    /// UDP checksum of the template with ports of zero.
     sum: u16,
     quota: Quota,
     /// Packets after which ports change; never when zero.
     interval: u32,
-    /// How often they have.
+    /// Number of port changes.
     changes: u16,
 }
 
@@ -129,7 +129,7 @@ impl FastUdp6 {
         put16(&mut self.template, CHECKSUM, sum);
     }
 
-    /// So many packets have been made, the last of them just now.
+    /// Changes the ports if packet number `packets` completes an interval.
     #[inline]
     fn count_up(&mut self, packets: i64) {
         if self.interval > 0 && packets % i64::from(self.interval) == 0 {
@@ -173,7 +173,7 @@ impl Element for FastUdp6 {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         if self.quota.write(cx, handler, value)? {
-            // The next packet still has the ports it has; the change behind it begins at the first.
+            // The next packet keeps its ports; changes count from the first ports again.
             self.changes = 0;
         }
         Ok(String::new())

@@ -1,4 +1,4 @@
-//! How many packets a source makes: what `FastUDPSource` and its like have in common.
+//! Rate, limit and counters of a source, shared by `FastUDPSource` and its variants.
 
 use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Make, Merge};
 use linerate_kit::{
@@ -6,7 +6,7 @@ use linerate_kit::{
     written::{boolean_or, integer_or},
 };
 
-/// Most packets per second Click takes.
+/// Highest `RATE`, in packets per second, as in Click.
 const MOST_RATE: u32 = 1_000_000;
 /// A hundredth of a second, in nanoseconds.
 const JIFFY: u64 = 10_000_000;
@@ -20,14 +20,14 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::write("limit", "how many in all"),
 ];
 
-/// The arguments `RATE`, `LIMIT` and `ACTIVE`, and what has been made.
+/// The arguments `RATE`, `LIMIT` and `ACTIVE`, and the count of packets.
 pub(super) struct Quota {
     active: bool,
-    /// Any number below zero.
+    /// Packets to make in all; negative for no limit.
     limit: i64,
     count: i64,
     gap: Option<Gap>,
-    /// When the first and the last packet were made, in hundredths of seconds.
+    /// Times of the first packet and of the packet that met the limit, in hundredths of seconds.
     first: u64,
     last: u64,
 }
@@ -58,13 +58,13 @@ impl Quota {
         }
     }
 
-    /// Packets that may be made now, whatever the limit.
+    /// Packets that the rate allows now, regardless of the limit; zero while inactive.
     pub(super) fn due(&mut self, now: u64) -> usize {
         let due = self.gap.as_mut().map_or(u64::MAX, |gap| gap.due(now));
         if self.active { usize::try_from(due).unwrap_or(usize::MAX) } else { 0 }
     }
 
-    /// Packets were made.
+    /// Accounts for packets made at time `now`.
     pub(super) fn made(&mut self, packets: usize, now: u64) {
         if packets == 0 {
             return;
@@ -81,7 +81,7 @@ impl Quota {
         }
     }
 
-    /// Begins to count anew.
+    /// Resets the count.
     pub(super) fn reset(&mut self) {
         (self.count, self.first, self.last) = (0, 0, 0);
     }
@@ -105,7 +105,7 @@ impl Quota {
         }
     }
 
-    /// Writes a handler; returns whether the count began anew.
+    /// Executes a write handler; returns whether it reset the count.
     pub(super) fn write(
         &mut self,
         cx: &Context,

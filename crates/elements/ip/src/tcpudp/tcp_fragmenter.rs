@@ -1,4 +1,4 @@
-//! `TCPFragmenter`: TCP segments that are too long, in pieces.
+//! `TCPFragmenter`: splits TCP segments that are longer than an MTU allows.
 
 use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Right};
 use linerate_memory::{Frame, Meta, Slot};
@@ -13,7 +13,7 @@ use linerate_kit::{
     },
 };
 
-/// Bytes of a TCP header without options, and places in it.
+/// Length of a TCP header without options, and offsets in it.
 const TCP: usize = 20;
 const SEQUENCE: usize = 4;
 const OFFSET: usize = 12;
@@ -69,17 +69,17 @@ struct TcpFragmenter {
     /// packets that came
     #[handler(count)]
     count: u64,
-    /// Packets of a frame, while it is gone over.
+    /// Scratch vector for the packets of a frame.
     slots: Vec<Slot>,
 }
 
-/// How a segment is cut.
+/// Layout of a segment to split.
 struct Cut {
-    /// Where the IP header begins, the TCP header, and the data.
+    /// Offsets of the IP header, the TCP header and the data.
     network: usize,
     transport: usize,
     data: usize,
-    /// Bytes of data, in all and in a piece.
+    /// Bytes of data in all, and at most in a piece.
     length: usize,
     most: usize,
 }
@@ -91,7 +91,7 @@ impl TcpFragmenter {
         }
     }
 
-    /// The longest packet for one with these annotations; 0 for any.
+    /// MTU of a packet with these annotations; 0 for none.
     #[inline]
     fn mtu(&self, meta: &Meta) -> usize {
         let said = self.annotation.map_or(0, |at| u16::from_ne_bytes(at.get(meta)));
@@ -102,7 +102,7 @@ impl TcpFragmenter {
         })
     }
 
-    /// How a packet is cut, if it is.
+    /// Layout of a packet to split; `None` for packets that pass.
     #[inline]
     fn cut(&self, bytes: &[u8], network: usize, mtu: usize) -> Option<Cut> {
         let ip = bytes.get(network..).filter(|ip| ip.len() >= LEAST)?;
@@ -154,7 +154,7 @@ impl TcpFragmenter {
     }
 }
 
-/// Writes what differs between the pieces of a segment.
+/// Writes the fields in which pieces differ: length, sequence number, FIN and checksums.
 fn finish(packet: &mut [u8], cut: &Cut, from: usize, size: usize) {
     let (head, tcp) = packet.split_at_mut(cut.transport);
     let ip = &mut head[cut.network..];
@@ -176,7 +176,7 @@ impl Element for TcpFragmenter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.count += frame.len() as u64;
         let mut slots = std::mem::take(&mut self.slots);
-        // In order: all leave one by one.
+        // Packets leave one by one, in order.
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         for slot in slots.drain(..) {
             let arena = cx.pool.arena();
@@ -210,7 +210,7 @@ impl Element for TcpFragmenter {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// A segment behind six bytes, with so much data, a number in each byte.
+    /// A segment with `data` numbered bytes of data, behind six bytes.
     fn segment(flags: u8, data: usize) -> String {
         let data: String = (0..data).map(|byte| format!("{:02x}", byte as u8)).collect();
         format!(
@@ -229,7 +229,7 @@ mod tests {
         run
     }
 
-    /// With the length of the IP packet in its header.
+    /// Sets the total length in the IP header.
     fn with_length(packet: &str) -> String {
         let length = packet.len() / 2 - 6;
         format!("{}{length:04x}{}", &packet[..16], &packet[20..])
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// As in Click, one that is just as long as the MTU is made anew, and counted.
+    /// As in Click, a segment exactly as long as the MTU is rebuilt as one piece, and counted.
     #[test]
     fn segments_that_are_short_pass() {
         let whole = with_length(&segment(0x18, 10));
@@ -326,7 +326,7 @@ mod tests {
         assert!(run.read("f.drops").ends_with("1\tno IP header\n"));
     }
 
-    /// In Click's words.
+    /// The error messages are those of Click.
     #[test]
     fn an_mtu_must_be_given() {
         for arguments in ["", "MTU 0"] {

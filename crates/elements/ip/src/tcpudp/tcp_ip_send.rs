@@ -1,4 +1,4 @@
-//! `TCPIPSend`: TCP segments when they are asked for.
+//! `TCPIPSend`: sends TCP segments by a write handler.
 
 use std::net::Ipv4Addr;
 
@@ -61,7 +61,7 @@ impl Value for Address {
     }
 }
 
-/// What the handler `send` is asked for.
+/// Parsed arguments of the handler `send`.
 struct Request {
     packet: [u8; LENGTH],
     count: u32,
@@ -113,7 +113,7 @@ impl Request {
 }
 
 impl Element for TcpIpSend {
-    /// All of them leave before anything else happens, as in Click.
+    /// Emits all packets of a request before anything else happens, as in Click.
     fn write(&mut self, cx: &mut Context, _: &str, value: &str) -> HandlerResult {
         let Request { packet: bytes, count, stop } = Request::parse(cx, value)?;
         let mut frame = cx.new_frame();
@@ -160,7 +160,7 @@ mod tests {
         let segment = SEGMENT.replace(' ', "");
         let (count, packets) = sent("1.0.0.1 1024 2.0.0.2 80 1 0 2", 256);
         assert_eq!((count.as_str(), packets.as_str()), ("1", segment.as_str()));
-        // All come to a queue of three before anything takes one out of it.
+        // All packets reach a queue of three before the first is dequeued.
         for frame_limit in [1, 7, 256] {
             let (count, packets) = sent("1.0.0.1 1024 2.0.0.2 80 1 0 2 500", frame_limit);
             assert_eq!((count.as_str(), packets.lines().count()), ("500", 3));

@@ -16,7 +16,7 @@ use linerate_kit::{
 /// Drop reason; the first is that there is no buffer for a copy.
 const UNANSWERED: usize = 1;
 
-/// Hops that an answer has.
+/// TTL of an answer.
 const HOPS: u8 = 250;
 const WINDOW: u16 = 60 * 1024;
 
@@ -51,17 +51,17 @@ struct TcpReflector {
     random: Random,
 }
 
-/// What an answer says: flags, sequence number, acknowledgement.
+/// Flags, sequence number and acknowledgement of an answer.
 type Said = (u8, u32, u32);
 
 fn number(segment: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(get_four(segment, at))
 }
 
-/// What is answered to a segment with so many bytes of data; none where nothing is.
+/// The answer to a segment with `data` bytes of data; `None` if there is none.
 fn answer(segment: &[u8], data: u32, first: impl FnOnce() -> u32) -> Option<Said> {
     let (sequence, acknowledged) = (number(segment, 4), number(segment, 8));
-    // What is not one of the six flags counts, as in Click: with it a SYN is none.
+    // All other bits count, too, as in Click: a SYN with ECE, for instance, is not answered.
     match segment[13] & !PUSH {
         SYN => Some((SYN | ACK, first(), sequence.wrapping_add(1))),
         flags if flags & (SYN | RST) != 0 => None,
@@ -74,7 +74,7 @@ fn answer(segment: &[u8], data: u32, first: impl FnOnce() -> u32) -> Option<Said
     }
 }
 
-/// Makes a packet its answer; `false`, changing nothing, when there is none.
+/// Turns a packet into its answer; returns `false` and changes nothing if there is none.
 fn reflect(ip: &mut [u8], first: impl FnOnce() -> u32) -> bool {
     if ip.len() < LEAST || ip[0] >> 4 != 4 || ip[0] & 15 < 5 {
         return false;
@@ -167,7 +167,7 @@ mod tests {
         Some((rest[13], tcp.sequence_number, tcp.acknowledgment_number))
     }
 
-    /// By the rules of Click's `TCPReflector`.
+    /// The answers are those of Click's `TCPReflector`.
     #[test]
     fn segments_are_answered_by_their_flags() {
         assert_eq!(answered(SYN, &[]), Some((SYN | ACK, 77, 1001)));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes do no harm, and what is not TCP stays as it was.
+        /// Arbitrary bytes do no harm, and packets other than TCP stay unchanged.
         #[test]
         fn anything_may_come(mut bytes in prop::collection::vec(any::<u8>(), 0..90), sound: bool) {
             if sound && bytes.len() > 9 {

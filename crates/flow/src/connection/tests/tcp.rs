@@ -1,8 +1,8 @@
-//! Segments of TCP: windows and their scales, and connections that are taken up in the middle.
+//! Conntrack of TCP: windows, window scaling, and connections picked up mid-stream.
 
 use super::*;
 
-/// A segment with so many bytes of data.
+/// A segment with `data` bytes of data.
 fn segment(flags: u8, numbers: (u32, u32), window: u16, scale: Option<u8>, data: usize) -> Segment {
     let mut bytes = vec![0; 4];
     bytes.extend(numbers.0.to_be_bytes());
@@ -29,7 +29,7 @@ fn what_answers_a_connection_taken_up_in_the_middle_acknowledges_what_was_sent()
     let far = || segment(SYN | ACK, (5000, 900_000), 4096, None, 0);
     let mut state = begin(&segment(ACK, (1_000_000, 5000), 4096, None, 10));
     assert_eq!(see(&mut state.clone(), true, far()), Fit::Valid, "nothing is known of it yet");
-    // Now the other end has a window.
+    // From here on, the window of the other end is known.
     let more = segment(ACK, (1_000_010, 5000), 4096, None, 10);
     assert_eq!(see(&mut state, false, more), Fit::Tolerated);
     assert_eq!(see(&mut state.clone(), true, far()), Fit::Invalid);

@@ -1,4 +1,4 @@
-//! What `encap` and `decap` come to.
+//! Translation of `encap` and `decap`: steps, matches and packet-ins.
 
 use super::*;
 
@@ -17,9 +17,9 @@ fn a_header_of_ethernet_comes_and_goes() {
         of("decap(),encap(ethernet),output:2"),
         "set dl_dst=00:00:00:00:00:00, set dl_src=00:00:00:00:00:00, output 2"
     );
-    // What it carries is still known.
+    // The IP header stays known.
     assert!(of("decap(),dec_ttl,encap(ethernet),output:2").contains("set nw_ttl=63"));
-    // Ports are of Ethernet, and neither a tag nor a label of Ethernet can be added without its header.
+    // Ports are Ethernet ports, and VLAN tags and MPLS labels are pushed behind Ethernet only.
     for nothing in ["output:2", "normal", "flood", "push_vlan:0x8100,output:2", "in_port"] {
         assert_eq!(of(&format!("decap(),{nothing}")), "drop", "{nothing}");
     }
@@ -34,7 +34,7 @@ fn what_cannot_be_added_or_taken_away_drops_the_packet() {
     assert_eq!(actions("output:3,decap(),output:2", TAGGED), "drop", "there is a tag");
     assert_eq!(of("output:3,encap(mpls),decap()"), "drop", "what is behind is not known");
     assert_eq!(of("encap(mpls),decap(packet_type(ns=0,type=5)),encap(ethernet),output:2"), "drop");
-    // In a bucket, only its copy is.
+    // In a bucket, only the bucket's copy is dropped.
     let lines = [
         "group_id=1,type=all,bucket=encap(ethernet),output:2,bucket=output:3",
         "actions=group:1,output:4",
@@ -51,12 +51,12 @@ fn labels_go_in_front_of_ethernet() {
         format!("encap_mpls 0x8848 label=0 ttl=64, set mpls_label=7, {ADDRESSED}")
     );
     assert_eq!(of("encap(mpls),output:2"), "drop", "it has no header of Ethernet");
-    // A second one goes in front of the first, which says that it is the last.
+    // A second label goes in front of the first, which has the bottom-of-stack bit.
     let two = of("encap(mpls),encap(mpls),encap(ethernet),output:2");
     assert_eq!(two, format!("{label}, push_mpls 0x8847 label=0 ttl=64, output 2"));
-    // On a packet that begins with IP, it goes there.
+    // On a packet that begins with IP, the label goes in front of IP.
     assert!(of("decap(),encap(mpls),encap(ethernet),output:2").contains(", push_mpls 0x8847"));
-    // What is behind is known again.
+    // The inner headers are known again after `decap`.
     let lines = [
         "table=0,ip,actions=encap(mpls),encap(ethernet),resubmit(,1)",
         "table=1,mpls,actions=decap(),decap(packet_type(ns=0,type=0)),resubmit(,2)",
@@ -70,20 +70,20 @@ fn labels_go_in_front_of_ethernet() {
 fn a_label_is_taken_away_with_its_header_of_ethernet_or_without() {
     let of = |action: &str| actions(action, LABELLED);
     let gone = "set dl_dst=00:00:00:00:00:00, set dl_src=00:00:00:00:00:00";
-    // What is behind is Ethernet, and looked at when something needs it.
+    // The inner packet is Ethernet, and recirculates when an action needs its headers.
     let all = "decap(),decap(packet_type(ns=0,type=0)),output:2";
     assert_eq!(of(all), format!("{gone}, decap_mpls, output 2"));
     let all = "decap(),decap(packet_type(ns=0,type=0)),mod_dl_src:02:00:00:00:00:01,output:2";
     assert_eq!(of(all), format!("{gone}, decap_mpls, look up again as 1"));
     let inner = "decap(),decap(packet_type(ns=1,type=0x800)),encap(ethernet),output:2";
     assert_eq!(of(inner), format!("{gone}, pop_mpls 0x0800, output 2"));
-    // A label with another one behind says so.
+    // A label without the bottom-of-stack bit has another one behind it.
     let outer = LABELLED.replace("mpls_bos=1", "mpls_bos=0");
     let next = actions("decap(),decap(),encap(ethernet),output:2", &outer);
     assert_eq!(next, format!("{gone}, pop_mpls 0x8847, output 2"));
 }
 
-/// A flow that says something of headers and no packet type is for packets that begin with a header of Ethernet.
+/// A flow that matches header fields and no packet type is for Ethernet packets.
 #[test]
 fn tables_match_the_first_header() {
     let lines = [

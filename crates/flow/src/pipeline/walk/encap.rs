@@ -1,9 +1,9 @@
-//! `encap` and `decap`: which header a packet begins with.
+//! Translation of `encap` and `decap`, which change the packet type.
 //!
-//! A packet that does not begin with a header of Ethernet has one all the same, which nothing sees: it has no
-//! addresses, and the type of what the packet begins with. So a packet is parsed and changed as any other, and
-//! `decap()` of Ethernet and `encap(ethernet)` only set addresses. What leaves the switch has a header of
-//! Ethernet, as its ports are of Ethernet; controllers get the packet without the one that is hidden.
+//! A packet of another type than Ethernet keeps a hidden Ethernet header, with addresses of zero
+//! and the EtherType of its first header. The packet is parsed and changed like any other, and
+//! `decap()` of Ethernet and `encap(ethernet)` only change addresses and packet type. Ports send
+//! Ethernet packets only; packet-ins omit the hidden header.
 
 use super::Walk;
 use super::headers::{Cover, LABEL_WORD};
@@ -11,12 +11,12 @@ use crate::pipeline::Step;
 use crate::wire::field::Needs;
 use crate::wire::{Action, Field, PacketType};
 
-/// The type of Ethernet of a packet that begins with a header of Ethernet (transparent bridging).
+/// Packet type of the EtherType of transparent Ethernet bridging: an inner Ethernet header.
 const BRIDGED: PacketType = PacketType::of_ethernet(0x6558);
-/// The length of a header of Ethernet.
+/// Length of an Ethernet header.
 const ETHERNET_BYTES: u16 = 14;
 
-/// Whether an action does nothing where a packet does not begin with a header of Ethernet.
+/// Returns true if an action has no effect on packets of other types than Ethernet.
 pub(super) fn needs_ethernet(action: &Action) -> bool {
     matches!(
         action,
@@ -41,20 +41,20 @@ impl Walk<'_> {
         self.packet.written.add_all(Field::PacketType);
     }
 
-    /// Whether the packet begins with a header of Ethernet: known without a look at it, as all do that come
-    /// in.
+    /// Returns true if the packet type is Ethernet. All received packets are Ethernet, so the check
+    /// unwildcards no bits.
     pub(super) fn is_ethernet(&self) -> bool {
         self.packet_type() == PacketType::ETHERNET
     }
 
-    /// Bytes of the packet that nothing sees.
+    /// Length of the hidden Ethernet header; zero for Ethernet packets.
     pub(super) fn hidden_bytes(&self) -> u16 {
         if self.is_ethernet() { 0 } else { ETHERNET_BYTES }
     }
 
     pub(super) fn encap(&mut self, packet_type: PacketType) {
         match (packet_type, self.is_ethernet()) {
-            // The header is there, and has no addresses yet.
+            // The hidden header becomes visible, with addresses of zero.
             (PacketType::ETHERNET, false) => self.set_packet_type(packet_type),
             (PacketType::ETHERNET, true) => {
                 self.refuse("the packet begins with a header of Ethernet already");
@@ -69,7 +69,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A label goes in front of the header of Ethernet.
+    /// Pushes an MPLS label in front of the Ethernet header.
     fn encap_frame(&mut self, label: PacketType) {
         self.commit();
         let (kind, entry) = (label.kind(), self.last_label());
@@ -107,7 +107,7 @@ impl Walk<'_> {
         self.set_packet_type(PacketType::of_ethernet(kind));
     }
 
-    /// The outer label says only whether there is another one behind it.
+    /// Removes the outer label, which only tells whether another label is behind it.
     fn decap_label(&mut self, label: PacketType, behind: PacketType) {
         let behind = match behind {
             PacketType::NEXT if self.read(Field::MplsBos) == 0 => label,

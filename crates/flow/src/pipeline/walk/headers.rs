@@ -23,7 +23,7 @@ const BOTTOM: u128 = 1 << 8;
 /// The word of labels, with other things.
 pub(super) const LABEL_WORD: usize = 10;
 
-/// What other headers are behind.
+/// Kinds of outer headers that an action adds in front of the packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
     /// A label behind the header of Ethernet.
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What the packet has is behind a header that is added.
+    /// Saves the packet's headers, which an added outer header covers.
     pub(super) fn cover(&mut self, by: Cover) {
         let (mut words, mut written) = ([0; WORDS], [0; WORDS]);
         words.copy_from_slice(&self.packet.key.words()[HEADERS]);
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
         self.forget_headers(Unknown::Carried);
     }
 
-    /// What is behind the outer header, where it was added as this one.
+    /// Pops the headers behind the outer header; `None` unless that was added as `by`.
     fn covered_by(&mut self, by: Cover) -> Option<Covered> {
         self.packet.covered.pop().filter(|covered| covered.by == by)
     }

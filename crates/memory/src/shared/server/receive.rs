@@ -1,4 +1,4 @@
-//! Packets and buffers that come from members.
+//! Reception of packets and buffers from members.
 
 use super::{
     super::{ring::Broken, word::Word},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{frame::Frame, pool::PoolCache, slot::Slot, sync::Ordering};
 
-/// Buffers that are given to the pool in one go.
+/// Most buffers that are freed to the pool at once.
 const RUN: usize = 64;
 /// Most words of a member's ring that one [`Server::receive`] takes. A member can write invalid words as fast
 /// as they are taken, and other members wait meanwhile.
@@ -17,20 +17,19 @@ pub const WORDS: usize = 1024;
 pub struct Returned {
     /// The buffer.
     pub index: u32,
-    /// Whether what is decided by it holds for all of the packet's flow.
+    /// Whether the member's verdict holds for the packet's whole flow.
     pub flow: bool,
-    /// The packet it has sent; none where it returned the buffer.
+    /// The packet that the member sent; `None` if it returned the buffer alone.
     pub packet: Option<Slot>,
 }
 
 impl Server {
-    /// Takes what a member sent and returned, [`WORDS`] words at most: packets go to the end of `frame`, as
-    /// many as there is room for, buffers without a holder to `pool`. Returns how many packets
-    /// there were.
+    /// Dequeues at most [`WORDS`] words of a member: packets go to the end of `frame`, as long as
+    /// it has room, and buffers without a holder to `pool`. Returns the number of packets.
     ///
     /// # Errors
     ///
-    /// When the ring is broken: end its process and [remove](Server::remove) it.
+    /// If the ring is broken: end the member's process and [remove](Server::remove) the member.
     pub fn receive(
         &mut self,
         id: MemberId,
@@ -55,8 +54,8 @@ impl Server {
         Ok(frame.len() - before)
     }
 
-    /// Takes what a member sent and returned, `limit` words at most, and calls `each` with every
-    /// one of them. Returns how many there were.
+    /// Dequeues at most `limit` words of a member, and calls `each` with every valid one. Returns
+    /// the number of words.
     ///
     /// # Errors
     ///
@@ -89,8 +88,8 @@ impl Server {
         if peer.broken { Err(Broken) } else { Ok(()) }
     }
 
-    /// Takes what a member sent and returned, until `end` words are left, as long as it held that alone and
-    /// as there is room in the frame: nearly all words are such. What is left is looked at one by one.
+    /// Fast path: dequeues words until `end` are left, while the member is the only holder of the
+    /// buffer and the frame has room. Nearly all words qualify; `take_back` handles the others.
     fn take_back_front(
         &mut self,
         id: MemberId,
@@ -102,7 +101,7 @@ impl Server {
         let peer = members[id.0].as_mut().expect("a member that was not removed");
         let (tag, stride) = (arena.tag(), arena.buffer_size() as u32);
         let holders = ledger.words();
-        // As long as the ledger, so that one look says whether there is such a buffer.
+        // The lengths are equal, so that one bounds check covers both arrays.
         let shared = &shared[..holders.len()];
         loop {
             let limit = RUN.min(peer.to_server.left().saturating_sub(end));
@@ -121,12 +120,12 @@ impl Server {
                     empty += 1;
                 } else {
                     let slot = Slot::compose(buffer, (word >> 32) as u16, (word >> 48) as u16);
-                    // The slot that has no room is none: the ledger says whose the buffer is.
+                    // A slot that does not fit is discarded: the ledger still names the holder.
                     if frame.push(slot).is_err() {
                         break;
                     }
                 }
-                // At once: a second word of the same buffer is a lie.
+                // The holder is cleared at once, so that a second word for the buffer is refused.
                 holder.store(0, Ordering::Relaxed);
                 taken += 1;
             }
@@ -141,8 +140,8 @@ impl Server {
         }
     }
 
-    /// Reads a word of a member, if it is true. A buffer without a holder and a packet
-    /// goes to `pool`.
+    /// Validates and executes a word of a member; counts an invalid one as malformed and returns
+    /// `None`. A buffer without a holder and a packet is freed to `pool`.
     pub(super) fn take_back(
         &mut self,
         id: MemberId,

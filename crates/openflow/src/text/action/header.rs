@@ -1,4 +1,4 @@
-//! `encap` and `decap`.
+//! Parsing and printing of `encap` and `decap`.
 
 use super::super::error::{Fail, Parsed};
 use super::super::number;
@@ -12,10 +12,10 @@ const HEADERS: [(&str, PacketType); 3] = [
     ("mpls_mc", PacketType::MPLS_MULTICAST),
 ];
 
-/// Name spaces there are (OpenFlow 1.5.1, section 7.2.3.11).
+/// Number of packet type namespaces (OpenFlow 1.5.1, section 7.2.3.11).
 const SPACES: u16 = 5;
 
-/// `encap(mpls)`.
+/// Parses `encap(HEADER)`, as in `encap(mpls)`.
 pub(super) fn encap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     check_version(pair, scope)?;
     let names = || HEADERS.iter().map(|&(name, _)| name);
@@ -39,7 +39,7 @@ pub(super) fn encap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action
     }
 }
 
-/// `decap()`, or `decap(packet_type(ns=1,type=0x800))`.
+/// Parses `decap()`, or `decap(packet_type(ns=1,type=0x800))`.
 pub(super) fn decap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     check_version(pair, scope)?;
     let mut behind = PacketType::NEXT;

@@ -1,12 +1,12 @@
-//! `cargo xtask conformance openflow --system-traffic`: cases of Open vSwitch's suite with real hosts, played with
-//! `linerate switch`, beside Open vSwitch with its datapath in user space.
+//! `cargo xtask conformance openflow --system-traffic`: Open vSwitch's system-traffic tests, run
+//! with `linerate switch` and with Open vSwitch's userspace datapath.
 //!
-//! The cases, and what they expect, are Open vSwitch's, and so are its database, `ovs-vsctl` and `ovs-ofctl`.
-//! What stands in for the rest is `programs.py`: it makes the switches that the database asks for, and has handlers of
-//! ours answer for `ovs-appctl`. Each case has a network, mounts and processes of its own, which the kernel ends with
-//! this program.
+//! Test cases, expected results, database, `ovs-vsctl` and `ovs-ofctl` are Open vSwitch's own.
+//! `programs.py` replaces the other programs: it starts the switches that the database configures,
+//! and answers `ovs-appctl` by handlers of ours. Each case has network, mount and PID namespaces of
+//! its own, which the kernel ends with this program.
 //!
-//! What Open vSwitch did is kept in the target folder, by its version, with the logs of both.
+//! Open vSwitch's outcomes are cached in the target folder by version, with the logs of both.
 
 mod play;
 mod suite;
@@ -32,7 +32,7 @@ use crate::{peers, shell};
 /// Longest time of a case. Its own waits end after 30 s each.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Debian packages of what cases and their making need, by a program of each.
+/// Debian packages that the suite needs, each with a program it provides.
 const PACKAGES: [(&str, &str); 8] = [
     ("autom4te", "autoconf"),
     ("nc", "netcat-openbsd"),
@@ -46,20 +46,20 @@ const PACKAGES: [(&str, &str); 8] = [
 
 type Outcomes = BTreeMap<usize, Outcome>;
 
-/// A case with what came of it.
+/// A case with its outcomes.
 #[derive(Debug, Serialize)]
 struct Row {
     number: usize,
     case: String,
-    /// Nothing where it was not played.
+    /// `None` if the case was not run.
     open_vswitch: Option<Outcome>,
     ours: Option<Outcome>,
-    /// Why ours does not pass.
+    /// The known reason why ours does not pass.
     exception: Option<String>,
 }
 
 impl Row {
-    /// Whether Open vSwitch passes, and ours does not without a known reason.
+    /// Returns true if Open vSwitch passes and ours does not.
     fn is_worse(&self) -> bool {
         self.counts() && self.ours.as_ref().is_some_and(|ours| *ours != Outcome::Passed)
     }
@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
                 Some(program) => program.canonicalize()?,
                 None => crate::conformance::build(&["linerate"])?.join("linerate"),
             };
-            // What Open vSwitch does not pass here says nothing of ours.
+            // Cases that Open vSwitch does not pass here are no measure of ours.
             let counts = |case: &&Case| {
                 !args.suite.is_empty() || theirs.get(&case.number) == Some(&Outcome::Passed)
             };
@@ -119,7 +119,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     report(args, &rows, &logs)
 }
 
-/// Installs what is missing, where that is possible.
+/// Installs missing packages, if possible.
 fn provide() -> Result<()> {
     let missing = || PACKAGES.iter().filter(|(name, _)| programs::find(name).is_none());
     let packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
@@ -143,7 +143,7 @@ fn version() -> Result<String> {
     Ok(version.context("ovs-vswitchd --version does not name its version")?.to_owned())
 }
 
-/// What Open vSwitch does, from before where it is known.
+/// Outcomes of Open vSwitch, cached from earlier runs.
 fn theirs(
     args: &Args,
     suite: &Suite,
@@ -169,8 +169,8 @@ fn theirs(
     Ok(known)
 }
 
-/// Plays cases, several at a time, and those that fail a second time, by themselves: what they say of the time
-/// that something takes is of a machine that does nothing else.
+/// Runs cases in parallel, and failed ones once more one at a time: their time limits assume an
+/// idle machine.
 fn all(
     suite: &Suite,
     cases: &[Case],

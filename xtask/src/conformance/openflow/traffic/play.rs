@@ -1,4 +1,4 @@
-//! Playing a case, in namespaces of its own that end with it.
+//! Runs a case in namespaces of its own, which end with the case.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use super::suite::{Case, Suite};
 
-/// What came of a case.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
     Passed,
-    /// Something is not there that it needs.
+    /// A requirement of the case is missing.
     Skipped(String),
     Failed(String),
 }
 
-/// What a case is played with.
+/// The switch that a case runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switch<'a> {
     OpenVswitch,
-    /// Ours, this program.
+    /// `linerate switch`, with the path of the program.
     Ours(&'a Path),
 }
 
-/// Plays a case; what came of it, and its log.
+/// Runs a case; returns its outcome and its log.
 pub(super) fn play(
     suite: &Suite,
     case: &Case,
@@ -50,11 +50,11 @@ pub(super) fn play(
     let (mut said, writer) = io::pipe().context("cannot create a pipe")?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().context("cannot start setpriv (of util-linux)")?;
-    // It holds the other end of the pipe.
+    // The command holds the write end of the pipe.
     drop(command);
     let reader = thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is what there is to show.
+        // Output read before an error is kept.
         let _ = said.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     });
@@ -74,8 +74,8 @@ pub(super) fn play(
     Ok((outcome, log))
 }
 
-/// Reads what the suite says of a case: its number, its title, and a word behind. Skipped, it has the place that
-/// says so; failed, the place and the first that was not as expected.
+/// Parses the suite's line of a case: number, title and result. A skip has its place in the source,
+/// a failure its place and the first differences.
 fn outcome(log: &str, number: usize) -> Option<Outcome> {
     let start = format!("{number}: ");
     let line = log.lines().find(|line| line.trim_start().starts_with(&start))?.trim_end();

@@ -1,4 +1,5 @@
-//! The cases of Open vSwitch's `system-traffic.at`, as its sources have them, made into a shell script by autotest.
+//! The cases of Open vSwitch's `system-traffic.at`, compiled from its sources into a shell script
+//! by autotest.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,15 +12,15 @@ use crate::shell;
 
 /// The file of cases.
 const FILE: &str = "system-traffic.at";
-/// The script that autotest makes of the suite with it.
+/// The shell script that autotest generates of the suite.
 pub(super) const SCRIPT: &str = "system-userspace-testsuite";
-/// What of the sources the suite needs.
+/// Files and folders of the sources that the suite needs.
 const NEEDED: [&str; 4] = ["tests", "python", "m4", "vswitchd/vswitch.ovsschema"];
-/// Programs in the place of Open vSwitch's, where ours is the switch.
+/// Replacement for Open vSwitch's programs when ours is the switch.
 const PROGRAMS: &str = include_str!("programs.py");
-/// What runs one case.
+/// Shell script that runs one case.
 const CASE: &str = include_str!("case.sh");
-/// The names it goes by.
+/// Names of Open vSwitch's programs that the replacement is linked to.
 const NAMES: [&str; 5] = ["ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ovs-dpctl"];
 
 /// A case of the suite.
@@ -30,7 +31,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Whether a text means it: its number, or words of its title.
+    /// Returns true if `text` is the case's number or a part of its title.
     pub(super) fn is_like(&self, text: &str) -> bool {
         match text.parse::<usize>() {
             Ok(number) => self.number == number,
@@ -39,16 +40,16 @@ impl Case {
     }
 }
 
-/// The suite as it can be run.
+/// The suite, ready to run.
 #[derive(Debug)]
 pub(super) struct Suite {
-    /// Where its files are.
+    /// Folder of the suite's files.
     pub(super) folder: PathBuf,
     pub(super) cases: Vec<Case>,
 }
 
 impl Suite {
-    /// Makes the suite of a version from a checkout, or from a repository with the version's tag.
+    /// Builds the suite of a version from a checkout, or from a repository with the version's tag.
     pub(super) fn prepare(sources: &Path, version: &str, folder: &Path) -> Result<Suite> {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
@@ -75,7 +76,7 @@ impl Suite {
         Ok(Suite { folder, cases })
     }
 
-    /// What a line of the file of cases says, of a place like `system-traffic.at:56`.
+    /// The source line at a place like `system-traffic.at:56`.
     pub(super) fn line(&self, place: &str) -> Option<String> {
         let (file, number) = place.split_once(':')?;
         let text = fs::read_to_string(self.folder.join("tests").join(file)).ok()?;
@@ -90,7 +91,7 @@ fn runs(program: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Copies what is needed of the sources.
+/// Copies the files that the suite needs from the sources.
 fn copy(sources: &Path, version: &str, folder: &Path) -> Result<()> {
     let shown = sources.display();
     let tag = format!("v{version}");
@@ -126,7 +127,7 @@ fn copy(sources: &Path, version: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What `configure` would make of the settings of tests.
+/// Expands `@NAME@` in the test settings (`atlocal.in`), as `configure` would.
 fn with_settings(text: &str, python: &str) -> String {
     let mut made = String::new();
     let mut rest = text;
@@ -168,7 +169,7 @@ fn package(version: &str) -> String {
     .collect()
 }
 
-/// A folder with our programs by the names of Open vSwitch's.
+/// Creates a folder with the replacement under the names of Open vSwitch's programs.
 fn programs(folder: &Path) -> Result<()> {
     fs::create_dir(folder)?;
     let path = folder.join("programs.py");
@@ -188,7 +189,7 @@ fn cases(folder: &Path) -> Result<Vec<Case>> {
     Ok(read(&shell::output(&mut command)?))
 }
 
-/// Reads a list of cases: a number, the place and the title of each in a line, words for it in the next.
+/// Parses autotest's list: number, place and title of a case in a line, its keywords in the next.
 fn read(list: &str) -> Vec<Case> {
     let case = |line: &str| {
         let (number, rest) = line.trim_start().split_once(": ")?;

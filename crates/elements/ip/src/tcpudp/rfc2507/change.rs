@@ -1,28 +1,28 @@
-//! What has changed in the headers of a connection, as bytes.
+//! Delta encoding of the TCP/IP headers of a connection's consecutive packets.
 //!
-//! A byte of flags, the TCP checksum, and by how much the fields have grown whose flags are set: in
-//! a byte, or in a zero and two bytes. The identification is one higher when its flag is not set.
+//! A byte of flags, the TCP checksum, and a delta for each field whose flag is set: one byte, or a
+//! zero and two bytes. The identification grows by one when its flag is not set.
 
 use linerate_kit::ip::{IDENT, LEAST, TOTAL_LENGTH, fill_checksum, get_four, get16, put16};
 
 use super::{HEADERS, Headers};
 
-/// Flags of changes.
+/// Flags of an encoded delta.
 const PUSH: u8 = 1 << 4;
 const URGENT: u8 = 1;
 const IDENTIFICATION: u8 = 1 << 5;
-/// Places in the headers.
+/// Offsets in the headers.
 const TCP_FLAGS: usize = LEAST + 13;
 const TCP_CHECKSUM: usize = LEAST + 16;
-/// Of TCP's flags.
+/// Bits of the TCP flags.
 const PSH: u8 = 8;
 const URG: u8 = 0x20;
-/// Flags and checksum.
+/// Length of the flags and the checksum.
 const FIXED: usize = 3;
 /// Bytes of a change at most: five fields in three each.
 pub(super) const MOST: usize = FIXED + 15;
 
-/// A field, of two bytes or four.
+/// A delta-encoded header field of two or four bytes.
 struct Field {
     flag: u8,
     at: usize,
@@ -33,7 +33,7 @@ const fn field(flag: u8, at: usize, is_long: bool) -> Field {
     Field { flag, at, is_long }
 }
 
-/// In the order of their changes: urgent pointer, window, acknowledgement, sequence number,
+/// Fields in the order of their deltas: urgent pointer, window, acknowledgement, sequence number,
 /// identification.
 const FIELDS: [Field; 5] = [
     field(URGENT, LEAST + 18, false),
@@ -63,7 +63,7 @@ impl Field {
     }
 }
 
-/// A change, written into as many bytes as it takes.
+/// An encoded delta.
 #[derive(Debug)]
 pub(super) struct Change {
     bytes: [u8; MOST],
@@ -80,8 +80,8 @@ impl Change {
         self.length += 1;
     }
 
-    /// From headers to those of the next packet, which has so many bytes; `None` where it cannot be
-    /// said so.
+    /// Encodes the delta to the headers of the next packet, which has `length` bytes; `None` if the
+    /// encoding cannot express it.
     pub(super) fn between(old: &Headers, new: &Headers, length: usize) -> Option<Change> {
         let [high, low] = get16(new, TCP_CHECKSUM).to_be_bytes();
         let mut change = Change { bytes: [0; MOST], length: FIXED };
@@ -104,7 +104,7 @@ impl Change {
             }
         }
         change.bytes[0] = flags;
-        // What else has changed has not been said.
+        // Decode to verify: changes of any other field are not encoded.
         let mut told = *old;
         apply(&mut told, change.bytes())?;
         finish(&mut told, length)?;
@@ -112,8 +112,8 @@ impl Change {
     }
 }
 
-/// Changes headers to those of the next packet, but for what [`finish`] does. Returns how many bytes
-/// said so; `None` where there are too few.
+/// Applies an encoded delta to headers, except for length and IP checksum, which [`finish`] writes.
+/// Returns the length of the delta; `None` if it is truncated.
 pub(super) fn apply(headers: &mut Headers, bytes: &[u8]) -> Option<usize> {
     let (&[flags, high, low], mut rest) = bytes.split_first_chunk::<FIXED>()?;
     headers[TCP_CHECKSUM..TCP_CHECKSUM + 2].copy_from_slice(&[high, low]);
@@ -142,7 +142,7 @@ pub(super) fn apply(headers: &mut Headers, bytes: &[u8]) -> Option<usize> {
     Some(bytes.len() - rest.len())
 }
 
-/// Writes the length of a packet, and the checksum that is right then; `None` where it is too long.
+/// Writes total length and IP checksum; returns `None` if the packet is too long.
 pub(super) fn finish(headers: &mut Headers, length: usize) -> Option<()> {
     put16(headers, TOTAL_LENGTH, u16::try_from(length).ok()?);
     fill_checksum(&mut headers[..LEAST]);
@@ -163,7 +163,7 @@ mod tests {
         headers
     }
 
-    /// As Click's elements write them.
+    /// The encoding is that of Click's elements.
     #[test]
     fn changes_are_flags_checksum_and_differences() {
         let old = headers(|_| {});
@@ -180,7 +180,7 @@ mod tests {
             }
         };
         is(|new| new[5] = 1, &[0, 0, 0]);
-        // An identification that stays is told, too.
+        // An unchanged identification has a delta of zero.
         is(|_| {}, &[0x20, 0, 0, 0, 0, 0]);
         is(|new| (new[5], new[27], new[36], new[37]) = (1, 100, 7, 8), &[8, 7, 8, 100]);
         is(|new| (new[5], new[26], new[33]) = (1, 1, 0x18), &[0x18, 0, 0, 0, 1, 0]);
@@ -197,12 +197,12 @@ mod tests {
     fn what_cannot_be_told_is_no_change() {
         let old = headers(|old| (old[5], old[27], old[35]) = (9, 9, 9));
         for change in [
-            // Less than before, or much more.
+            // Fields that shrink, or grow by too much.
             (|new| (new[5], new[27], new[35]) = (8, 9, 9)) as fn(&mut Headers),
             |new| (new[5], new[27], new[35]) = (10, 8, 9),
             |new| (new[5], new[27], new[35]) = (10, 9, 8),
             |new| (new[5], new[25], new[27], new[35]) = (10, 1, 9, 9),
-            // Fields and flags of which nothing is told.
+            // Fields and flags that have no delta.
             |new| (new[1], new[5], new[27], new[35]) = (1, 10, 9, 9),
             |new| (new[5], new[6], new[27], new[35]) = (10, 0x40, 9, 9),
             |new| (new[5], new[8], new[27], new[35]) = (10, 1, 9, 9),

@@ -1,4 +1,4 @@
-//! `RFC2507Comp`.
+//! `RFC2507Comp`: compresses TCP/IP headers.
 
 use linerate_graph::{Arguments, Class, Exit, Step, Way};
 use linerate_memory::PacketMut;
@@ -13,11 +13,11 @@ use linerate_kit::{
 /// Drop reason.
 const TOO_LONG: usize = 2;
 const TCP: u8 = 6;
-/// Place of TCP's flags in the headers, and which must be what.
+/// Offset of the TCP flags, and the mask and value of compressible segments.
 const FLAGS: usize = LEAST + 13;
 const FIN_SYN_RST_ACK: u8 = 0x17;
 const ACK: u8 = 0x10;
-/// Addresses and ports are in a row.
+/// Range of addresses and ports, which are adjacent.
 const CONNECTION: std::ops::Range<usize> = SOURCE..LEAST + 4;
 
 pub(in crate::tcpudp) const CLASS: Class = Class {
@@ -45,16 +45,16 @@ pub(in crate::tcpudp) const CLASS: Class = Class {
 
 #[derive(Arguments)]
 struct Compressor {
-    /// By number: the headers of a connection's last packet.
+    /// Headers of each connection's last packet, by connection number.
     known: [Option<Headers>; CONNECTIONS],
-    /// Numbers that this replica gives.
+    /// Connection numbers that this replica assigns.
     #[init((1..CONNECTIONS).skip(make.replica().index).step_by(make.replica().count.max(1)).collect())]
     own: Vec<usize>,
     #[init(Random::new(make))]
     random: Random,
 }
 
-/// The headers of a packet that can be compressed.
+/// The headers of a packet; `None` if they cannot be compressed.
 #[inline]
 fn compressible(bytes: &[u8]) -> Option<Headers> {
     let headers: &Headers = bytes.first_chunk()?;
@@ -82,7 +82,7 @@ impl Compressor {
         self.own.iter().copied().find(is_known)
     }
 
-    /// A number for another connection: one that is free, or that of any.
+    /// Connection number for a new connection: a free one, or else that of a random victim.
     fn choose(&mut self) -> Option<usize> {
         let free = self.own.iter().copied().find(|number| self.known[*number].is_none());
         if free.is_some() || self.own.is_empty() {
@@ -122,7 +122,7 @@ impl Step for Compressor {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// The bytes Click sends, but that it draws the number of a connection.
+    /// The bytes are those of Click, except that Click draws connection numbers at random.
     #[test]
     fn headers_are_told_whole_and_then_what_has_changed() {
         let packet = |id: u16, port: u16, seq: u32, flags: u8, data: &str| {

@@ -1,4 +1,4 @@
-//! `RFC2507Decomp`.
+//! `RFC2507Decomp`: restores TCP/IP headers.
 
 use linerate_graph::{Arguments, Class, Exit, Step, Way};
 use linerate_memory::PacketMut;
@@ -39,7 +39,7 @@ pub(in crate::tcpudp) const CLASS: Class = Class {
 
 #[derive(Arguments)]
 struct Decompressor {
-    /// By number: the headers of a connection's last packet.
+    /// Headers of each connection's last packet, by connection number.
     known: [Option<Headers>; CONNECTIONS],
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let found = run.read("c.packets");
         let found: Vec<&str> = found.lines().collect();
         assert_eq!(found[..2], ["63", &headers]);
-        // Its identification grows by one each time.
+        // The identification grows by one per packet.
         assert_eq!(found.len(), 4);
         assert!(found[2].starts_with("4500002800010000"), "{found:?}");
         assert!(found[3].starts_with("4500002a00020000"), "{found:?}");

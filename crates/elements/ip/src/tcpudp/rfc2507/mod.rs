@@ -1,8 +1,8 @@
-//! `RFC2507Comp` and `RFC2507Decomp`: TCP's headers as what has changed in them.
+//! `RFC2507Comp` and `RFC2507Decomp`: compression of TCP/IP headers.
 //!
-//! After RFC 2507 section 6, with a byte in front that says what a packet is, as there is no link
-//! that does: 0 is any packet, 1 one from whose headers on others are told, 2 one without them.
-//! Behind 1 and 2 is the number of a connection, from 1 on.
+//! After RFC 2507 section 6, with a type byte in front, as no link layer carries the packet type:
+//! 0 is a regular packet, 1 a packet whose full headers set the context of its connection, 2 one
+//! with compressed headers. Behind types 1 and 2 is the connection number, from 1 on.
 
 mod change;
 mod compressor;
@@ -11,15 +11,15 @@ mod decompressor;
 pub(super) use compressor::CLASS as COMPRESSOR;
 pub(super) use decompressor::CLASS as DECOMPRESSOR;
 
-/// What a packet is.
+/// Packet types.
 const ANY: u8 = 0;
 const FULL: u8 = 1;
 const COMPRESSED: u8 = 2;
 
-/// Numbers of connections; the first is not used.
+/// Size of the connection table; number 0 is not used.
 const CONNECTIONS: usize = 15;
 
-/// The headers of IP and TCP without options.
+/// Length of the IP and TCP headers without options.
 const HEADERS: usize = 40;
 type Headers = [u8; HEADERS];
 
@@ -27,7 +27,7 @@ type Headers = [u8; HEADERS];
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// Packets of three connections, among others, whose headers change in all ways.
+    /// Packets of three connections and other packets, with all kinds of header changes.
     fn packets() -> Vec<String> {
         let (mut packets, mut state) = (Vec::new(), 7_u32);
         let mut draw = move |below: u32| {
@@ -88,7 +88,7 @@ mod tests {
         assert!(sizes[0].parse::<usize>().unwrap() < whole, "{} {whole}", sizes[0]);
     }
 
-    /// More connections than numbers: some are forgotten, and begin anew.
+    /// With more connections than numbers, evicted ones start again with full headers.
     #[test]
     fn connections_take_the_places_of_others() {
         let packets: Vec<String> = (0..200_u32)

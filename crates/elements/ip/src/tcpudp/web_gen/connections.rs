@@ -1,39 +1,39 @@
-//! The connections there are: by address and port, and by when each last sent something.
+//! Connection table: a hash by address and port, and a list in the order of last transmissions.
 //!
-//! Their number is limited, and their places are made once.
+//! The capacity is fixed, and its memory is allocated once.
 
 use std::net::Ipv4Addr;
 
 /// Buckets of the table.
 const BUCKETS: usize = 1 << 10;
-/// No place.
+/// The null index.
 const NONE: u32 = u32::MAX;
 
-/// A connection, as far as a client knows it.
+/// The client's state of a connection (a TCP control block).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Connection {
     pub(super) source: Option<Ipv4Addr>,
     pub(super) port: u16,
-    /// The three numbers of the page that it asks for.
+    /// The three numbers of the requested page.
     pub(super) page: [u8; 3],
-    /// The first sequence number, the first that is not acknowledged, and the next.
+    /// Sequence numbers: initial (ISS), first unacknowledged (SND.UNA) and next (SND.NXT).
     pub(super) first: u32,
     pub(super) unacknowledged: u32,
     pub(super) next: u32,
-    /// The next sequence number of the server.
+    /// Next sequence number expected of the server (RCV.NXT).
     pub(super) expected: u32,
     pub(super) is_connected: bool,
     pub(super) got_fin: bool,
     pub(super) sent_fin: bool,
-    /// Whether there is something to be acknowledged.
+    /// Whether an acknowledgement is due.
     pub(super) must_send: bool,
     pub(super) resends: u8,
     pub(super) sent_at: u64,
-    /// What `Connections` knows of it.
+    /// Links of the table, for `Connections` alone.
     pub(super) links: Links,
 }
 
-/// The next place in its bucket, and those of the connections that sent something before and after.
+/// Indices of the next connection in the bucket, and of the neighbours in the list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Links {
     chain: u32,
@@ -41,7 +41,7 @@ pub(super) struct Links {
     newer: u32,
 }
 
-/// What has become of connections since the last report.
+/// Counters of connection events since the last report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) begun: u32,
@@ -53,11 +53,11 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Connections {
     places: Vec<Connection>,
-    /// Places that were used and are free.
+    /// Indices of freed entries.
     free: Vec<u32>,
     most: usize,
     buckets: Vec<u32>,
-    /// The one that has sent nothing for longest, and the one that has sent last.
+    /// Ends of the list: the connections with the oldest and the newest transmission.
     oldest: u32,
     newest: u32,
     pub(super) counts: Counts,
@@ -69,7 +69,7 @@ fn bucket(source: Ipv4Addr, port: u16) -> usize {
 }
 
 impl Connections {
-    /// None, with places for so many.
+    /// An empty table with a capacity of `most` connections.
     pub(super) fn new(most: usize) -> Connections {
         Connections {
             places: Vec::with_capacity(most),
@@ -82,7 +82,7 @@ impl Connections {
         }
     }
 
-    /// How many there can be.
+    /// Capacity of the table.
     pub(super) fn most(&self) -> usize {
         self.most
     }
@@ -91,7 +91,7 @@ impl Connections {
         &mut self.places[place as usize]
     }
 
-    /// A new one; none when there is no place.
+    /// Adds a connection and returns its index; `None` if the table is full.
     pub(super) fn add(&mut self, connection: Connection) -> Option<u32> {
         let source = connection.source?;
         let place = match self.free.pop() {
@@ -110,7 +110,7 @@ impl Connections {
         Some(place)
     }
 
-    /// The one with this address and port, if there is one.
+    /// Index of the connection with this address and port.
     pub(super) fn find(&self, source: Ipv4Addr, port: u16) -> Option<u32> {
         let mut place = self.buckets[bucket(source, port)];
         while place != NONE {
@@ -123,19 +123,19 @@ impl Connections {
         None
     }
 
-    /// It has sent something.
+    /// Records a transmission: moves the connection to the end of the list.
     pub(super) fn sent(&mut self, place: u32, now: u64) {
         self.unlink(place);
         self.append(place);
         self.get(place).sent_at = now;
     }
 
-    /// The one that has sent nothing for longest.
+    /// Index of the connection with the oldest transmission.
     pub(super) fn oldest(&self) -> Option<u32> {
         Some(self.oldest).filter(|place| *place != NONE)
     }
 
-    /// It is over.
+    /// Removes a connection and frees its entry.
     pub(super) fn remove(&mut self, place: u32) {
         self.unlink(place);
         let Connection { source, port, links: Links { chain, .. }, .. } = *self.get(place);
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a list, the one that has sent nothing for longest first.
+        /// Compares the table with a list, the connection with the oldest transmission first.
         #[test]
         fn all_are_found_until_they_are_over(
             steps in prop::collection::vec((0..3u8, 0..12u16), 1..200),
@@ -198,7 +198,7 @@ mod tests {
             let mut model: Vec<(u16, u32)> = Vec::new();
             let source = Ipv4Addr::new(1, 0, 0, 1);
             for (step, number) in steps {
-                // Some ports are of one bucket.
+                // Some ports share a bucket.
                 let port = number % 4 + number / 4 * BUCKETS as u16;
                 let known = model.iter().position(|(other, _)| *other == port);
                 match (step, known) {

@@ -1,7 +1,7 @@
-//! `WebGen`: asks a web server for random pages over and over.
+//! `WebGen`: HTTP load generator that requests random pages of a web server.
 //!
-//! A client of TCP as simple as Click's: a request goes in one segment, with a FIN, and is sent
-//! again until it is acknowledged; what comes is acknowledged and not kept, in whatever order.
+//! A TCP client as simple as Click's: a request is one segment with a FIN, retransmitted until
+//! acknowledged; received data are acknowledged in any order, and discarded.
 
 mod connections;
 mod segment;
@@ -28,16 +28,16 @@ const NO_BUFFER: usize = 0;
 const USED: usize = 1;
 
 const TIMER: u32 = 0;
-/// How often it looks for something to do.
+/// Period of the timer.
 const TICK: u64 = 1_000_000;
-/// How often it reports.
+/// Period of reports.
 const REPORT: u64 = 5_000_000_000;
-/// How long nothing may come before a segment is sent again, and how often that is.
+/// Retransmission timeout, and the count of retransmissions above which a connection is given up.
 const PATIENCE: u64 = 1_000_000_000;
 const RESENDS: u8 = 5;
 /// The port of HTTP.
 const HTTP: u16 = 80;
-/// Most connections in a second.
+/// Highest `RATE`, in connections per second.
 const MOST_RATE: i32 = 100_000;
 
 pub(super) const CLASS: Class = Class {
@@ -68,16 +68,16 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What all workers share.
+/// State that all replicas share.
 struct State {
     connections: Connections,
-    /// The identification of the next packet.
+    /// IP identification of the next packet.
     ident: u16,
     server: Ipv4Addr,
-    /// When the last connection was to begin, and when the last report was.
+    /// Scheduled start of the last connection, and time of the last report.
     begun: u64,
     reported: u64,
-    /// Whether it has said in this report's time that there is no place.
+    /// Whether a full table was reported since the last report.
     said_full: bool,
 }
 
@@ -87,20 +87,20 @@ struct WebGen {
     random: Random,
     /// Nanoseconds between connections.
     interval: u64,
-    /// Whether this replica opens them.
+    /// Whether this replica opens connections and reports.
     leads: bool,
-    /// Packets of a frame, in reused memory.
+    /// Scratch vector for the packets of a frame.
     came: Vec<Slot>,
 }
 
-/// Whether a sequence number is behind another.
+/// Returns true if a sequence number comes after another, modulo 2^32.
 fn is_behind(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) as i32 > 0
 }
 
 impl State {
-    /// A new connection, and its first segment; none when there is no place. `below` draws a number
-    /// below another.
+    /// Opens a connection and returns its SYN; `None` if the table is full. `below` draws a random
+    /// number below its argument.
     fn begin(
         &mut self,
         prefix: Ipv4Prefix,
@@ -124,7 +124,7 @@ impl State {
         self.send(place, now)
     }
 
-    /// What a connection sends now, if there is anything to say.
+    /// The segment that a connection sends now, if one is due.
     fn send(&mut self, place: u32, now: u64) -> Option<Sent> {
         let server = (self.server, HTTP);
         self.connections.sent(place, now);
@@ -165,7 +165,7 @@ impl State {
         Some(sent)
     }
 
-    /// What is answered to a segment.
+    /// Processes a received segment and returns the answer, if any.
     fn answer(&mut self, segment: &Segment, now: u64) -> Option<Sent> {
         let Segment { from, to, sequence, acknowledged, flags, data } = *segment;
         let found = self.connections.find(to.0, to.1).filter(|_| from.1 == HTTP);
@@ -178,7 +178,7 @@ impl State {
                 flags: RST,
                 page: None,
             };
-            // Two that answer resets would never end.
+            // A RST gets no answer: two ends that answer resets would never stop.
             return Some(reset).filter(|_| flags & RST == 0);
         };
         let connection = self.connections.get(place);
@@ -214,8 +214,8 @@ impl State {
         self.send(place, now)
     }
 
-    /// What the connection that has waited for longest sends again, if it does; `None` when it has
-    /// not waited for long enough, and no other has.
+    /// Handles one retransmission timeout: returns the segment, if any, or gives the connection up.
+    /// `None` if no connection has timed out.
     fn resend(&mut self, now: u64) -> Option<Option<Sent>> {
         let place = self.connections.oldest()?;
         let connection = self.connections.get(place);
@@ -231,7 +231,7 @@ impl State {
         Some(self.send(place, now))
     }
 
-    /// The line of a report, which begins anew.
+    /// Formats a report and resets its counters.
     fn report(&mut self, now: u64) -> String {
         (self.reported, self.said_full) = (now, false);
         let Counts { begun, completed, given_up, reset } =
@@ -239,7 +239,7 @@ impl State {
         format!("init: {begun}  comp: {completed:5}  tmo: {given_up:5}  rst: {reset:5}\n")
     }
 
-    /// Makes a packet of the right length a segment.
+    /// Writes a segment into a packet of its length.
     fn write(&mut self, cx: &Context, slot: &mut Slot, sent: &Sent) {
         let Some(mut packet) = cx.pool.arena().writable(slot) else { return };
         let (bytes, meta) = packet.parts();
@@ -251,7 +251,7 @@ impl State {
 }
 
 fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Nothing panics while it is held.
+    // No code panics while the lock is held.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -281,7 +281,7 @@ impl WebGen {
         WebGen { state, prefix, random, interval: interval * 1000, leads, came: Vec::new() }
     }
 
-    /// Sends a segment in a packet of its own.
+    /// Sends a segment in a new packet.
     fn send(cx: &mut Context, state: &mut State, frame: &mut Frame, sent: &Sent) {
         if cx.pool.take(frame, 1, sent.length()) == 0 {
             return cx.count_drops(NO_BUFFER, 1);
@@ -357,7 +357,7 @@ impl Element for WebGen {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<WebGen>() else { return };
-        // The report is made by the one that goes on.
+        // Only the new element reports when it closes.
         let led = std::mem::take(&mut old.leads);
         if led && self.leads && !Arc::ptr_eq(&self.state, &old.state) {
             let (mut old, mut state) = (locked(&old.state), locked(&self.state));

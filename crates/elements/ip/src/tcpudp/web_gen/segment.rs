@@ -1,4 +1,4 @@
-//! Segments as they come and as they are sent.
+//! Parsing of received segments, and writing of sent ones.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ pub(super) const RST: u8 = 4;
 pub(super) const PUSH: u8 = 8;
 pub(super) const ACK: u8 = 16;
 
-/// Hops that a packet has.
+/// TTL of a packet.
 const HOPS: u8 = 250;
 const WINDOW: u16 = 60 * 1024;
 /// Headers of IP and TCP.
@@ -22,10 +22,10 @@ const HEADERS: usize = 2 * LEAST;
 /// The longest request: `GET /spec/A/A-B-C HTTP/1.0`, and an empty line.
 const REQUEST: usize = 30;
 
-/// An end of a connection.
+/// An endpoint of a connection: address and port.
 pub(super) type End = (Ipv4Addr, u16);
 
-/// A segment that came.
+/// A received segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) from: End,
@@ -38,7 +38,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Of a packet that begins with its IP header, when that is sound.
+    /// Parses a packet that begins with its IP header; `None` unless that is well-formed TCP.
     pub(super) fn parse(packet: &[u8]) -> Option<Segment> {
         let ip = packet.get(..usize::from(get16(packet, TOTAL_LENGTH)))?;
         let start = usize::from(ip.first()? & 15) * 4;
@@ -62,7 +62,7 @@ impl Segment {
     }
 }
 
-/// A segment that is sent.
+/// A segment to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) from: End,
@@ -70,7 +70,7 @@ pub(super) struct Sent {
     pub(super) sequence: u32,
     pub(super) acknowledged: u32,
     pub(super) flags: u8,
-    /// The page that it asks for.
+    /// The requested page, in a request.
     pub(super) page: Option<[u8; 3]>,
 }
 

@@ -24,7 +24,7 @@ fn connections_are_completed() {
         )
         .frame_limit(frame_limit);
         run.run();
-        // A SYN, a request, an end, and a reset for what is answered to the end.
+        // A SYN, a request, a FIN, and a RST to the answer to the FIN.
         let sent: u32 = run.read("out.count").parse().unwrap();
         assert!(sent.is_multiple_of(4) && sent / 4 >= 549, "{sent}");
         run.close();
@@ -108,7 +108,7 @@ fn client() -> (State, Sent) {
     (state, sent)
 }
 
-/// What is answered to a segment of the server.
+/// Flags, sequence number and acknowledgement of the answer to a segment of the server.
 fn answer(state: &mut State, to: End, said: (u32, u32, u8), data: &[u8]) -> Option<(u8, u32, u32)> {
     let (sequence, acknowledged, flags) = said;
     let segment = Segment::parse(&packet(to, sequence, acknowledged, flags, data)).unwrap();
@@ -116,23 +116,23 @@ fn answer(state: &mut State, to: End, said: (u32, u32, u8), data: &[u8]) -> Opti
     Some((sent.flags, sent.sequence, sent.acknowledged))
 }
 
-/// Numbers relative to the client's first, and 500 of the server.
+/// Sequence numbers are relative to the client's first; those of the server begin at 500.
 #[test]
 fn a_page_comes_in_parts() {
     let (mut state, Sent { from, sequence: first, .. }) = client();
     let at = |number: u32| first.wrapping_add(number);
     let request = Some((ACK | PUSH | FIN, at(1), 501));
     assert_eq!(answer(&mut state, from, (500, at(1), SYN | ACK), b""), request);
-    // Nothing of it has arrived, and it goes again, with what came acknowledged.
+    // The unacknowledged request is sent again, and acknowledges the data.
     let again = Some((ACK | PUSH | FIN, at(1), 504));
     assert_eq!(answer(&mut state, from, (501, at(1), ACK), b"one"), again);
-    // It has, and the FIN, which has a number.
+    // Request and FIN are acknowledged; the FIN takes a sequence number.
     assert_eq!(answer(&mut state, from, (504, at(32), ACK), b""), None);
     assert_eq!(answer(&mut state, from, (504, at(32), ACK), b"two"), Some((ACK, at(32), 507)));
     let end = Some((ACK | FIN, at(32), 511));
     assert_eq!(answer(&mut state, from, (507, at(32), ACK | FIN), b"end"), end);
     assert_eq!((state.connections.counts.completed, state.connections.oldest()), (1, None));
-    // Then there is none, of which it tells, but not when it is told.
+    // The connection is gone: a segment gets a RST, and a RST gets no answer.
     let none = Some((RST, at(32), 511));
     assert_eq!(answer(&mut state, from, (511, at(32), ACK), b""), none);
     assert_eq!(answer(&mut state, from, (511, at(32), RST), b""), None);
@@ -159,7 +159,7 @@ fn a_reset_ends_a_connection_and_what_is_no_segment_does_nothing() {
 fn there_are_no_more_connections_than_places() {
     let (mut state, _) = client();
     assert_eq!((0..9).filter(|_| state.begin(ONE, 0, |end| end - 1).is_some()).count(), 3);
-    // One that is given up leaves its place.
+    // A connection that is given up frees its entry.
     for second in 1..=6 {
         let now = second * (PATIENCE + 1);
         let resent = std::iter::from_fn(|| state.resend(now)).flatten().count();
