@@ -85,7 +85,7 @@ fn a_configuration_does_not_write_the_file_that_it_reads() {
 fn a_checked_configuration_writes_nothing() {
     let folder = Folder::new();
     let before = fs::read(folder.path().join("x")).unwrap();
-    for element in ["ToDump(x)", "Print(OUTFILE x) -> Discard", "ToDump(new.pcap)"] {
+    for element in ["ToDump(x)", "IPPrint(OUTFILE x) -> Discard", "ToDump(new.pcap)"] {
         let text = format!("InfiniteSource -> {element};");
         let output = folder.run(LINERATE, &["check", "-e", &text], Stdio::null());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
