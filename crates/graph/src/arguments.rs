@@ -1,4 +1,4 @@
-//! Which argument of a configuration string is for which declared one.
+//! Assignment of a configuration string's arguments to the declared arguments of a class.
 //!
 //! Click's rules: each declared argument in turn takes those given with its
 //! keyword, of which the last counts; a positional one that was not given by
@@ -6,7 +6,7 @@
 //! must be given takes the next argument even if it looks like a keyword's.
 //! Declared arguments that are [late](Arg::late) come after all others, and find
 //! what those have taken gone.
-//! What an argument's text means is decided by its type (`value`), which `make` asks.
+//! The type of an argument (`value`), asked by `make`, decides the meaning of its text.
 
 use crate::class::{Arg, Need};
 
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 struct Given {
     /// Its place.
     at: usize,
-    /// Where its value starts, behind the keyword.
+    /// Start of its value, behind the keyword.
     from: usize,
 }
 
@@ -116,7 +116,7 @@ fn keyword_length(text: &str) -> usize {
     if start > length && start < text.len() { length } else { 0 }
 }
 
-/// Where what follows the space behind a keyword starts.
+/// Returns the offset of the value behind a keyword and the space that follows it.
 fn value_start(text: &str, length: usize) -> usize {
     let space = |b: &&u8| b.is_ascii_whitespace() || **b == 0x0b;
     length + text.as_bytes()[length..].iter().take_while(space).count()
@@ -134,7 +134,7 @@ mod tests {
         Arg::keyword("K", "", "", ""),
     ];
 
-    /// What each declared argument got, and what was left.
+    /// Renders the text that each declared argument got, and the text left over.
     fn assigned(config: &str) -> String {
         assigned_to(DECLARED, config)
     }

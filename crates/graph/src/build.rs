@@ -1,4 +1,4 @@
-//! From a checked graph to elements on workers.
+//! Builder: makes the elements of a checked graph and places them on workers.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
     step::Exits,
 };
 
-/// What stays when a configuration is replaced by another.
+/// State that survives the replacement of a configuration by another.
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
     pub(crate) library: Library,
@@ -49,7 +49,7 @@ pub(crate) struct Built {
     pub(crate) world: Arc<World>,
     /// By worker.
     pub(crate) contexts: Vec<Context>,
-    /// What there is to be told though it can be run.
+    /// Warnings of a configuration that can be run all the same.
     pub(crate) warnings: Diagnostics,
 }
 
@@ -151,7 +151,7 @@ impl Base {
                     world.off_workers.set(at, off_worker);
                 }
                 cx.stations[at].install(element);
-                // What has informed others was reported then.
+                // Complaints of elements that inform others were reported then.
                 if replica.index == 0 && !informs(plan.elements[at].class) {
                     let found = make.into_complaints();
                     report(&plan, &world.names, at, "configuring", found, &mut errors);
@@ -267,7 +267,7 @@ fn prepare(plan: &Plan, world: &mut World, errors: &mut Diagnostics) -> Preparat
         }
     };
     ask(world, &mut preparation, true);
-    // What others say may use the names defined.
+    // Statements about other elements may use the names defined.
     world.names = Arc::new(std::mem::take(&mut preparation.names));
     ask(world, &mut preparation, false);
     preparation

@@ -70,7 +70,7 @@ impl Context {
         }
     }
 
-    /// What can be done with a handler; `None` when there is none.
+    /// Returns the handler and so its access rights; `None` when there is none.
     pub fn handler(&self, handler: &HandlerRef) -> Option<&'static Handler> {
         match handler.element {
             Some(element) => self.handler_of(element, &handler.handler).map(|found| found.0),
@@ -90,7 +90,7 @@ impl Context {
 }
 
 impl HandlerError {
-    /// What Click says when a handler of this full name could not be called.
+    /// Returns Click's text for a call of the handler of this full name that failed.
     pub fn of_call(&self, name: &str, write: bool) -> String {
         match self {
             HandlerError::NoHandler(_)

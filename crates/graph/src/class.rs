@@ -1,4 +1,4 @@
-//! What is known about a kind of element before one is made.
+//! Element class: the constant description of a kind of element.
 //!
 //! One [`Class`] per element is the single source of its port counts, argument
 //! and handler tables, generated reference page and constructor.
@@ -19,16 +19,16 @@ use crate::{
 /// - `name`, `ports` and `processing` say how it is used in configurations, `drops` why it
 ///   drops packets.
 /// - `family`, `summary`, `description`, `cost` and `example` are its page in the reference.
-/// - The others are what the engine must know of it, and false or none for most. Whoever uses
+/// - The others are facts about it for the engine, false or none for most. An element that uses
 ///   [`Meta`](linerate_memory::Meta) says so by `annotates`; a source whose packets come
-///   from outside is `live`; what decides by the packets before `deals`.
+///   from outside is `live`; an element that decides by the packets before `deals`.
 #[derive(Clone, Copy)]
 pub struct Class {
     /// Its name in configurations.
     pub name: &'static str,
-    /// What it does, in a line, lower case, without a full stop.
+    /// Its effect, in a line, lower case, without a full stop.
     pub summary: &'static str,
-    /// What a user must know to use it, in Markdown paragraphs.
+    /// Facts that a user must know to use it, in Markdown paragraphs.
     pub description: &'static str,
     /// Port counts as Click writes them: `1/1`, `1-2/0`, `1/-`, `-/=`, `1/1-2`.
     pub ports: &'static str,
@@ -44,33 +44,31 @@ pub struct Class {
     /// The right to change its configuration while it runs, by its handler `config`:
     /// [`Right::Replace`] where arguments name files, ports or handlers; `None` if it cannot be changed.
     pub reconfigured: Option<Right>,
-    /// What it costs and why, for the reference page.
+    /// Its cost and the reason for it, for the reference page.
     pub cost: &'static str,
     /// A configuration that uses it and runs as it stands.
     pub example: &'static str,
-    /// Whose cycles its work is.
+    /// The cost term that its cycles count towards.
     pub role: Role,
-    /// How it takes part in sleeping and waking.
+    /// Its part in sleeping and waking.
     pub signals: Signals,
     /// The part of the library it is in, for the reference's table of contents.
     pub family: &'static str,
     /// Reasons it drops packets for, in the order of their numbers
     /// ([`Context::drop_packet`](crate::Context::drop_packet)).
     pub drops: &'static [&'static str],
-    /// Whether it uses or sets what is known about packets besides their bytes
-    /// ([`Meta`](linerate_memory::Meta)). Where no element of a graph does,
-    /// that memory is never touched.
+    /// Whether it uses or sets the annotations of packets ([`Meta`](linerate_memory::Meta)). Where
+    /// no element of a graph does, that memory is never touched.
     pub annotates: bool,
-    /// Whether what it does depends on how packets were addressed on their
-    /// link ([`Meta::packet_type`](linerate_memory::Meta)). Where no element of
-    /// a graph asks, those that receive packets do not find out.
+    /// Whether it depends on how packets were addressed on their link
+    /// ([`Meta::packet_type`](linerate_memory::Meta)). Where no element of a graph asks, those that
+    /// receive packets do not find out.
     pub asks_type: bool,
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
-    /// Whether packets come out of it when they come in from outside. In a graph with such
-    /// an element nobody can say how the turns of its tasks would have fallen between one
-    /// another a packet at a time.
+    /// Whether packets come out of it when they come in from outside. In a graph with such an
+    /// element the interleaving of tasks a packet at a time is unknown, since arrivals are.
     pub live: bool,
     /// Whether it sends copies of a packet by several outputs, and how they are told apart.
     pub copies: Copies,
@@ -80,9 +78,9 @@ pub struct Class {
     /// Whether its task sends nothing while everything behind it is full
     /// ([`Context::is_downstream_full`](crate::Context::is_downstream_full)).
     pub stops: bool,
-    /// The elements of which it looks at how many packets wait in them, by their places in the plan,
-    /// or itself where what it does to packets is a matter of which of several tasks had a turn
-    /// before. Tasks that fill or empty them, or pull through them, take one turn at a time.
+    /// The elements whose number of waiting packets it looks at, by their places in the plan, or
+    /// itself where its results depend on which of several tasks had a turn before. Tasks that fill
+    /// or empty them, or pull through them, take one turn at a time.
     pub observes: fn(&Plan, usize) -> Vec<usize>,
     /// Whether where a packet goes depends on how many came before it: it deals them
     /// out.
@@ -90,16 +88,15 @@ pub struct Class {
     /// Whether it writes about packets to the console. All that do get their packets
     /// in one order.
     pub prints: bool,
-    /// The elements whose state decides what it does to a packet, or that look at its
-    /// own, by their places in the plan. They get their packets in one order with it.
+    /// The elements whose state decides its treatment of a packet, or that look at its own, by
+    /// their places in the plan. They get their packets in one order with it.
     pub watches: fn(&Plan, usize) -> Vec<usize>,
     /// Whether it calls handlers of any other elements at certain packets. Such a packet
     /// sets out alone ([`Element::until_call`]).
     pub calls: fn(&Plan, usize) -> bool,
-    /// Whether somebody sees the order in which an element of a graph gets packets
-    /// of different tasks, besides those that print and call: it writes what comes by
-    /// several ways one after the other. The `click` program runs a graph in which
-    /// that is so a packet at a time, in Click's order.
+    /// Whether the order in which an element of a graph gets packets of different tasks is visible
+    /// outside, besides printing and calls: it writes packets that come by several ways one after
+    /// the other. The `click` program runs such a graph a packet at a time, in Click's order.
     pub shows_order: fn(&Plan, usize) -> bool,
     /// Whether it is initialized behind all that are not. Tasks that run from the start
     /// have their first turns in that order.
@@ -107,10 +104,11 @@ pub struct Class {
     /// Whether it may write bytes of packets, its own or those it gets. Where nothing in a graph does,
     /// sources whose packets are all alike write theirs once.
     pub writes: bool,
-    /// The ports that an element of a graph opens by the names of devices, besides URIs and names among its
-    /// arguments for which these devices have a port. What is wrong there is said when it is made.
+    /// The ports that an element of a graph opens by the names of devices, besides URIs and names
+    /// among its arguments for which these devices have a port. Errors there are reported when the
+    /// element is made.
     pub opens: fn(&Plan, usize, &Devices) -> Vec<PortUri>,
-    /// What it says about other elements before any is made.
+    /// Collects its statements about other elements (names, workers, tickets) before any is made.
     pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
     /// The source file it is declared in, as the compiler was told of it
     /// ([`Class::path`]).
@@ -121,7 +119,7 @@ pub struct Class {
     pub make: fn(&mut Make<'_>) -> Box<dyn Element>,
 }
 
-/// What an element sends of one packet by several outputs.
+/// Copies of one packet that an element sends by several outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copies {
     /// Nothing: each packet leaves by one.
@@ -193,8 +191,8 @@ impl Class {
 /// This file, from the root of the repository.
 const THIS: &str = "crates/graph/src/class.rs";
 
-/// Cuts what is a matter of the machine off the path of a file, which cargo tells the compiler
-/// as it is within a workspace, and whole outside. `this` is how this file was called.
+/// Cuts the machine's own directories off the path of a file, which cargo passes to the compiler
+/// relative within a workspace and absolute outside. `this` is how this file was called.
 fn path_of<'a>(file: &'a str, this: &str) -> &'a str {
     let root = this.strip_suffix(THIS).filter(|root| !root.is_empty());
     if let Some(inside) = root.and_then(|root| file.strip_prefix(root)) {
@@ -211,7 +209,7 @@ impl fmt::Debug for Class {
     }
 }
 
-/// What information elements say about others.
+/// Statements of information elements about others.
 #[derive(Debug, Default)]
 pub struct Preparation {
     /// Names of addresses and ports.
@@ -228,7 +226,7 @@ pub struct Inert;
 
 impl Element for Inert {}
 
-/// Whose cycles an element's work is.
+/// The cost term that an element's cycles count towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
     /// Getting packets in or out: `C_IO`.
@@ -240,10 +238,10 @@ pub enum Role {
     Information,
 }
 
-/// How an element takes part in sleeping and waking.
+/// Signals between an element and the tasks around it, for sleeping and waking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signals {
-    /// As a pull source it wakes those who pull from it when it has packets
+    /// As a pull source it wakes the tasks that pull from it when it has packets
     /// ([`Context::notify`](crate::Context::notify)), so they may sleep.
     pub empty: bool,
     /// As a push target it tells its sources when it is full and when it has
@@ -263,15 +261,15 @@ pub struct Arg {
     pub name: &'static str,
     /// Whether and where it must be given.
     pub need: Need,
-    /// Whether it is looked for among what all others left ([`Arg::late`]).
+    /// Whether it is looked for among the arguments all others left ([`Arg::late`]).
     pub late: bool,
     /// Whether it says how many packets the element may hold ([`Arg::holds`]).
     pub holds: Holds,
-    /// What is written for it, for people: `bool`, `packets`, `bandwidth`.
+    /// The kind of value, for people: `bool`, `packets`, `bandwidth`.
     pub kind: &'static str,
-    /// What holds when it is not given, for people.
+    /// The value that holds when it is not given, for people.
     pub default: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub help: &'static str,
 }
 
@@ -328,8 +326,8 @@ impl Arg {
         Arg { holds: Holds::Once, ..self }
     }
 
-    /// The same for each word of the class's [`Arg::rest`], but for those of an argument from a word `if`
-    /// or `where` on.
+    /// Sets `Holds::ForEach`: packets are held for each word of the class's [`Arg::rest`], except
+    /// those of an argument from a word `if` or `where` on.
     pub const fn holds_for_each(self) -> Arg {
         Arg { holds: Holds::ForEach, ..self }
     }
@@ -368,11 +366,11 @@ pub enum Need {
 pub struct Handler {
     /// Its name.
     pub name: &'static str,
-    /// What can be done with it.
+    /// Whether it is read, written or both.
     pub access: Access,
-    /// What is read or written, in a line.
+    /// The value that is read or written, in a line.
     pub help: &'static str,
-    /// How the answers of several workers' replicas of the element become one.
+    /// Merging of the answers of several workers' replicas of the element.
     pub merge: Merge,
     /// Whether reading takes a parameter (`rate 5`).
     pub parameter: bool,
@@ -440,7 +438,7 @@ impl Handler {
         Handler { flags, ..self }
     }
 
-    /// The same, whose reading takes a parameter.
+    /// Lets the handler take a parameter when it is read.
     pub const fn with_parameter(self) -> Handler {
         Handler { parameter: true, ..self }
     }
@@ -456,24 +454,23 @@ impl Handler {
         Handler { write_right: right, ..self }
     }
 
-    /// The same, kept from clients of control sockets.
+    /// Hides the handler from clients of control sockets.
     pub const fn private(self) -> Handler {
         Handler { private: true, ..self }
     }
 
-    /// The same, carried out by what the element names as
-    /// [`Element::off_worker`], on the caller's thread.
+    /// Runs the handler on the caller's thread, by the element's [`Element::off_worker`].
     pub const fn off_worker(self) -> Handler {
         Handler { off_worker: true, ..self }
     }
 
-    /// The same with another way to merge replicas.
+    /// Replaces the way answers of replicas are merged.
     pub const fn merged(self, merge: Merge) -> Handler {
         Handler { merge, ..self }
     }
 }
 
-/// What can be done with a handler.
+/// Access to a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read.
@@ -496,7 +493,7 @@ impl Access {
     }
 }
 
-/// How the answers of several replicas become one. Writes go to all.
+/// Merging of the answers of several replicas. Writes go to all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
     /// They are the same everywhere: the first is taken.

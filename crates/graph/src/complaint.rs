@@ -1,5 +1,5 @@
-//! What is said about elements while they are made: in Click's words, with the place in the
-//! text that it is about, and the error behind it where there is one.
+//! Diagnostics about elements while they are made: in Click's words, with the place in the text
+//! that each is about, and the error behind it where there is one.
 
 use std::fmt;
 
@@ -17,15 +17,15 @@ use crate::{
 /// Something said about an element's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
-    /// What is wrong, or else worth saying.
+    /// The error, or else a remark.
     pub(crate) message: String,
-    /// How bad it is.
+    /// Error, warning or less.
     pub(crate) severity: Severity,
     /// The argument it is about, as it was written.
     pub(crate) argument: Option<String>,
     /// The word of it.
     pub(crate) word: Option<String>,
-    /// What was probably meant.
+    /// The correction that was probably meant.
     pub(crate) help: Option<String>,
     /// Whether it only follows from one before.
     pub(crate) follows: bool,
@@ -47,7 +47,7 @@ impl Complaint {
     }
 }
 
-/// Reports what was said about an element, in Click's words.
+/// Reports diagnostics about an element, in Click's words.
 pub(crate) fn report(
     plan: &Plan,
     names: &Names,
@@ -77,7 +77,7 @@ pub(crate) fn report(
     }
 }
 
-/// Where an argument is written, or a word of it, if it can be told: its element's
+/// Returns the span of an argument, or of a word of it, if it can be told: if its element's
 /// configuration stands in the text as it is.
 fn span_of(plan: &Plan, at: usize, argument: &str, word: Option<&str>) -> Option<Span> {
     let span = plan.flat.elements[at].landmark.span;
@@ -95,7 +95,7 @@ fn span_of(plan: &Plan, at: usize, argument: &str, word: Option<&str>) -> Option
     Some(Span { start, end: start + length, ..span })
 }
 
-/// Where a word is in a text, not as a part of a longer one.
+/// Returns the offset of a word in a text, not as a part of a longer one.
 fn find_word(text: &str, word: &str) -> Option<usize> {
     let joins = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let whole = |at: &usize| {
@@ -106,8 +106,8 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
     text.match_indices(word).map(|(at, _)| at).find(whole).filter(|_| !word.is_empty())
 }
 
-/// Why a text means no address, where it names one of an interface that nobody defined: the
-/// interface is not there or has none.
+/// Returns the cause when a text means no address because it names one of an interface that the
+/// configuration does not define: the interface is not there or has none.
 fn missing_address(names: &Names, element: &str, text: &str) -> Option<Cause> {
     let separate = |c: char| c == ',' || c == '/' || c == '"' || c == '(' || c == ')';
     let mut words = words(text).into_iter().flat_map(|word| word.split(separate));

@@ -1,4 +1,4 @@
-//! Where elements write text for people: the standard streams, or a buffer.
+//! Console for text of elements: the standard streams, or a buffer.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ pub struct Console {
     listeners: Arc<Listeners>,
 }
 
-/// Who is told what is reported.
+/// Receiver of reported text.
 pub type Listener = dyn Fn(&str) + Send + Sync;
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Console {
         (console, buffer)
     }
 
-    /// Writes to the standard output: what a configuration was asked to print.
+    /// Writes text that a configuration was asked to print to the standard output.
     pub fn print(&self, text: &str) {
         write(&self.out, text);
     }
@@ -66,15 +66,15 @@ impl Console {
         }
     }
 
-    /// Has a listener told what is reported from now on, as long as it lives. It
-    /// is called by whoever reports, and must not report itself.
+    /// Adds a listener that gets reports from now on, as long as it lives. It is called on the
+    /// reporting thread, and must not report itself.
     pub fn listen(&self, listener: &Arc<Listener>) {
         let mut all = self.listeners.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         all.push(Arc::downgrade(listener));
         self.listeners.any.store(true, Ordering::Release);
     }
 
-    /// Reports what was found, if anything was, in Click's form.
+    /// Reports diagnostics, if there are any, in Click's form.
     pub(crate) fn report_all(&self, found: &Diagnostics) {
         if !found.is_empty() {
             self.report(&found.click());
@@ -92,7 +92,7 @@ impl Listeners {
     }
 }
 
-/// Nobody may be reading: that is no reason to stop.
+/// Writes and flushes. A closed reader is no reason to stop.
 fn write(stream: &Mutex<dyn Write + Send>, text: &str) {
     let mut stream = stream.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());

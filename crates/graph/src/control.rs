@@ -1,4 +1,4 @@
-//! The handle everybody has on a router that runs.
+//! Control: the handle on a running router, for any thread.
 
 use std::{
     fmt,
@@ -41,11 +41,11 @@ pub struct Control {
     replacing: Arc<Mutex<()>>,
     /// Replacements that workers have asked for and that are not done.
     replacements: Arc<AtomicUsize>,
-    /// Does what would hold up a worker.
+    /// Thread for work that would hold up a worker.
     helper: Arc<Helper>,
 }
 
-/// What runs now.
+/// The graph that runs now.
 #[derive(Clone)]
 struct Live {
     plan: Arc<Plan>,
@@ -79,7 +79,7 @@ impl Control {
         control
     }
 
-    /// Workers know whom to ask for another graph.
+    /// Gives each worker the control, to ask for another graph.
     fn introduce(&self, built: &mut Built) {
         for cx in &mut built.contexts {
             cx.control = Some(self.clone());
@@ -190,7 +190,7 @@ impl Control {
         Ok(answer)
     }
 
-    /// The answer of a handler of `plan`, which may no longer be what runs.
+    /// Returns the answer of a handler of `plan`, or an error if that plan has been replaced.
     pub(crate) fn unless_replaced(
         &self,
         plan: &Arc<Plan>,
@@ -210,13 +210,13 @@ impl Control {
         answer.unwrap_or(Err(HandlerError::Unanswered(worker)))
     }
 
-    /// Replaces the graph by the one the text of a configuration describes, if
-    /// the router was made to allow that ([`Options::reader`](crate::Options)).
-    /// Returns what there is to be told all the same, warnings among it.
+    /// Replaces the graph by the one the text of a configuration describes, if the router was made
+    /// to allow that ([`Options::reader`](crate::Options)). Returns the diagnostics of a success,
+    /// warnings among them.
     ///
     /// # Errors
     ///
-    /// What is wrong, in Click's words; the old graph then goes on.
+    /// The errors of the text, in Click's words; the old graph then goes on.
     pub fn reconfigure(&self, text: &str) -> Result<Diagnostics, String> {
         self.reconfigure_by(text, |plan| self.put(plan))
     }
@@ -238,9 +238,9 @@ impl Control {
         Ok(found)
     }
 
-    /// As [`Control::reconfigure`], for the only worker there is, which changes
-    /// over when none of its elements is at work. `None` when there are others
-    /// or somebody else is replacing the graph, who waits for this worker.
+    /// As [`Control::reconfigure`], for the only worker there is, which changes over when none of
+    /// its elements is at work. `None` when there are others, or another thread is replacing the
+    /// graph and waits for this worker.
     pub(crate) fn reconfigure_here(&self, text: &str) -> Option<Result<Diagnostics, String>> {
         if self.base.hub.workers() > 1 {
             return None;
@@ -276,8 +276,7 @@ impl Control {
         self.put(plan).map(|warnings| self.base.options.console.report_all(&warnings))
     }
 
-    /// Puts a graph in the place of the one that runs; returns what there is to
-    /// warn of.
+    /// Puts a graph in the place of the one that runs; returns its warnings.
     fn put(&self, plan: Plan) -> Result<Diagnostics, BuildError> {
         let _one = self.replacing.lock().expect("no panic while held");
         // Nothing is opened for a run that is over.
@@ -347,8 +346,9 @@ impl Control {
     }
 }
 
-/// Whether a worker has changed over; `None` when it says nothing for so long. One whose run has been ended
-/// may have looked at its mailbox for the last time, so it is waited for no longer than a round takes.
+/// Returns whether a worker has changed over; `None` without an answer within `limit`. A worker
+/// whose run has ended may have looked at its mailbox for the last time, so it is waited for no
+/// longer than a round takes.
 fn changed(change: &Question<bool>, is_ended: impl Fn() -> bool, limit: Duration) -> Option<bool> {
     let until = Instant::now() + limit;
     loop {

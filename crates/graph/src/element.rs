@@ -1,4 +1,4 @@
-//! What an element does.
+//! Element: the trait of packet-processing nodes of a graph.
 
 use std::{any::Any, sync::Arc};
 
@@ -13,18 +13,17 @@ use crate::{
 
 /// One element of a running graph, used by one worker.
 ///
-/// What does the same to each packet by itself is better a [`Step`](crate::Step), of which an
-/// element is made. Of this trait's methods most elements need few: `push`, and `read` and
-/// `write` for handlers. A source has a task (`initialize` schedules it, `run` is it) or a
-/// timer; a queue has `pull`, `room` and `ready`, and gives what it holds back in `close`.
+/// An element that treats each packet by itself is better a [`Step`](crate::Step), of which an
+/// element is made. Of this trait's methods most elements need few: `push`, and `read` and `write`
+/// for handlers. A source has a task (`initialize` schedules it, `run` is it) or a timer; a queue
+/// has `pull`, `room` and `ready`, and returns the packets it holds in `close`.
 ///
 /// # Frames
 ///
-/// Every method that handles packets gets a frame. **What it leaves in the
-/// frame leaves by output 0**; packets for other outputs are moved out with
-/// [`Outputs::emit`](crate::Outputs::emit), packets that go no further with
-/// [`Context::drop_packet`] and its like. An element without outputs empties
-/// the frame. Nothing is called per packet by the engine: loop over the frame.
+/// Every method that handles packets gets a frame. **Packets left in the frame leave by output 0**;
+/// packets for other outputs are moved out with [`Outputs::emit`](crate::Outputs::emit), packets
+/// that go no further with [`Context::drop_packet`] and its like. An element without outputs
+/// empties the frame. The engine calls nothing per packet: loop over the frame.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element",
     note = "implement `Element` for it; if it is a `Step`, its class ends with `..{Self}::CLASS`"
@@ -37,10 +36,9 @@ pub trait Element: Any + Send {
         cx.discard(frame);
     }
 
-    /// Somebody pulls at most `count` packets from output `port` into `frame`,
-    /// which is empty and has room for them. Without an implementation of its
-    /// own an element pulls its input 0 and does what it does to packets that
-    /// are pushed to it.
+    /// Pulls at most `count` packets from output `port` into `frame`, which is empty and has room
+    /// for them. Without an implementation of its own an element pulls its input 0 and treats those
+    /// packets like pushed ones.
     fn pull(&mut self, cx: &mut Context, port: usize, count: usize, frame: &mut Frame) {
         cx.pull(port, count, frame);
         if !frame.is_empty() {
@@ -55,10 +53,10 @@ pub trait Element: Any + Send {
         Next::Sleep
     }
 
-    /// Packets that its task handles in a turn, when its configuration says so: its
-    /// runs are turns then, as in Click. Else each packet is a turn, and a run takes as
-    /// many as nobody sees, which is what `frame` has room for. Only handlers may change
-    /// which of both it is.
+    /// Packets that its task handles in a turn, when its configuration says so: its runs are turns
+    /// then, as in Click. Else each packet is a turn, and a run takes as many as `frame` has room
+    /// for, up to a limit that keeps results the same. Only handlers may change which of both it
+    /// is.
     fn burst(&self) -> Option<usize> {
         None
     }
@@ -81,8 +79,8 @@ pub trait Element: Any + Send {
         usize::MAX
     }
 
-    /// Packets that whoever pulls can have at once, where the element knows: what
-    /// a queue holds, or a source still makes.
+    /// Packets that a pull can have at once, where the element knows: those that a queue holds, or
+    /// a source still makes.
     fn ready(&self) -> Option<usize> {
         None
     }
@@ -94,8 +92,8 @@ pub trait Element: Any + Send {
         1
     }
 
-    /// What to wait for before running the task again, when it last returned
-    /// [`Next::Idle`] or [`Next::Wait`]. Asked right before sleeping.
+    /// The event to wait for before the task runs again, when it last returned [`Next::Idle`] or
+    /// [`Next::Wait`]. Asked right before sleeping.
     fn wake(&mut self) -> Wake<'_> {
         Wake::Never
     }
@@ -112,12 +110,11 @@ pub trait Element: Any + Send {
         let _ = cx;
     }
 
-    /// All replicas exist and nothing runs yet: start tasks and timers, open
-    /// what can fail to open.
+    /// Starts tasks and timers and opens files and ports; all replicas exist and nothing runs yet.
     ///
     /// # Errors
     ///
-    /// What is wrong, for the user. The configuration is then not run.
+    /// The reason, for the user. The configuration is then not run.
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let _ = cx;
         Ok(())
@@ -156,14 +153,14 @@ pub trait Element: Any + Send {
         Err(HandlerError::missing(handler))
     }
 
-    /// What carries out those handlers of the class that need no worker
-    /// ([`Handler::off_worker`]): asked of the first replica once it is made.
+    /// Returns the handlers of the class that need no worker ([`Handler::off_worker`]): asked of
+    /// the first replica once it is made.
     fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
         None
     }
 
-    /// What can be done with a handler its class does not list: for elements
-    /// whose configuration decides what handlers they have.
+    /// Returns a handler that its class does not list: for elements whose configuration decides
+    /// which handlers they have.
     fn handler(&self, name: &str) -> Option<&'static Handler> {
         let _ = name;
         None
@@ -176,7 +173,7 @@ pub trait Element: Any + Send {
 }
 
 impl dyn Element {
-    /// The element as what it is, in [`Element::take_state`].
+    /// Downcasts to the element's own type, in [`Element::take_state`].
     pub fn downcast_mut<T: Element>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a graph.
+//! Errors of graphs and of handler calls.
 
 use std::io;
 
@@ -26,7 +26,7 @@ impl From<Diagnostics> for BuildError {
     }
 }
 
-/// What a handler answers.
+/// Answer of a handler.
 pub type HandlerResult = Result<String, HandlerError>;
 
 /// A handler call that failed.

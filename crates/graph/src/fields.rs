@@ -11,8 +11,8 @@ use crate::{
     value::{Value, parse_bool, parse_integer},
 };
 
-/// What an element's configuration and handlers are: derived from the struct that holds
-/// them, so that each is declared once.
+/// Configuration and handlers of an element: derived from the struct that holds them, so that each
+/// is declared once.
 ///
 /// ```
 /// # use linerate_graph::Arguments;
@@ -40,14 +40,14 @@ use crate::{
 ///
 /// `#[arg(..)]` makes an argument of a field. It must be given, by its place or by its
 /// keyword, unless it is `optional` or a `keyword` (`required, keyword` is possible).
-/// What a text means is decided by the field's type, a [`Value`]; an `Option` of one is
-/// `None` where it is not given. Further:
+/// The field's type, a [`Value`], decides the meaning of a text; an `Option` of one is `None` where
+/// it is not given. Further:
 ///
-/// - `default = VALUE`: what holds when it is not given; a text is read as if it had been.
-/// - `shown = "TEXT"`: what people are told of that where the value does not say it.
-/// - `stand_in = VALUE`: what stands in for one that must be given and is wrong, in the
-///   place of the type's `Default`.
-/// - `kind = "TEXT"`: what people are told to write, in the place of [`Value::KIND`].
+/// - `default = VALUE`: the value when it is not given; a text is read as if it had been.
+/// - `shown = "TEXT"`: the default shown to people where the value does not say it.
+/// - `stand_in = VALUE`: the value in place of one that must be given and is wrong, instead of
+///   the type's `Default`.
+/// - `kind = "TEXT"`: the kind of value shown to people, in the place of [`Value::KIND`].
 /// - `name = "NAME"`: its keyword, in the place of the field's name in upper case.
 /// - `help = "TEXT"`: the line about it, in the place of the documentation comment.
 /// - `late`: see [`Arg::late`].
@@ -59,7 +59,7 @@ use crate::{
 ///
 /// `#[group]` says that the field's type holds more arguments and handlers.
 ///
-/// `#[init(VALUE)]` says what any other field begins as, if not its `Default`; `make` is the
+/// `#[init(VALUE)]` gives the initial value of any other field, if not its `Default`; `make` is the
 /// [`Make`].
 ///
 /// # The struct
@@ -107,8 +107,8 @@ pub trait Arguments: Sized {
 }
 
 impl Class {
-    /// What the class of such an element has of it: its arguments and handlers and how it
-    /// is made. To be completed, as [`Class::here`] is.
+    /// The arguments, handlers and constructor of such an element, as a class. To be completed, as
+    /// [`Class::here`] is.
     ///
     /// The element's [`Element::read`] and [`Element::write`] leave handlers that are fields
     /// to [`Arguments::read_field`] and [`Arguments::write_field`].
@@ -124,8 +124,7 @@ impl Class {
 }
 
 impl Make<'_> {
-    /// The value of an argument, or what a text stands for that is written in a
-    /// declaration.
+    /// Returns the value of an argument, or of the default text written in a declaration.
     ///
     /// # Panics
     ///
@@ -181,12 +180,12 @@ impl Setting for Ipv4Addr {
     }
 }
 
-/// What `#[derive(Arguments)]` writes calls of.
+/// Functions that `#[derive(Arguments)]` writes calls of.
 pub mod derive {
     use super::Arguments;
     use crate::class::{Arg, Handler};
 
-    /// How many items the parts have.
+    /// Returns the number of items in all parts.
     pub const fn length<T>(parts: &[&[T]]) -> usize {
         let (mut length, mut part) = (0, 0);
         while part < parts.len() {

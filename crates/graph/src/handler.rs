@@ -21,7 +21,7 @@ use crate::{
     value::{HandlerRef, parse_integer},
 };
 
-/// How long another worker may take to answer.
+/// Time that another worker may take to answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
 /// Handlers every element has. `config` can be written where the class says so.
@@ -122,7 +122,7 @@ pub(crate) fn merge(class: &Class, name: &str, mut answers: Vec<String>) -> Stri
     }
 }
 
-/// Sums that are on the same line of several answers; what is no number stays.
+/// Adds the numbers on the same line of several answers; a line that is no number stays.
 fn sum_lines(answers: &[String]) -> String {
     let mut text = String::new();
     for (at, first) in answers[0].lines().enumerate() {
@@ -283,8 +283,8 @@ impl Context {
         self.placement.workers_of(element).collect()
     }
 
-    /// Has another worker do something and waits, doing meanwhile what others
-    /// ask of this one: two workers may ask each other.
+    /// Has another worker run a job and waits, meanwhile running the jobs that other workers send
+    /// to this one: two workers may ask each other.
     fn ask<T: Send + 'static>(
         &mut self,
         worker: usize,
@@ -302,7 +302,7 @@ impl Context {
             if self.hub.has_jobs(self.worker()) {
                 self.run_jobs();
             }
-            // Workers whose run is over answer nobody.
+            // A worker whose run is over answers no more.
             if self.driver.count() <= 0 && self.driver.is_over() {
                 return Err(HandlerError::Unanswered(worker));
             }
@@ -368,7 +368,7 @@ impl Context {
         check_write(self.globals().find(|handler| handler.name == name), name, self.right())?;
         match name {
             "stop" => {
-                // As Click has it, what is no number is one.
+                // As Click has it, a text that is no number counts as one.
                 let count = parse_integer(value).and_then(|count| i32::try_from(count).ok());
                 self.driver.adjust(count.unwrap_or(1).saturating_neg());
                 Ok(String::new())
@@ -405,9 +405,9 @@ impl Context {
         call.unwrap_or_else(|| Err(HandlerError::Busy(self.plan.elements[element].name.clone())))
     }
 
-    /// Writes a handler of an element that is on this worker. When the element is at
-    /// work, which packets that it pulls may find, that is done as soon as it is not
-    /// any more, and what it then refuses goes to the console.
+    /// Writes a handler of an element that is on this worker. While the element is at work, as for
+    /// packets that it pulls, the write is put off until it is done, and a refusal then goes to the
+    /// console.
     ///
     /// # Errors
     ///

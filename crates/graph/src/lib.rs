@@ -1,4 +1,4 @@
-//! The engine that runs configurations in Click's language.
+//! Engine that runs configurations in Click's language.
 //!
 //! [`lang`], a crate of its own, reads a configuration and makes a flat graph of it; [`Plan`]
 //! checks it against the classes of a [`Library`]; [`Router`] makes the
@@ -7,21 +7,20 @@
 //! # Writing elements
 //!
 //! An element is a struct. Its configuration and handlers are derived from its fields
-//! ([`Arguments`]); what it does to packets is a [`Step`], where it does the same to each, or
-//! else an [`Element`]; a [`Class`] constant is what the rest of the program knows of it. The
-//! page `docs/write-an-element.md` in the repository goes from nothing to tested elements, in
-//! a project of their own.
+//! ([`Arguments`]); its treatment of packets is a [`Step`], where each is treated alike, or else an
+//! [`Element`]; a [`Class`] constant describes it to the rest of the program. The page
+//! `docs/write-an-element.md` in the repository goes from nothing to tested elements, in a project
+//! of their own.
 //!
 //! # Where things are
 //!
-//! From a flat graph to elements: `plan` (classes, port counts,
-//! what is push and what is pull), `arguments`, `make` and `value` (configuration strings
-//! to values), `names` (of addresses and ports), `schedule` (tickets), `build` (elements
-//! made and placed on workers), `router` (the whole, and its threads).
+//! From a flat graph to elements: `plan` (classes, port counts, push and pull ports), `arguments`,
+//! `make` and `value` (configuration strings to values), `names` (of addresses and ports),
+//! `schedule` (tickets), `build` (elements made and placed on workers), `router` (the whole, and
+//! its threads).
 //!
-//! What an element is: `class` (what is declared), `library` (all classes), `element` (what
-//! it does), `step` (done to each packet by itself), `fields` (arguments and handlers from a
-//! struct).
+//! Elements: `class` (their description), `library` (all classes), `element` (the trait), `step`
+//! (work on each packet by itself), `fields` (arguments and handlers from a struct).
 //!
 //! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
 //! read and write handlers, `off_worker` without a worker, `right` has the rights of handler calls; `control` is the handle others
@@ -71,9 +70,9 @@ pub use error::{BuildError, HandlerError, HandlerResult};
 pub use fields::{Arguments, Setting, derive};
 pub use library::{DuplicateClass, Library};
 pub use linerate_graph_derive::Arguments;
-/// What configurations are written in.
+/// Configuration language.
 pub use linerate_language as lang;
-/// What elements handle, so that a crate of elements needs no other.
+/// Packets and frames, so that a crate of elements needs no other.
 pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
 pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};

@@ -35,7 +35,7 @@ impl Library {
         library.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same with more classes.
+    /// Adds more classes.
     ///
     /// # Errors
     ///

@@ -1,8 +1,7 @@
-//! From a configuration string to an element's arguments.
+//! Reader of configuration strings into the arguments of an element.
 //!
-//! Which arguments there are is declared by the class; here what was given for
-//! each is turned into values. Errors are collected, so that all of them are
-//! reported at once, in Click's order.
+//! The class declares the arguments; here the text given for each is turned into values. Errors are
+//! collected, so that all of them are reported at once, in Click's order.
 
 use std::{
     any::{Any, TypeId},
@@ -32,9 +31,9 @@ use crate::{
     value::{ElementRef, Value},
 };
 
-/// What a class needs to make an element.
+/// Input of a class that makes an element.
 pub struct Make<'a> {
-    /// What all elements share.
+    /// State that all elements share.
     pub world: &'a World,
     plan: &'a Plan,
     element: usize,
@@ -42,13 +41,13 @@ pub struct Make<'a> {
     arguments: Arguments,
     /// The configuration of the element it takes over from, if it does.
     replaces: Option<String>,
-    /// What is wrong with declared arguments, by the place of the declaration.
+    /// Errors of declared arguments, by the place of the declaration.
     wrong: Vec<(usize, Complaint)>,
-    /// What the class said.
+    /// Diagnostics of the class itself.
     complaints: Vec<Complaint>,
 }
 
-/// What the elements of a graph are made for and of.
+/// Environment that the elements of a graph are made in.
 #[derive(Debug, Clone)]
 pub struct World {
     /// The classes there are.
@@ -65,25 +64,24 @@ pub struct World {
     pub homes: Vec<Option<usize>>,
     /// Whether time is simulated.
     pub simulated: bool,
-    /// Whether any element uses what is known about packets besides their
-    /// bytes.
+    /// Whether any element uses annotations of packets ([`Meta`](linerate_memory::Meta)).
     pub annotated: bool,
     /// Whether any element asks how packets were addressed on their link.
     pub types: bool,
     /// Addresses and ports by name.
     pub names: Arc<Names>,
-    /// Where elements write text for people.
+    /// Destination of elements' text for people.
     pub console: Console,
-    /// What replicas of an element share, by element.
+    /// Values that replicas of an element share, by element.
     pub shared: SharedValues,
-    /// What the `version` handler says.
+    /// Answer of the `version` handler.
     pub version: String,
     /// Whether every control connection has every right, as in Click.
     pub insecure_control: bool,
     /// The right of connections that may write: [`Right::Write`], or [`Right::Replace`] where the
     /// graph may be replaced.
     pub writers: Right,
-    /// What carries out handlers off the workers.
+    /// Handlers carried out off the workers, by element.
     pub(crate) off_workers: OffWorkers,
     /// The graph this one is to replace.
     pub predecessor: Option<Arc<Plan>>,
@@ -105,7 +103,7 @@ impl World {
         text
     }
 
-    /// What all elements of this graph share: one value of each type, made by
+    /// Returns the value of a type that all elements of this graph share: one of each type, made by
     /// the first that asks.
     pub fn common<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         self.shared.get(String::new(), T::default)
@@ -233,8 +231,8 @@ impl<'a> Make<'a> {
         self.get(name).unwrap_or_default()
     }
 
-    /// Another element, by a reference to it: one whose class `fits`. What is
-    /// `expected` is said when it does not.
+    /// Returns another element, by a reference to it: one whose class `fits`, else an error says
+    /// that `expected` was.
     pub fn element_of(
         &mut self,
         name: &str,
@@ -272,7 +270,7 @@ impl<'a> Make<'a> {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The error of the text.
     pub fn parse<T: Value>(&self, text: &str) -> Result<T, String> {
         T::parse(text, &Scope { plan: self.plan, names: &self.world.names, name: self.name() })
     }
@@ -313,8 +311,8 @@ impl<'a> Make<'a> {
     }
 
     /// The arguments of the element whose state this one will take over
-    /// ([`Element::take_state`](crate::Element::take_state)): what can be had
-    /// only once, it has. What is wrong with them does not matter any more.
+    /// ([`Element::take_state`](crate::Element::take_state)), which holds the resources that can be
+    /// had only once. Errors of them do not matter any more.
     pub fn predecessor(&self) -> Option<Make<'a>> {
         let config = self.replaces.as_deref()?;
         let Make { world, plan, element, replica, .. } = *self;
@@ -327,8 +325,8 @@ impl<'a> Make<'a> {
         self.complaints.push(Complaint::error(message));
     }
 
-    /// The same about an argument, and perhaps a word of it, which is marked. `help` says what
-    /// was probably meant.
+    /// Reports an error of an argument, and perhaps marks a word of it. `help` is the correction
+    /// that was probably meant.
     pub fn error_at(
         &mut self,
         message: impl Into<String>,
@@ -340,8 +338,8 @@ impl<'a> Make<'a> {
         self.complaints.push(Complaint { argument, word, help, ..Complaint::error(message) });
     }
 
-    /// What Click says besides, and what only follows from another error: people who mend that
-    /// one need not be told.
+    /// Reports an error that Click reports besides, and that only follows from another: it needs no
+    /// correction of its own.
     pub fn error_follows(&mut self, message: impl Into<String>) {
         self.complaints.push(Complaint { follows: true, ..Complaint::error(message) });
     }
@@ -359,9 +357,8 @@ impl<'a> Make<'a> {
         self.complaints.push(Complaint { severity, ..Complaint::error(message) });
     }
 
-    /// All that is to be said: what is wrong with arguments in the order of
-    /// their declarations, arguments that are none, or else what the class
-    /// said.
+    /// Returns all diagnostics: errors of arguments in the order of their declarations, arguments
+    /// that are none, or else the diagnostics of the class.
     pub(crate) fn into_complaints(self) -> Vec<Complaint> {
         let class = self.class();
         let mut wrong = self.wrong;
@@ -421,7 +418,7 @@ impl<'a> Make<'a> {
         self.replica
     }
 
-    /// What all replicas of this element share: made by the first that asks.
+    /// Returns a value that all replicas of this element share: made by the first that asks.
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         self.world.shared.get(self.name().into(), make)
     }
@@ -458,7 +455,7 @@ impl fmt::Debug for Make<'_> {
     }
 }
 
-/// Where names in an argument are looked up.
+/// Scope in which names in an argument are looked up.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// The graph: element references.

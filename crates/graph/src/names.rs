@@ -1,5 +1,5 @@
-//! Names of addresses and ports: what `AddressInfo` and `PortInfo` define, the
-//! well-known ones, and those of this machine's network devices.
+//! Names of addresses and ports: defined by `AddressInfo` and `PortInfo`, the well-known ones, and
+//! those of this machine's network devices.
 
 mod devices;
 mod services;
@@ -18,7 +18,7 @@ pub(crate) use services::{TCP, UDP};
 pub use services::{known_port, known_protocol, system_port};
 pub use system::{system_host, system_network, system_station};
 
-/// What one name stands for.
+/// Addresses that one name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// IPv4 address.
@@ -54,7 +54,7 @@ impl Names {
         self.ports.insert((protocol, join(scope(element), name)), port);
     }
 
-    /// What `name` stands for in an argument of `element`.
+    /// Resolves `name` in an argument of `element`, by the innermost definition that has one.
     pub fn find<T>(
         &self,
         element: &str,

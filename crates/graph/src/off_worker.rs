@@ -1,13 +1,12 @@
 //! Handlers that are carried out off the workers (thread-safe ones; VPP calls API
 //! messages and commands of this kind mp-safe).
 //!
-//! What the replicas of an element share and change by handlers, a table of
-//! routes for example, is behind a lock or a protocol of its own anyway. So such
-//! a handler needs no element and no worker: whoever calls it carries it out on
-//! its own thread, and packets go on meanwhile. Elements that must not be held up
-//! either leave it to the router's thread for that ([`Context::read_off_worker`]):
-//! `ControlSocket` and `FollowKernel` go on meanwhile and answer when it is done. Only a
-//! `Script`, which needs its answer before the next step, has its own worker do it.
+//! State that the replicas of an element share and change by handlers, a table of routes for
+//! example, is behind a lock or a protocol of its own anyway. So such a handler needs no element
+//! and no worker: the caller's thread carries it out, and packets go on meanwhile. Elements that
+//! must not be held up leave it to the router's thread for that ([`Context::read_off_worker`]):
+//! `ControlSocket` and `FollowKernel` go on meanwhile and answer when it is done. Only a `Script`,
+//! which needs its answer before the next step, has its own worker do it.
 
 use std::{
     collections::HashMap,
@@ -29,9 +28,9 @@ use crate::{
     value::HandlerRef,
 };
 
-/// What an element's replicas share and its handlers read and change without
-/// any of them: those of its class that say so
-/// ([`Handler::off_worker`](crate::Handler::off_worker)). Called from any thread.
+/// State that an element's replicas share and its handlers read and change without any of them:
+/// those of its class that say so ([`Handler::off_worker`](crate::Handler::off_worker)). Called
+/// from any thread.
 pub trait OffWorker: Send + Sync {
     /// As [`Element::read`](crate::Element::read).
     ///
@@ -58,7 +57,7 @@ pub trait OffWorker: Send + Sync {
 pub(crate) struct OffWorkers(Arc<Mutex<HashMap<usize, Arc<dyn OffWorker>>>>);
 
 impl OffWorkers {
-    /// An element has been made or made anew; returns what stood for it before.
+    /// Registers the handlers of an element made or made anew; returns those before.
     pub(crate) fn set(
         &self,
         element: usize,
@@ -132,7 +131,7 @@ impl OffWorkerHandler {
 pub struct Answer(Receiver<Result<String, HandlerError>>);
 
 impl Answer {
-    /// What the handler said, once it is done.
+    /// Returns the answer of the handler, once it is done.
     pub fn outcome(&self) -> Option<Result<String, HandlerError>> {
         match self.0.try_recv() {
             Ok(outcome) => Some(outcome),
@@ -146,8 +145,8 @@ impl Answer {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A thread that does what would hold up a worker, in the order it is told;
-/// started when there is something.
+/// A thread for work that would hold up a worker, in the order of the requests; started with the
+/// first.
 #[derive(Default)]
 pub(crate) struct Helper(Mutex<Option<Sender<Task>>>);
 
@@ -171,11 +170,9 @@ impl Helper {
 }
 
 impl Context {
-    /// Has a handler read without holding up this worker, if it is one that is
-    /// carried out off the workers; `None` if not. When that is done, every
-    /// task that waits for something to be ready is run. What is asked for is
-    /// done in order. In simulated time, and before the graph runs, it is done
-    /// at once.
+    /// Reads a handler without holding up this worker, if it is carried out off the workers; `None`
+    /// if not. When the answer is there, every task that waits for something to be ready is run.
+    /// Requests are carried out in order; in simulated time, and before the graph runs, at once.
     pub fn read_off_worker(&self, handler: &HandlerRef, parameter: &str) -> Option<Answer> {
         let (parameter, right) = (parameter.to_owned(), self.right());
         self.off_worker(handler, move |found| found.read(&parameter, right))
@@ -195,7 +192,7 @@ impl Context {
         let found = OffWorkerHandler::new(&self.plan, &self.world, handler)?;
         let (done, outcome) = sync_channel(1);
         let answer = Answer(outcome);
-        // Who asked may be gone when it is done, here and below.
+        // The asking element may be gone when it is done, here and below.
         let Some(control) = self.control.clone().filter(|_| !self.world.simulated) else {
             let _ = done.send(call(&found));
             return Some(answer);
@@ -212,7 +209,7 @@ impl Context {
         Some(answer)
     }
 
-    /// Drops what may take long to drop, on another thread where there is one.
+    /// Drops a value that may take long to drop, on another thread where there is one.
     pub(crate) fn drop_off_worker(&self, old: impl Send + 'static) {
         if let Some(control) = &self.control {
             // Dropped here where the thread cannot be had.

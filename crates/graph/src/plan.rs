@@ -1,5 +1,4 @@
-//! A checked graph: which class each element is of, its port counts, what is
-//! push and what is pull.
+//! Plan: a checked graph, with each element's class and port counts, and push or pull per port.
 //!
 //! The rules and the error texts are Click's: port counts by `ports`, then a
 //! fixpoint over connections and the agnostic ports of each element.
@@ -39,14 +38,14 @@ pub struct PlanElement {
     pub class: &'static Class,
     /// Its configuration string.
     pub config: String,
-    /// How its inputs work.
+    /// Push or pull, by input.
     pub inputs: Vec<Processing>,
-    /// How its outputs work.
+    /// Push or pull, by output.
     pub outputs: Vec<Processing>,
-    /// Whom its outputs lead to: for a push output exactly one input, for a
-    /// pull output those who pull.
+    /// Inputs that its outputs lead to: for a push output exactly one, for a pull output all that
+    /// pull from it.
     pub targets: Vec<Vec<PortRef>>,
-    /// Whom its inputs come from: for a pull input exactly one output.
+    /// Outputs that its inputs come from: for a pull input exactly one.
     pub sources: Vec<Vec<PortRef>>,
 }
 
@@ -55,7 +54,7 @@ pub struct PlanElement {
 pub struct Plan {
     /// Its elements, as declared.
     pub elements: Vec<PlanElement>,
-    /// What it was made from.
+    /// The flat graph it was made from.
     pub flat: Flat,
     /// The text it was made from.
     pub source: String,
@@ -63,19 +62,19 @@ pub struct Plan {
     places: HashMap<String, usize>,
 }
 
-/// What a configuration text came to.
+/// Result of reading and checking a configuration text.
 #[derive(Debug)]
 pub struct Loaded {
     /// The texts, for showing findings in them.
     pub sources: SourceMap,
     /// The graph; `None` when there are errors.
     pub plan: Option<Plan>,
-    /// What was found.
+    /// Errors and warnings.
     pub found: Diagnostics,
 }
 
-/// Reads and checks a configuration. `name` is what the text goes by in
-/// messages; `loader` finds libraries a configuration requires.
+/// Reads and checks a configuration. `name` stands for the text in messages; `loader` finds
+/// libraries a configuration requires.
 pub fn load(
     name: &str,
     text: &str,
@@ -138,7 +137,7 @@ impl Plan {
         if errors.is_empty() { Ok(plan) } else { Err(errors) }
     }
 
-    /// Whether somebody sees the order in which its elements get packets
+    /// Returns true if the order in which its elements get packets is visible outside
     /// ([`Class::shows_order`]).
     pub fn shows_order(&self) -> bool {
         self.elements.iter().enumerate().any(|(at, PlanElement { class, .. })| {
@@ -156,7 +155,7 @@ impl Plan {
         self.arguments(element).last(argument).map(|(text, _)| text.to_owned())
     }
 
-    /// Whether packets come from outside, at times that nobody knows before.
+    /// Returns true if packets come from outside, at times not known before.
     pub fn is_live(&self) -> bool {
         self.elements.iter().any(|element| element.class.live)
     }
@@ -268,8 +267,8 @@ impl Plan {
     }
 
     /// Packets all its elements hold when they are full: the sum of the arguments that say so
-    /// ([`Arg::holds`](crate::Arg::holds)). What is no number is another's to report, and
-    /// counts nothing.
+    /// ([`Arg::holds`](crate::Arg::holds)). An argument that is no number is reported elsewhere,
+    /// and counts nothing.
     pub fn packets_held(&self) -> usize {
         let held = (0..self.elements.len()).filter_map(|at| self.packets_held_by(at));
         held.fold(0, usize::saturating_add)
@@ -294,8 +293,8 @@ impl Plan {
         args.filter_map(held_by).reduce(usize::saturating_add)
     }
 
-    /// The ports that its elements open, each once, as far as their arguments tell: what is a URI there, what `devices`
-    /// have by that name, and what a class says of its own ([`Class::opens`]).
+    /// The ports that its elements open, each once, as far as their arguments tell: the URIs there,
+    /// the ports of `devices` by that name, and those of the class itself ([`Class::opens`]).
     pub fn ports(&self, devices: &Devices) -> HashSet<PortUri> {
         let mut ports = HashSet::new();
         for (at, element) in self.elements.iter().enumerate() {
@@ -308,8 +307,8 @@ impl Plan {
         ports
     }
 
-    /// Packets that it needs memory for besides those on their way: what its elements hold when they are full,
-    /// and what its ports keep.
+    /// Packets that it needs memory for besides those on their way: those that its elements hold
+    /// when they are full, and those that its ports keep.
     pub fn packets_needed(&self, devices: &Devices) -> usize {
         let ports = self.ports(devices);
         ports.iter().map(packets_kept).fold(self.packets_held(), usize::saturating_add)
@@ -335,7 +334,7 @@ impl Plan {
         }
     }
 
-    /// How an element is called in error messages: `'name :: Class'`.
+    /// Formats an element's name for error messages: `'name :: Class'`.
     fn display(&self, element: usize) -> String {
         let PlanElement { name, class, .. } = &self.elements[element];
         format!("'{name} :: {}'", class.name)
@@ -416,8 +415,7 @@ impl Plan {
             inputs.push((0..element.inputs.len()).map(|p| code(input, p)).collect::<Vec<_>>());
             outputs.push((0..element.outputs.len()).map(|p| code(output, p)).collect::<Vec<_>>());
         }
-        // Connections, and then the insides of elements: in this order Click
-        // finds what does not fit.
+        // Connections, and then the insides of elements: in this order Click finds conflicts.
         let connections = self.flat.connections.iter().enumerate();
         let mut links: Vec<(PortRef, PortRef, Option<usize>)> =
             connections.map(|(at, link)| (link.from, link.to, Some(at))).collect();
@@ -576,7 +574,7 @@ impl Plan {
     }
 }
 
-/// What an element has of a kind of port.
+/// Describes the ports of a kind that an element has.
 fn count(number: usize, kind: &str) -> String {
     match number {
         0 => format!("there are no {kind}s"),

@@ -1,9 +1,9 @@
-//! Replacing the graph from within: what the global handler `hotconfig` does.
+//! Replacement of the graph from within: the global handler `hotconfig`.
 //!
-//! Who waits for it has the text read and the new graph made on a thread of its
-//! own, so that the worker whose element asked goes on. Who does not, as
-//! `Script`, is like Click's: where there is one worker it does both at once,
-//! so that no time passes, simulated or not, and no run ends before.
+//! A caller that waits for it has the text read and the new graph made on a thread of its own, so
+//! that the worker whose element asked goes on. A caller that does not, as `Script`, is like
+//! Click's: where there is one worker it does both at once, so that no time passes, simulated or
+//! not, and no run ends before.
 
 use std::{
     fmt,
@@ -27,8 +27,8 @@ use crate::{
 /// after the other.
 const LIMIT: usize = 16;
 
-/// Makes a checked graph of the text of a configuration, with what there is to
-/// warn of, or says what is wrong with it in Click's words.
+/// Makes a checked graph, with its warnings, of the text of a configuration, or returns its errors
+/// in Click's words.
 #[derive(Clone)]
 pub struct ConfigReader(Arc<Read>);
 
@@ -58,7 +58,7 @@ impl fmt::Debug for ConfigReader {
 pub struct Replacement(Receiver<Result<Diagnostics, String>>);
 
 impl Replacement {
-    /// What has come of it, once it is done: warnings, or why it could not be.
+    /// Returns the result, once it is there: warnings, or the error.
     pub fn outcome(&self) -> Option<Result<Diagnostics, String>> {
         match self.0.try_recv() {
             Ok(outcome) => Some(outcome),
@@ -86,16 +86,15 @@ impl Context {
         check_write(handler, HOTCONFIG, self.right())?;
         let (done, outcome) = sync_channel(1);
         self.replace_and(text, move |result| {
-            // Who asked may be gone.
+            // The asking element may be gone.
             let _ = done.send(result);
         })?;
         Ok(Replacement(outcome))
     }
 
-    /// As [`Context::replace_graph`], for somebody who does not wait. With one
-    /// worker the new graph is ready, or refused, afterwards, and takes over
-    /// when no element is at work. Else, what goes wrong is reported on the
-    /// console, as warnings are.
+    /// As [`Context::replace_graph`], for a caller that does not wait. With one worker the new
+    /// graph is ready, or refused, afterwards, and takes over when no element is at work. Else
+    /// errors are reported on the console, as warnings are.
     pub(crate) fn replace_unattended(&self, text: &str) -> Result<(), HandlerError> {
         let console = self.console().clone();
         let control = self.control.as_ref();

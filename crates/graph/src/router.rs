@@ -23,7 +23,7 @@ use crate::{
     value::HandlerRef,
 };
 
-/// How a graph is to be run.
+/// Options of a run of a graph.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Workers.
@@ -33,7 +33,7 @@ pub struct Options {
     pub threads: usize,
     /// Most packets in a frame.
     pub frame_limit: usize,
-    /// What a worker does when there is nothing to do.
+    /// Behaviour of a worker when there is nothing to do.
     pub idle: Idle,
     /// Whether time is simulated.
     pub simulated: bool,
@@ -43,15 +43,14 @@ pub struct Options {
     pub cache: usize,
     /// Cores to run on, by worker; a worker without one is not bound.
     pub cores: Vec<u32>,
-    /// Whether it is measured what cycles elements cost. Frames and packets are
-    /// counted in any case.
+    /// Whether cycles are measured per element. Frames and packets are counted in any case.
     pub cycles: bool,
-    /// Whether elements know what those in front of them have found out about the packets of a
-    /// frame ([`Survey`](linerate_memory::Survey)). Without, each finds it for itself.
+    /// Whether the cache of packet headers of a frame ([`Survey`](linerate_memory::Survey)) passes
+    /// from element to element. Without, each element finds the headers itself.
     pub surveys: bool,
-    /// Where elements write text for people.
+    /// Destination of elements' text for people.
     pub console: Console,
-    /// What the `version` handler says.
+    /// Answer of the `version` handler.
     pub version: String,
     /// Reads the configurations written to the `hotconfig` handler, which there
     /// is not without.
@@ -92,7 +91,7 @@ pub struct Router {
     cores: Vec<u32>,
 }
 
-/// What there is before the first configuration.
+/// Makes the state that exists before the first configuration.
 fn base(
     library: &Library,
     ports: linerate_port::Context,
@@ -117,8 +116,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with their configurations, or what could not
-    /// be initialized.
+    /// All errors of their configurations, or the failures of their initialization.
     pub fn new(
         plan: Plan,
         library: &Library,
@@ -179,7 +177,7 @@ impl Router {
         self.settle();
     }
 
-    /// Does what workers have been asked too late for.
+    /// Runs the jobs that workers were sent too late.
     fn settle(&mut self) {
         for cx in &mut self.contexts {
             cx.change();
@@ -202,8 +200,7 @@ impl Router {
         self.contexts[0].placement.workers_of(element).collect()
     }
 
-    /// What can be done with the handler `element.handler` or, global,
-    /// `handler`; `None` when there is none.
+    /// Returns the handler `element.handler` or, global, `handler`; `None` when there is none.
     pub fn handler(&self, handler: &str) -> Option<&'static Handler> {
         let handler = HandlerRef::find(self.plan(), handler).ok()?;
         self.contexts.iter().find_map(|cx| cx.handler(&handler))
@@ -252,7 +249,7 @@ impl Router {
         for worker in self.workers_of(element) {
             let cx = self.context_of(worker, &plan)?;
             answer = cx.write_here(element, &handler.handler, value);
-            // What it has sent gets where it goes.
+            // Packets it has sent go all their way.
             cx.drain();
             if answer.is_err() {
                 break;
@@ -261,8 +258,8 @@ impl Router {
         answer
     }
 
-    /// A worker's half of `plan`; somebody may be replacing the graph by
-    /// another this moment.
+    /// Returns a worker's half of `plan`; another thread may be replacing the graph by another this
+    /// moment.
     fn context_of(
         &mut self,
         worker: usize,

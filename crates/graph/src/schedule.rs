@@ -1,10 +1,10 @@
-//! How many tickets the tasks of elements have: what `ScheduleInfo` says.
+//! Tickets of elements' tasks: the settings of `ScheduleInfo`.
 
 use std::collections::HashMap;
 
 use crate::engine::{TICKETS_DEFAULT, TICKETS_LIMIT};
 
-/// What has been said about elements and compounds.
+/// Tickets given for elements and compounds.
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// By the compound it was said in, with the slash behind it, and the name
@@ -13,17 +13,16 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// In the compound `prefix` it is said that `name` has `tickets`. What is
-    /// said later holds.
+    /// Sets the `tickets` of `name`, as the compound `prefix` gives them. A later setting replaces
+    /// an earlier one.
     pub fn say(&mut self, prefix: &str, name: &str, tickets: u32) {
         let name = name.strip_suffix('/').unwrap_or(name);
         self.said.insert((prefix.into(), name.into()), tickets);
     }
 
-    /// The tickets of the element of that name: its own, times those of the
-    /// compounds around it, in units of [`TICKETS_DEFAULT`]. What is said
-    /// farther out about something inside replaces what is said there, and what
-    /// was said there about the compounds between.
+    /// The tickets of the element of that name: its own, times those of the compounds around it, in
+    /// units of [`TICKETS_DEFAULT`]. A setting farther out about something inside replaces the one
+    /// there, and those there about the compounds between.
     pub(crate) fn tickets(&self, element: &str) -> u32 {
         if self.said.is_empty() {
             return TICKETS_DEFAULT;
@@ -76,8 +75,8 @@ mod tests {
             // A compound's number multiplies.
             (&[("c/", "i", 512), ("", "c", 4096)], "c/i", 2048),
             (&[("c/", "i", 512), ("", "c/", 4096)], "c/i", 2048),
-            // What is said outside about the element itself replaces its own
-            // number; one said in the same place about the compound stays.
+            // A setting outside about the element itself replaces its own number; one in the same
+            // place about the compound stays.
             (&[("c/", "i", 512), ("", "c", 4096), ("", "c/i", 10752)], "c/i", TICKETS_LIMIT),
             (&[("c/", "i", 512), ("c/d/", "i", 2), ("c/", "d/i", 2048)], "c/d/i", 2048),
             (&[("", "i", 1), ("", "i", 3072)], "i", 3072),

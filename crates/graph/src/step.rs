@@ -1,10 +1,9 @@
 //! Elements that do something to each packet and send it on, elsewhere or nowhere.
 //!
-//! The engine calls an element with a frame. Most elements then do the same to one packet
-//! after the other, and everything around that follows from it: the loop, what to do with
-//! packets that others hold as well, further outputs, drops. A [`Step`] is what is left.
-//! Which one it is is known when the program is compiled, so a loop over packets calls
-//! nothing, and several steps can be one behind the other in a loop.
+//! The engine calls an element with a frame. Most elements then treat one packet after the other
+//! alike, and the rest follows from that: the loop, copies of packets that others hold as well,
+//! further outputs, drops. A [`Step`] is the remainder. It is known when the program is compiled,
+//! so a loop over packets calls nothing, and several steps can be one behind the other in a loop.
 
 use linerate_memory::{
     Arena, FRAME_LIMIT, Frame, HeadStep, Leaves, Packet, PacketMut, PoolCache, Slot, Survey,
@@ -19,11 +18,11 @@ use crate::{
     make::Make,
 };
 
-/// Where a packet goes: on, by output 0, or another way. `?` in front of what a packet must
-/// have sends those away that do not.
+/// Verdict on a packet: on, by output 0, or another exit. `?` behind a required property of a
+/// packet sends those without it to that exit.
 pub type Way = Result<(), Exit>;
 
-/// Where a packet goes that does not go on.
+/// Exit of a packet that does not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By an output.
@@ -84,9 +83,9 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     /// had of.
     const NO_BUFFER: usize = 0;
 
-    /// What the class of an element has that is this step: arguments, handlers and how it
-    /// is made. To be completed, as [`Class::here`] is. A list of drop reasons of its own
-    /// has `no buffer` at [`NO_BUFFER`](Step::NO_BUFFER), where it writes packets.
+    /// Class of an element that is this step: arguments, handlers and constructor. To be completed,
+    /// as [`Class::here`] is. A list of drop reasons of its own has `no buffer` at
+    /// [`NO_BUFFER`](Step::NO_BUFFER), where it writes packets.
     const CLASS: Class = Class {
         args: Self::ARGS,
         handlers: Self::HANDLERS,
@@ -99,15 +98,15 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     /// A packet. `#[inline]` at the implementation makes it part of the loop.
     fn step(&mut self, packet: &mut A::Packet<'_>) -> Way;
 
-    /// What of the packets is as it was before, which elements behind it then
-    /// know without a look at them ([`Survey`]).
+    /// Header fields that the step leaves as they were, which elements behind it then know without
+    /// a look at the packets ([`Survey`]).
     #[inline(always)]
     fn leaves(&self) -> Leaves {
         Leaves::NOTHING
     }
 
-    /// Before the packets of a frame: for what they have in common, such as the time.
-    /// Whether they are to be looked at; else all of them go on.
+    /// Prepares for the packets of a frame: values they have in common, such as the time. Returns
+    /// false if all of them go on without a look at them.
     #[inline(always)]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let _ = (cx, frame);
@@ -120,8 +119,8 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
         let _ = cx;
     }
 
-    /// Takes this step with each packet of a frame and leaves in it what goes on. For
-    /// elements that have more to do than their step.
+    /// Takes this step with each packet of a frame and leaves in it those that go on. For elements
+    /// that have more to do than their step.
     #[inline(always)]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
         if !self.begin(cx, frame) {
@@ -135,7 +134,7 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     }
 }
 
-/// What a step may do to a packet.
+/// Access of a step to packets.
 pub trait Touch: sealed::Sealed + Send + 'static {
     /// The packet as the step sees it.
     type Packet<'a>;
@@ -159,7 +158,7 @@ pub trait Touch: sealed::Sealed + Send + 'static {
 #[derive(Debug)]
 pub enum Reads {}
 
-/// It writes their bytes or what is known about them.
+/// It writes their bytes or annotations.
 #[derive(Debug)]
 pub enum Writes {}
 
@@ -206,10 +205,9 @@ impl Touch for Writes {
 }
 
 impl Context {
-    /// Takes a step with each packet of a frame and leaves in it what goes on: for elements
-    /// that are no [`Step`], as [`Step::pass`] is for those that are. Packets that no copy
-    /// can be had of are dropped for the reason `no_buffer`. Returns whether any packet has
-    /// not gone on.
+    /// Takes a step with each packet of a frame and leaves in it those that go on: for elements
+    /// that are no [`Step`], as [`Step::pass`] is for those that are. Packets that no copy can be
+    /// had of are dropped for the reason `no_buffer`. Returns true if any packet has not gone on.
     #[inline(always)]
     pub fn sift<A: Touch>(
         &mut self,
@@ -220,7 +218,7 @@ impl Context {
         self.sift_leaving::<A>(frame, no_buffer, Leaves::NOTHING, step)
     }
 
-    /// The same with a step that leaves something as it was.
+    /// As [`Context::sift`], with a step that leaves some header fields as they were.
     #[inline(always)]
     pub fn sift_leaving<A: Touch>(
         &mut self,
@@ -243,7 +241,7 @@ impl Context {
         true
     }
 
-    /// The same with a step that is taken with eight packets at once.
+    /// As [`Context::sift`], with a step that is taken with eight packets at once.
     #[inline(always)]
     pub fn sift_heads<const N: usize>(
         &mut self,
@@ -280,7 +278,7 @@ impl Context {
 #[derive(Debug)]
 pub struct Exits {
     frame: Frame,
-    /// Where the last of them goes.
+    /// Exit of the last of them.
     last: Exit,
     /// Which are the first that go elsewhere than those before them, and where. Empty when
     /// all go the same way.

@@ -1,4 +1,4 @@
-//! Where a worker's cycles go, element by element.
+//! Accounting of a worker's cycles, element by element.
 //!
 //! Reading the cycle counter costs more than many elements do, so it is read
 //! behind every round that had nothing to do, and inside a few rounds, in which every
@@ -9,10 +9,9 @@
 //! tasks take turns, and a fixed interval could meet the same one every time. While
 //! there is nothing to do, and behind a sleep, there is time to measure more rounds:
 //! the first that do something after it, which are all there are where packets are
-//! rare. So each measured round stands for as many as it was chosen out
-//! of. An element's cycles are its part of what they stand for, applied to all work;
-//! so what the elements and the engine are said to cost is what was spent, and
-//! nothing is left over, in all and in every interval.
+//! rare. So each measured round stands for as many as it was chosen out of. An element's cycles are
+//! its part of those rounds', applied to all work; so the costs of the elements and the engine add
+//! up to the cycles spent, and nothing is left over, in all and in every interval.
 
 use std::sync::{
     Arc,
@@ -32,18 +31,18 @@ use crate::class::Role;
 /// greatest, which short rounds have.
 const INTERVAL: u64 = 64;
 const INTERVAL_LIMIT: u64 = 1024;
-/// The same of rounds that did nothing.
+/// As [`INTERVAL`], for rounds that did nothing.
 const IDLE_INTERVAL: u32 = 16;
 /// Behind a sleep so many rounds are measured at most, one for so many cycles of it.
 const FRESH: u64 = 8;
 const SLEEP: u64 = 1 << 18;
 /// Readings may take one part in so many.
 const PARTS: u64 = 512;
-/// Who is charged for what happens between elements.
+/// The account charged for work between elements.
 pub(crate) const ENGINE: usize = usize::MAX;
 
-/// One worker's published figures. Written by the worker with plain loads and
-/// stores, read by anybody.
+/// One worker's published figures. Written by the worker with plain loads and stores, read by any
+/// thread.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerStats {
@@ -88,7 +87,7 @@ pub struct Usage {
 /// An element's figures at a moment.
 #[derive(Debug, Clone, Default)]
 pub struct ElementUsage {
-    /// Whose cycles these are.
+    /// The cost term that these cycles count towards.
     pub role: Role,
     /// Times it was given packets.
     pub frames: u64,
@@ -146,8 +145,7 @@ impl Usage {
         (of(Role::Io), of(Role::Task) + of(Role::Information) + self.engine)
     }
 
-    /// What there was since `before`. Where nothing was measured since then, its
-    /// cycles went where those before it did.
+    /// Subtracts `before`. Where nothing was measured since then, the cycles are divided as before.
     pub fn since(&self, before: &Usage) -> Usage {
         let less = |now: u64, before: u64| now.saturating_sub(before);
         let (work, wait) = Spent::between((before.work, before.wait), (self.work, self.wait));
@@ -190,7 +188,7 @@ impl Usage {
         (all > 0).then(|| (part(self.measured), measured().map(part).collect()))
     }
 
-    /// Divides all work by its parts; what nobody has measured is the engine's.
+    /// Divides all work by its parts; work that was not measured is the engine's.
     fn spread(&mut self, parts: Option<(f64, Vec<f64>)>) {
         let work = self.work as f64;
         let (engine, elements) = parts.unwrap_or((1.0, Vec::new()));
@@ -296,13 +294,13 @@ pub(crate) struct Account {
     /// For how many rounds the measured one stands, and when it began.
     stands_for: u32,
     began: u64,
-    /// Who is at work in it, and since when.
+    /// The element at work in it, and the time since when.
     at_work: usize,
     mark: u64,
     /// Cycles that reading the counter itself takes.
     overhead: u64,
-    /// What the measured round has cost whom so far. Charged for good only
-    /// when the round turns out to have done something.
+    /// Cycles of the measured round so far, by the account charged. Charged for good only when the
+    /// round turns out to have done something.
     charges: Vec<(usize, u64)>,
     /// By element: how many packets it had been given before.
     packets: Vec<u64>,
@@ -337,7 +335,7 @@ impl Account {
         &self.stats
     }
 
-    /// The worker starts: what was before is nobody's.
+    /// Starts the worker's account: cycles before are not charged.
     pub(crate) fn start(&mut self) {
         self.since = cycles();
         self.stats.spent.charge(0, 0, self.since, Doing::of(self.working));
@@ -370,8 +368,8 @@ impl Account {
         self.mark = self.began;
     }
 
-    /// Chooses the round to be measured next: each that comes with the same chance, one
-    /// out of `of`, whatever came of those before.
+    /// Chooses the round to be measured next, each of those to come with the same chance, one out
+    /// of `of`, independent of the last choice.
     fn choose(&mut self, of: u32) {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -383,7 +381,7 @@ impl Account {
         self.until_measured = 1 + passed_over as u32;
     }
 
-    /// The worker has been asleep: what it does now is measured.
+    /// Accounts for sleep: the rounds right behind it are measured.
     pub(crate) fn slept(&mut self) {
         let now = cycles();
         let slept = now.wrapping_sub(self.since);
@@ -396,7 +394,7 @@ impl Account {
         }
     }
 
-    /// `element` is at work from now on; returns who was before.
+    /// Charges `element` from now on; returns the account charged before.
     #[inline(always)]
     pub(crate) fn switch(&mut self, element: usize) -> usize {
         if self.measuring { self.charge(element) } else { ENGINE }
@@ -483,7 +481,7 @@ impl Account {
         }
     }
 
-    /// Publishes what is not published yet: the worker is about to end.
+    /// Publishes the cycles not published yet: the worker is about to end.
     pub(crate) fn publish(&mut self) {
         self.charge_elapsed(self.working);
         self.stats.spent.charge(0, 0, self.since, Doing::Nothing);
@@ -505,7 +503,7 @@ mod tests {
         NOW.get().unwrap_or_else(linerate_memory::clock::cycles)
     }
 
-    /// A worker whose time passes when a test says so.
+    /// A worker with a simulated cycle counter.
     struct Worker {
         account: Account,
         stats: Arc<WorkerStats>,
@@ -563,7 +561,8 @@ mod tests {
         }
     }
 
-    /// Also where a reading comes in the middle of a round, and takes it for what the round before was.
+    /// Also where a reading comes in the middle of a round, which then counts like the round
+    /// before.
     #[test]
     fn work_and_waiting_between_readings_add_up() {
         for measured in [false, true] {

@@ -1,4 +1,4 @@
-//! From one graph to the next while packets flow.
+//! Graph change while packets flow.
 //!
 //! Where every element that stays has its parts on the same workers, each
 //! worker changes over by itself between two rounds. Where one has moved to
@@ -6,15 +6,15 @@
 //! rings between them, the workers change over at a barrier: each stands still
 //! from the moment all have arrived, which is when the slowest has ended its
 //! round, until all elements have taken over what was theirs. Unlike VPP's, the
-//! barrier is not taken by a main thread, and can be cancelled: while workers wait they
-//! answer each other's handler calls, so no two can wait for one another, and a run
-//! that ends or a worker that panics sets all free.
+//! round, until all elements have taken over their state. Unlike VPP's, the barrier is not taken by
+//! a main thread, and can be cancelled: while workers wait they answer each other's handler calls,
+//! so no two can wait for one another, and a run that ends or a worker that panics sets all free.
 //!
-//! A queue between workers keeps its very ring, so it does not matter that two workers
-//! change over at different moments. Each graph has a run count of its own, so what
-//! ends or manages the run of one does not touch that of the next. Wake-ups that were
-//! under way name a task of the old graph; they wake everything instead. The old graph's
-//! tables are freed by the thread that replaced it.
+//! A queue between workers keeps its very ring, so it does not matter that two workers change over
+//! at different moments. Each graph has a run count of its own, so an element that ends or manages
+//! the run of one does not touch that of the next. Wake-ups that were under way name a task of the
+//! old graph; they wake everything instead. The old graph's tables are freed by the thread that
+//! replaced it.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
@@ -24,11 +24,11 @@ use std::{
 use super::{Context, hub::Hub, wiring::Placement};
 use crate::{element::Element, plan::Plan};
 
-/// How often a worker that waits at the barrier checks its mailbox.
+/// Interval at which a worker that waits at the barrier checks its mailbox.
 const CHECK: Duration = Duration::from_millis(1);
 
 impl Context {
-    /// Does what is to be done to the graph as a whole.
+    /// Runs the jobs that change the graph as a whole.
     pub(crate) fn change(&mut self) {
         let hub: Hub = self.hub.clone();
         for job in hub.take_changes(self.worker) {
@@ -84,7 +84,7 @@ pub(crate) fn needs_barrier(
     })
 }
 
-/// Where workers wait for each other to change over together.
+/// Barrier at which workers wait for each other to change over together.
 pub(crate) struct Barrier {
     workers: usize,
     state: Mutex<State>,
@@ -94,11 +94,11 @@ pub(crate) struct Barrier {
 #[derive(Default)]
 struct State {
     arrived: usize,
-    /// Somebody will not come: all go on as they were.
+    /// A worker will not come: all go on as they were.
     cancelled: bool,
-    /// Workers that have taken over what is theirs.
+    /// Workers that have taken over their state.
     done: usize,
-    /// What each worker had before.
+    /// The old context of each worker.
     old: Vec<Option<Context>>,
 }
 
@@ -154,8 +154,8 @@ impl Barrier {
         self.changed.wait_while(state, |state| waits(state)).expect("no panic while held")
     }
 
-    /// Waits for all to arrive, still answering those who ask: one of the others
-    /// may not arrive before it has an answer. Nobody waits for a run that ends.
+    /// Waits for all to arrive, still answering handler calls: one of the others may not arrive
+    /// before it has an answer. No worker waits for a run that ends.
     fn arrive(&self, cx: &mut Context) -> bool {
         let mut state = self.lock();
         state.arrived += usize::from(!state.cancelled);

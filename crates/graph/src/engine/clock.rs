@@ -1,5 +1,5 @@
-//! The time elements live in: the machine's, faster or slower than it is where that is
-//! asked for, or a simulated one.
+//! Clock of elements: the machine's time, faster or slower where that is asked for, or a simulated
+//! one.
 
 use std::{
     sync::{
@@ -11,11 +11,11 @@ use std::{
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Where simulated time begins, as in Click: 10^9 s after the epoch.
+/// Start of simulated time, as in Click: 10^9 s after the epoch.
 pub(crate) const SIMULATED_START: u64 = 1_000_000_000_000_000_000;
 
-/// Where time that is not the machine's ends, in the year 2262: nanoseconds that 63 bits hold, so that any interval a
-/// configuration may have can be added to a time.
+/// End of time that is not the machine's, in the year 2262: nanoseconds that 63 bits hold, so that
+/// any interval a configuration may have can be added to a time.
 pub(crate) const END: u64 = i64::MAX as u64;
 
 /// A clock; times are nanoseconds since the epoch.
@@ -27,9 +27,9 @@ pub enum Clock {
         start: Instant,
         /// The kernel's monotonic clock then.
         monotonic: u64,
-        /// What time of day it was then.
+        /// The time of day then.
         epoch: u64,
-        /// How it is bent, for all workers.
+        /// Its scale, for all workers.
         warp: Arc<Warp>,
     },
     /// One that stands still until it is advanced.
@@ -47,7 +47,7 @@ pub struct Warp {
     line: Mutex<Option<Line>>,
 }
 
-/// How time passes since it was last changed.
+/// Passage of time since it was last changed.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     since: Instant,
@@ -57,13 +57,12 @@ struct Line {
     pace: Pace,
 }
 
-/// How fast time passes.
+/// Speed of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// So many seconds in a second.
     Times(f64),
-    /// As the machine's, but nobody waits for anything: what there is to wait for comes
-    /// at once.
+    /// As the machine's, but nothing waits: an awaited time comes at once.
     NoWait,
 }
 
@@ -88,8 +87,8 @@ impl Warp {
     }
 }
 
-/// What a clock of the kernel shows. By `SystemTime` and `Instant`, whose subtractions are
-/// calls into the standard library, a reading costs three times as many instructions.
+/// Reads a clock of the kernel, in nanoseconds. By `SystemTime` and `Instant`, whose subtractions
+/// are calls into the standard library, it takes three times as many instructions.
 #[inline]
 fn read(clock: ClockId) -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
@@ -107,7 +106,7 @@ impl Clock {
         }
     }
 
-    /// How fast time passes; `None` when it is simulated.
+    /// The speed of time; `None` when it is simulated.
     pub fn pace(&self) -> Option<Pace> {
         match self {
             Clock::Real { warp, .. } => {
@@ -177,7 +176,7 @@ impl Clock {
         matches!(self, Clock::Simulated { .. })
     }
 
-    /// Whether nobody waits for a time to come: it has come.
+    /// Returns true if no time is waited for: it has come.
     pub(crate) fn skips(&self) -> bool {
         self.pace().is_none_or(|pace| pace == Pace::NoWait)
     }
@@ -210,7 +209,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(1));
         let after = clock.steady();
         assert!(after - before >= 1_000_000_000_000, "{}", after - before);
-        // What is left of an hour is a few milliseconds.
+        // The rest of an hour is a few milliseconds.
         let wait = clock.instant(after + 3_600_000_000_000).unwrap();
         assert!(wait.saturating_duration_since(Instant::now()) <= Duration::from_millis(4));
         clock.set_pace(Pace::NoWait);

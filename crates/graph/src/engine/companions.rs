@@ -1,4 +1,4 @@
-//! Sources whose packets meet take their turns together.
+//! Interleaving of sources whose packets meet: they take their turns together.
 //!
 //! A packet at a time, two sources in front of one queue fill it in turns. A task of ours
 //! takes many turns at once; where that would be seen, because packets of another
@@ -6,8 +6,8 @@
 //! round, and their packets are numbered as if they had come in turns: where they
 //! meet, they are in that order ([`order`](super::order)).
 //!
-//! Where packets come from outside ([`Class::live`](crate::Class::live)) nobody can say
-//! what would have come when, and each source runs by itself.
+//! Where packets come from outside ([`Class::live`](crate::Class::live)) the order of turns packet
+//! by packet is unknown, and each source runs by itself.
 
 use std::collections::HashMap;
 
@@ -25,9 +25,8 @@ use crate::{
     plan::{Plan, Processing},
 };
 
-/// By element: the sources with which it takes its turns, itself among them; nobody for
-/// those that are no sources, or meet no other's packets. Only those that are `here`
-/// count.
+/// By element: the sources with which it takes its turns, itself among them; empty for elements
+/// that are no sources, or meet no other's packets. Only those that are `here` count.
 pub(crate) fn find_companions(
     plan: &Plan,
     groups: &Groups,
@@ -77,9 +76,9 @@ impl Context {
         worked
     }
 
-    /// Who takes turns with a source now, itself first, and how many each of them may
-    /// take: all that are ready where these are equals, else it goes on alone until it is
-    /// another one's turn.
+    /// Collects the sources that take turns with a source now, itself first, and returns the turns
+    /// each of them may take: all that are ready where these are equals, else it goes on alone
+    /// until it is another one's turn.
     fn gather(&mut self, first: usize, party: &mut Vec<usize>) -> usize {
         party.push(first);
         let mut turns = self.turns_at_once(first);
@@ -109,9 +108,9 @@ impl Context {
         }
     }
 
-    /// How many turns a source may take at once; `None` when each has to go all the way
-    /// before the next, or when there is not room for a packet of each of those who fill a
-    /// queue: who comes then must find it full.
+    /// Returns the number of turns a source may take at once; `None` when each has to go all the
+    /// way before the next, or when there is not room for a packet of each of those that fill a
+    /// queue: the one that comes then must find it full.
     fn turns_at_once(&self, source: usize) -> Option<usize> {
         let station = &self.stations[source];
         let element = station.element.as_ref()?;
@@ -126,7 +125,7 @@ impl Context {
             return None;
         }
         let room = if station.keeps_step { room.min(self.turns_in_step(source)) } else { room };
-        // What it does behind its last packet comes before the others' next turn.
+        // Its work behind its last packet comes before the others' next turn.
         let left = element.ready().filter(|left| *left > 0).unwrap_or(usize::MAX);
         (!alone && room > 0).then_some(room.min(left))
     }
@@ -155,8 +154,8 @@ impl Context {
         worked
     }
 
-    /// Runs the task of a member of a party, whose packets wait for those of the others.
-    /// Returns how many there are.
+    /// Runs the task of a member of a party, whose packets wait for those of the others. Returns
+    /// how many there are.
     fn run_member(&mut self, source: usize, turns: usize, place: (usize, usize)) -> (Next, usize) {
         let Some(mut element) = self.stations[source].take() else { return (Next::Sleep, 0) };
         (self.task, self.pulled) = (source, 0);
@@ -174,7 +173,7 @@ impl Context {
         self.pending.next_call();
         self.order.number_turns(&frame, place, self.pool.arena());
         if self.out.is_touched() {
-            // What handlers that it has called have made it send.
+            // Handlers that it has called may have sent packets.
             self.collect();
         }
         if !self.late.is_empty() {

@@ -1,4 +1,4 @@
-//! One worker's half of the graph, and what elements ask of it.
+//! Context: one worker's half of the graph, and its services for elements.
 
 use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 
@@ -44,7 +44,7 @@ pub struct Context {
     pub out: Outputs,
     /// Time.
     pub clock: Clock,
-    /// How the run ends, and who decides.
+    /// The end of the run, and the element that decides on it.
     pub driver: Driver,
     pub(crate) plan: Arc<Plan>,
     /// By their place in the plan.
@@ -65,7 +65,7 @@ pub struct Context {
     pub(crate) right: Right,
     /// The element at work.
     pub(crate) node: usize,
-    /// Whether the task that runs has had a packet pulled by anybody.
+    /// Set when any element pulled a packet since the current task started.
     pub(crate) delivered: bool,
     /// Whether it is to poll again though nothing was pulled ([`Context::look_again`]).
     pub(crate) looks_again: bool,
@@ -79,9 +79,9 @@ pub struct Context {
     pub(crate) pulled: usize,
     /// Packets that were pulled out of where they waited, also those dropped since: turns.
     pub(crate) taken: usize,
-    /// How many rounds there have been.
+    /// Number of the current round.
     pub(crate) round: u64,
-    /// What is known of the packets of the frame that was gone over last.
+    /// Header cache of the packets of the frame that was gone over last.
     pub survey: Survey,
     /// Packets that do not go on by output 0, during a [`Step`](crate::Step).
     pub(crate) exits: Exits,
@@ -89,24 +89,23 @@ pub struct Context {
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
     pub(crate) world: Arc<World>,
-    /// The element that is asked what to do when the run count is used up.
+    /// The element that is asked to decide when the run count is used up.
     pub(crate) manager: Option<usize>,
     pub(crate) placement: Arc<Placement>,
     pub(crate) replicas: Vec<Option<Replica>>,
     /// Elements to be told when there is nothing to do.
     pub(crate) idlers: Vec<usize>,
-    /// What is needed to look at what elements wait for.
+    /// Buffers for looking at the events that elements wait for.
     pub(crate) lists: Lists,
     /// Threads of tasks that were written since the start.
     pub(crate) homes: HashMap<usize, usize>,
     /// Configuration strings written since the start.
     pub(crate) configs: HashMap<usize, String>,
-    /// Whom to ask for another graph; nobody while this one is being made.
+    /// The control to ask for another graph; `None` while this one is being made.
     pub(crate) control: Option<Control>,
 }
 
-/// How one element is wired on this worker, besides what is in its
-/// [`Station`].
+/// Wiring of one element on this worker, besides its [`Station`].
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     /// By input: the element and its output that is pulled.
@@ -119,12 +118,12 @@ pub(crate) struct Node {
     pub(crate) may_sleep: bool,
     /// Elements behind it that say when they are full.
     pub(crate) fulls: Vec<usize>,
-    /// What limits how many packets its task may send at a time.
+    /// Limits of how many packets its task may send at a time.
     pub(crate) limits: Vec<Limit>,
     /// Tasks on this worker whose packets come to wait here.
     pub(crate) pushers: Vec<usize>,
-    /// Whether who pulls from here pulls packets that wait elsewhere, too, and their order
-    /// shows what was here when.
+    /// Whether a task that pulls from here pulls packets that wait elsewhere, too, and their order
+    /// shows how many were here at that time.
     pub(crate) beside: bool,
     /// Tasks that its own does not run ahead of ([`step`](super::step)).
     pub(crate) rivals: Vec<Rival>,
@@ -133,7 +132,8 @@ pub(crate) struct Node {
     pub(crate) is_observed: bool,
     /// Elements where packets wait that it sends, for tasks that keep pace.
     pub(crate) feeds: Vec<usize>,
-    /// Where those waited that it sends, when its task keeps pace with what came there.
+    /// Elements in which the packets it sends have waited, when its task keeps pace with arrivals
+    /// there.
     pub(crate) drains: Vec<usize>,
     /// When packets came that wait here, where a task keeps pace with them.
     pub(crate) arrivals: Arrivals,
@@ -153,8 +153,8 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Limit {
     pub(crate) element: usize,
-    /// How many come to it at most for one that sets out; where they wait, of all tasks
-    /// that send some there.
+    /// Packets that come to it at most for one that sets out; where they wait, of all tasks that
+    /// send some there.
     pub(crate) copies: usize,
     /// Whether they wait there to be pulled; else it calls handlers of others.
     pub(crate) store: bool,
@@ -202,14 +202,13 @@ impl Context {
         self.configs.get(&self.node).unwrap_or(&self.plan.elements[self.node].config)
     }
 
-    /// Changes the configuration string of the element at work, which has
-    /// already done what it says: a handler was written that stands for an
-    /// argument.
+    /// Changes the configuration string of the element at work, which has already taken the change:
+    /// a handler was written that stands for an argument.
     pub fn set_config(&mut self, config: String) {
         self.configs.insert(self.node, config);
     }
 
-    /// Where names in what is written to the element at work are looked up.
+    /// Scope of names in a value written to the element at work.
     pub fn scope(&self) -> Scope<'_> {
         Scope { plan: &self.plan, names: &self.world.names, name: self.name() }
     }
@@ -219,12 +218,12 @@ impl Context {
         self.worker
     }
 
-    /// What all elements share.
+    /// State that all elements share.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
 
-    /// Where elements write text for people.
+    /// Console for elements' text for people.
     pub fn console(&self) -> &Console {
         &self.world.console
     }
@@ -312,11 +311,10 @@ impl Context {
         None
     }
 
-    /// A copy of a packet that is sent before it, by another output. It shares the packet's
-    /// buffer, but where ways meet again both have buffers of their own, as far as there are
-    /// any, and so places of their own: the copy and what comes of it are in front. For
-    /// elements that say [`Copies::Placed`](crate::Copies). `None` when a packet is shared
-    /// too often.
+    /// A copy of a packet that is sent before it, by another output. It shares the packet's buffer,
+    /// but where ways meet again both have buffers of their own, as far as there are any, and so
+    /// places of their own: the copy and packets made of it are in front. For elements that say
+    /// [`Copies::Placed`](crate::Copies). `None` when a packet is shared too often.
     #[inline]
     pub fn copy_before(&mut self, slot: &mut Slot) -> Option<Slot> {
         let rank = self.rank_of(slot);
@@ -340,9 +338,8 @@ impl Context {
         self.take_place(slot, second);
     }
 
-    /// Packets that are new in the graph: nothing is known about them yet.
-    /// Costs nothing when no element of the graph uses what is known about
-    /// packets.
+    /// Resets the annotations of packets that are new in the graph. Costs nothing when no element
+    /// of the graph uses annotations.
     #[inline]
     pub fn begin_packets(&mut self, frame: &mut Frame) {
         if self.world.annotated {
@@ -371,12 +368,12 @@ impl Context {
         let Some(mut element) = self.stations[source].take() else { return 0 };
         let (node, place) = (self.node, self.out.place());
         let charged = self.enter(source);
-        // What pulling one packet sends elsewhere goes before the next is pulled.
+        // Packets that pulling one packet sends elsewhere go before the next is pulled.
         let count = if self.out.is_exact() { 1 } else { count };
         element.pull(self, output, count, frame);
         let station = &mut self.stations[source];
         station.put(element);
-        // What an element stored was counted when it arrived.
+        // Packets that an element stored were counted when they arrived.
         if station.stores {
             self.taken += frame.len();
         } else {
@@ -420,7 +417,7 @@ impl Context {
         self.taken = self.taken.max(turns);
     }
 
-    /// The number of the round: what a task pushes, and all that comes of it, is in one. Where
+    /// The number of the round: packets that a task pushes, and all made of them, are in one. Where
     /// frames are not whole, packets that an element has sent on in a round are still on their way
     /// when it gets more of the same round.
     #[inline]
@@ -428,8 +425,8 @@ impl Context {
         self.round
     }
 
-    /// Packets that are [ready](Element::ready) behind input `port`; elements in
-    /// between may drop some of them. `None` when nobody knows.
+    /// Packets that are [ready](Element::ready) behind input `port`; elements in between may drop
+    /// some of them. `None` when the number is unknown.
     pub fn ready(&self, port: usize) -> Option<usize> {
         let mut sources = &self.nodes[self.node].sources;
         let (mut at, _) = (*sources.get(port)?)?;
@@ -446,8 +443,8 @@ impl Context {
         self.stations[at].element.as_ref()?.ready()
     }
 
-    /// Packets that are [ready](Element::ready) in another element of this worker. `None` when nobody
-    /// knows.
+    /// Packets that are [ready](Element::ready) in another element of this worker. `None` when the
+    /// number is unknown.
     pub fn ready_in(&self, element: usize) -> Option<usize> {
         self.stations.get(element)?.element.as_ref()?.ready()
     }
@@ -476,14 +473,14 @@ impl Context {
         self.tasks.state(self.node) == State::Ready
     }
 
-    /// Calls [`Element::idle`] of the element at work once, when this worker
-    /// next has nothing to do: what can wait until then is done for many frames
-    /// at a time. Ask once until it comes.
+    /// Calls [`Element::idle`] of the element at work once, when this worker next has nothing to
+    /// do: work that can wait until then is done for many frames at a time. Ask once until it
+    /// comes.
     pub fn when_idle(&mut self) {
         self.idlers.push(self.node);
     }
 
-    /// Calls those who asked to be called when there is nothing to do.
+    /// Calls the elements that asked for it when there is nothing to do.
     pub(crate) fn call_idlers(&mut self) {
         let mut idlers = std::mem::take(&mut self.idlers);
         for element in idlers.drain(..) {
@@ -517,8 +514,8 @@ impl Context {
         self.timers.clear(self.node as u32, timer);
     }
 
-    /// There is something to pull from the element at work that was not there
-    /// before: wakes whoever pulls from it, also through other elements.
+    /// Wakes the tasks that pull from the element at work, also through other elements: there is
+    /// something to pull that was not there before.
     #[inline]
     pub fn notify(&mut self) {
         if self.order.is_numbered() && self.on_the_way && !self.out.is_exact() {
@@ -554,7 +551,7 @@ impl Context {
         self.wake_others(|node| &node.pullers);
     }
 
-    /// Wakes whoever waits on another worker for room here.
+    /// Wakes the tasks of other workers that wait for room here.
     #[cold]
     pub fn room_for_others(&mut self) {
         self.wake_others(|node| &node.feeders);
@@ -576,8 +573,8 @@ impl Context {
         }
     }
 
-    /// The element at work is full, or is no longer, in which case whoever
-    /// waits for room is woken.
+    /// Marks the element at work as full, or as no longer full, which wakes the tasks that wait for
+    /// room.
     #[inline]
     pub fn set_full(&mut self, full: bool) {
         let node = &mut self.nodes[self.node];
@@ -597,7 +594,7 @@ impl Context {
         !fulls.is_empty() && elements.all(|element| element.room() == 0)
     }
 
-    /// Where a packet belongs among those of its round.
+    /// Returns the place of a packet among those of its round.
     #[inline]
     pub fn rank_of(&self, slot: &Slot) -> Rank {
         Rank(self.order.number_of(slot, self.pool.arena()))
@@ -624,8 +621,8 @@ impl Context {
         self.take_place(made, rank.part(part));
     }
 
-    /// The same for one that was held, but in its own place when that is behind the one it
-    /// waited for: a single packet would have found that there already. Says which. Packets
+    /// As `take_place`, for one that was held, but in its own place when that is behind the one it
+    /// waited for: a single packet would have found that there already. Returns the place. Packets
     /// that are let go together are to be sent in the order of their ranks.
     #[inline]
     pub fn let_go(&mut self, held: &Slot, rank: Rank, part: usize) -> Rank {
@@ -642,9 +639,9 @@ impl Context {
         self.pool.give_one(std::mem::replace(slot, made));
     }
 
-    /// What a task says that found nothing to pull: it sleeps when everything
-    /// it pulls from wakes it, unless packets were pulled and lost on the way,
-    /// behind which there may be more.
+    /// Returns the state of a task that found nothing to pull: it sleeps when everything it pulls
+    /// from wakes it, unless packets were pulled and lost on the way, behind which there may be
+    /// more.
     #[inline]
     pub fn nothing_pulled(&self) -> Next {
         match self.nodes[self.node].may_sleep {
@@ -654,15 +651,14 @@ impl Context {
         }
     }
 
-    /// The element at work gives nothing to whoever pulls, though there may be
-    /// something behind it, and no notifier says when it does: the task that pulls
-    /// goes on polling.
+    /// Lets the task that pulls go on polling: the element at work gives nothing, though there may
+    /// be something behind it, and no notifier says when it does.
     pub fn look_again(&mut self) {
         self.looks_again = true;
     }
 
-    /// The element at work manages the run: it is asked what to do when the
-    /// run count is used up ([`Element::run_ended`]).
+    /// Makes the element at work the manager of the run: it is asked when the run count is used up
+    /// ([`Element::run_ended`]).
     pub fn manage_run(&mut self) {
         self.manager = Some(self.node);
         self.driver.manage();
@@ -670,8 +666,8 @@ impl Context {
 
     // Other elements
 
-    /// Calls `f` with another element of this worker, as what it is. `None`
-    /// when it is of another class, on another worker, or at work.
+    /// Calls `f` with another element of this worker, as its own type. `None` when it is of another
+    /// class, on another worker, or at work.
     pub fn with_element<T: Element, R>(
         &mut self,
         element: usize,
@@ -704,9 +700,8 @@ impl Context {
         result
     }
 
-    /// Gives an element a new configuration string: a new one is made, which
-    /// takes over the old one's state. What it warns of goes to the console, as
-    /// said of the call.
+    /// Gives an element a new configuration string: a new one is made, which takes over the old
+    /// one's state. Its warnings go to the console, as those of the call.
     pub(crate) fn reconfigure(&mut self, element: usize, config: &str) -> Result<(), HandlerError> {
         let (plan, world) = (Arc::clone(&self.plan), Arc::clone(&self.world));
         let class = plan.elements[element].class;
@@ -755,7 +750,7 @@ impl Context {
         outcome
     }
 
-    /// What part of an element's work is done here.
+    /// Returns this worker's part of an element's work.
     fn replica(&self, element: usize) -> Replica {
         self.replicas[element].unwrap_or(Replica::ONLY)
     }

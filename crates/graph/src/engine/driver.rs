@@ -1,4 +1,4 @@
-//! When a run ends.
+//! Driver: the run count, and the end of a run.
 
 use std::sync::{
     Arc, Mutex, OnceLock, Weak,
@@ -15,7 +15,7 @@ pub struct Driver {
     common: Arc<Common>,
 }
 
-/// How the run of one graph ends.
+/// State of the run of one graph.
 #[derive(Debug)]
 struct Run {
     count: AtomicI32,
@@ -25,13 +25,13 @@ struct Run {
     ended: AtomicBool,
 }
 
-/// The run count of one that is over, whatever is added.
+/// The run count of a run that is over, also after additions.
 const ABORTED: i32 = i32::MIN / 2;
 
 /// One more than the largest number of a signal that elements can handle.
 const SIGNALS: usize = 32;
 
-/// What all graphs of a router have in common.
+/// State that all graphs of a router share.
 #[derive(Debug, Default)]
 struct Common {
     runs: Mutex<Runs>,
@@ -79,8 +79,7 @@ impl Driver {
         self.adjust(-1);
     }
 
-    /// Ends the run whatever its count is, and that of every other graph of the
-    /// router.
+    /// Ends the run at any run count, and that of every other graph of the router.
     pub fn abort(&self) {
         let mut runs = self.common.runs.lock().expect("no panic while held");
         runs.aborted = true;
@@ -99,10 +98,9 @@ impl Driver {
         self.set(ABORTED);
     }
 
-    /// Ends the run because something without which it makes no sense has
-    /// failed. `false` when something else has failed before: that failure is the
-    /// one that whoever has started the run is told. What several workers have of
-    /// an element fails for one reason.
+    /// Ends the run because something without which it makes no sense has failed. `false` when
+    /// something else has failed before: the first failure is the one reported by
+    /// [`Driver::failure`]. Parts of one element on several workers fail for one reason.
     pub fn fail(&self, reason: &str) -> bool {
         let told = self.common.failure.get_or_init(|| reason.into());
         self.abort();
@@ -140,8 +138,8 @@ impl Driver {
         self.run.ended.store(true, Ordering::Release);
     }
 
-    /// Whether a run whose count is used up is over, for a worker that the
-    /// element that manages it is not on.
+    /// Returns true if a run whose count is used up is over, for a worker without the element that
+    /// manages it.
     pub(crate) fn is_over(&self) -> bool {
         !self.run.managed.load(Ordering::Acquire) || self.run.ended.load(Ordering::Acquire)
     }
@@ -164,8 +162,8 @@ impl Driver {
         }
     }
 
-    /// How often elements have acted upon a signal: whoever is told of it as
-    /// well can tell that it is not theirs.
+    /// Counts the signals on which elements have acted: another receiver of the signal can tell
+    /// that it was handled here.
     pub fn signals_taken(&self, signal: i32) -> u32 {
         self.taken(signal).map_or(0, |taken| taken.load(Ordering::Acquire))
     }

@@ -1,4 +1,4 @@
-//! How packets get from element to element.
+//! Dispatch of packets from element to element.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::element::{Element, Next};
 /// than any graph has for the packets of a frame, a few milliseconds.
 const CIRCLE: u32 = 1 << 20;
 
-/// How many queues further on readers run to make room for those that make room.
+/// Depth, in queues, to which readers run to make room for those that make room.
 const READERS: usize = 4;
 
 impl Context {
@@ -25,7 +25,7 @@ impl Context {
         self.account.stats()
     }
 
-    /// `node` is at work from now on; returns who was before.
+    /// Sets the node at work; returns the account charged before.
     #[inline(always)]
     pub(crate) fn enter(&mut self, node: usize) -> usize {
         self.node = node;
@@ -60,8 +60,8 @@ impl Context {
         next
     }
 
-    /// Numbers the packets that an element is given. What it is about to make is made for
-    /// one of them: nobody knows which, but often there is one only.
+    /// Numbers the packets that an element is given. Packets it is about to make are made for one
+    /// of them: it is unknown for which, but often there is one only.
     #[inline(never)]
     fn number(&mut self, frame: &Frame, meets_again: bool) {
         if meets_again {
@@ -81,7 +81,7 @@ impl Context {
         NOWHERE
     }
 
-    /// What has been put on outputs waits for its turn.
+    /// Queues the packets that have been put on outputs.
     #[inline(never)]
     pub(crate) fn collect(&mut self) {
         self.pending.next_call();
@@ -99,10 +99,9 @@ impl Context {
         self.pending.reverse_from(mark);
     }
 
-    /// What a pulled element has put on push outputs waits for its turn; a
-    /// packet at a time, it goes as far as it gets before the packet pulled goes
-    /// on, as in Click. What comes to an element that is pulling waits for that
-    /// to end.
+    /// Queues the packets that a pulled element has put on push outputs; a packet at a time, each
+    /// goes as far as it gets before the packet pulled goes on, as in Click. Packets for an element
+    /// that is pulling wait for that to end.
     #[cold]
     #[inline(never)]
     pub(crate) fn send_before_pulled(&mut self) {
@@ -147,8 +146,8 @@ impl Context {
         self.pending.add(to, frame, &mut self.order, self.pool.arena(), &mut self.out);
     }
 
-    /// Where packets go one by one, those in a frame behind the first wait for it to
-    /// have gone all the way.
+    /// Queues the packets of a frame behind the first, where packets go one by one, until it has
+    /// gone all the way.
     #[inline(always)]
     fn go_alone(&mut self, to: InputId, frame: &mut Frame) {
         if frame.len() > 1 && self.out.is_exact() {
@@ -156,8 +155,8 @@ impl Context {
         }
     }
 
-    /// Whether what is left of a frame of several packets may go on to an input, where
-    /// not all frames go on as they are.
+    /// Returns true if the rest of a frame of several packets may go on to an input, where not all
+    /// frames go on as they are.
     #[inline(never)]
     fn divide(&mut self, to: InputId, frame: &mut Frame) -> bool {
         self.go_alone(to, frame);
@@ -223,9 +222,9 @@ impl Context {
         self.console().report(&text);
     }
 
-    /// The packets in `frame` cannot go on to `next` now: they wait, or there
-    /// is nobody. Puts into `frame` what is to go on instead and says where to;
-    /// `None` when nothing waits.
+    /// Queues the packets in `frame`, which cannot go on to `next` now, or frees them if it leads
+    /// nowhere. Puts into `frame` the packets that go on instead and returns their input; `None`
+    /// when nothing waits.
     #[inline(never)]
     fn turn(&mut self, next: InputId, frame: &mut Frame) -> Option<InputId> {
         if next == NOWHERE {
@@ -244,9 +243,9 @@ impl Context {
         Some(to)
     }
 
-    /// Sends a frame by output 0 and returns when its packets have gone as far
-    /// as they get, for an element that measures what that takes. `false` when
-    /// other packets wait, which it could overtake: nothing is sent then.
+    /// Sends a frame by output 0 and returns when its packets have gone as far as they get, for an
+    /// element that measures the cost of that. `false` when other packets wait, which it could
+    /// overtake: nothing is sent then.
     pub fn send_ahead(&mut self, frame: &mut Frame) -> bool {
         if !self.pending.is_empty() || self.out.is_touched() {
             return false;
@@ -276,9 +275,8 @@ impl Context {
         }
     }
 
-    /// Calls `f` with an element of this worker and it as the one at work; what
-    /// `f` makes it send waits for [`Context::drain`]. `None` when it is
-    /// already at work.
+    /// Calls `f` with an element of this worker and it as the one at work; packets that `f` makes
+    /// it send wait for [`Context::drain`]. `None` when it is already at work.
     pub(crate) fn call<R>(
         &mut self,
         element: usize,
@@ -299,8 +297,8 @@ impl Context {
         Some(result)
     }
 
-    /// Calls `f` with an element as the one at work and an empty frame, then
-    /// sends on what it left in the frame.
+    /// Calls `f` with an element as the one at work and an empty frame, then sends on the packets
+    /// it left in the frame.
     #[inline(always)]
     fn with<R>(
         &mut self,
@@ -332,7 +330,7 @@ impl Context {
         let station = &mut self.stations[element];
         station.put(taken);
         let next = station.next;
-        // What leads nowhere keeps what it pulls.
+        // An element that leads nowhere keeps the packets it pulls.
         let moved = if next == NOWHERE { self.pulled } else { frame.len() };
         if moved > 0 {
             station.stats.called(moved);
@@ -347,7 +345,7 @@ impl Context {
         Some(result)
     }
 
-    /// What is sent from now on has no order with what was sent before.
+    /// Ends the order between packets sent before and packets sent from now on.
     #[inline(always)]
     pub(super) fn begin_round(&mut self) {
         self.round += 1;
@@ -356,8 +354,8 @@ impl Context {
         }
     }
 
-    /// From now on packets go all the way one by one, or not. What an element has sent
-    /// besides its task goes first, as it set out.
+    /// Switches to packets that go all the way one by one, or back. Packets that an element has
+    /// sent besides its task go first, as they set out.
     #[cold]
     pub(super) fn go_one_by_one(&mut self, one_by_one: bool) {
         self.drain();
@@ -386,7 +384,7 @@ impl Context {
         Some(worked)
     }
 
-    /// The same for a task that takes turns with others, when none of them do so now.
+    /// Runs a task that takes turns with others, when none of them do so now.
     #[inline(never)]
     pub(super) fn run_apart(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
         self.run_turns(element, most, frame)
@@ -432,10 +430,11 @@ impl Context {
         worked
     }
 
-    /// Runs those first that make room for the packets of a task that brings them from outside,
-    /// where there is not enough for a whole frame: when such packets come is chance, so nobody
-    /// sees it, and else a queue that is full once has packets come and go one at a time. Who
-    /// can make none now does not run, and the queue overflows. Returns whether any did something.
+    /// Runs those tasks first that make room for the packets of a task that brings them from
+    /// outside, where there is not enough for a whole frame: when such packets come is chance, so
+    /// it changes no result, and else a queue that is full once has packets come and go one at a
+    /// time. A task that can make none now does not run, and the queue overflows. Returns true if
+    /// any did something.
     #[inline(never)]
     fn make_room(&mut self, element: usize, frame: &mut Frame) -> bool {
         let Station { counted, bound, .. } = self.stations[element];
@@ -443,8 +442,9 @@ impl Context {
             && self.run_readers(element, element, READERS, frame)
     }
 
-    /// Runs those who read what `of` fills, but for `task`, which is to run next. Where they have no
-    /// room for a packet themselves, they would only lose it there: first those behind them run.
+    /// Runs the tasks that read from where `of` sends, but for `task`, which is to run next. Where
+    /// they have no room for a packet themselves, they would only lose it there: first those behind
+    /// them run.
     fn run_readers(&mut self, task: usize, of: usize, deep: usize, frame: &mut Frame) -> bool {
         let mut worked = false;
         for at in 0..self.nodes[of].limits.len() {
@@ -480,7 +480,7 @@ impl Context {
         })
     }
 
-    /// A task has run, and says what next; returns whether it did something.
+    /// Records the answer of a task that has run; returns true if it did something.
     #[inline(always)]
     pub(super) fn ran(&mut self, element: usize, next: Next, mut turns: u32) -> bool {
         if self.stations[element].keeps_pace {
@@ -505,8 +505,8 @@ impl Context {
         self.tasks.done(element, state, turns);
     }
 
-    /// How many turns a task has taken at least when it has had the last packet that it
-    /// took ([`pace`](super::pace)).
+    /// Returns the number of turns a task has taken at least when it has had the last packet that
+    /// it took ([`pace`](super::pace)).
     #[cold]
     #[inline(never)]
     fn keep_pace(&mut self, task: usize, mut turns: u32) -> u32 {
@@ -529,11 +529,10 @@ impl Context {
         turns
     }
 
-    /// How many packets a task may send in this run, as if each were sent in a run of
-    /// its own and other tasks ran in between: its share of the room where they come to
-    /// wait to be pulled, and one where there is none any more; and none together with
-    /// one at which handlers are called. Whether there is such a one among them is the
-    /// other answer.
+    /// Returns the number of packets a task may send in this run, as if each were sent in a run of
+    /// its own and other tasks ran in between: its share of the room where they come to wait to be
+    /// pulled, and one where there is none any more; and none together with one at which handlers
+    /// are called. The second value tells if there is such a one among them.
     #[inline(always)]
     pub(super) fn room_for_turns(&self, task: usize, counted: bool, bound: Bound) -> (usize, bool) {
         match bound {
@@ -549,8 +548,8 @@ impl Context {
         }
     }
 
-    /// The same where several things limit it, and none where its share of the room is less
-    /// than a packet.
+    /// As `room_for_turns`, where several things limit it, and zero where its share of the room is
+    /// less than a packet.
     #[inline(never)]
     pub(super) fn least_room(&self, task: usize) -> (usize, bool) {
         let burst = self.stations[task].element.as_ref().and_then(|element| element.burst());
@@ -564,7 +563,7 @@ impl Context {
                 }
                 least = least.min(element.room() / copies);
                 if self.nodes[at].beside {
-                    // What comes behind packets that wait is seen by nobody yet.
+                    // Packets behind those that wait are not visible yet.
                     least = least.min(element.ready().unwrap_or(0));
                 }
             } else {

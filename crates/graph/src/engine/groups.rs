@@ -1,14 +1,14 @@
 //! Elements that get their packets in one order, because their results depend on
 //! one another.
 //!
-//! Frames go through a graph element by element. Nobody sees that, except where an
-//! element looks at another one ([`Class::watches`](crate::Class::watches)), or where
-//! several write to the console: a packet must then have come to all of them before
-//! the next comes to any. Such elements form a group, and the engine serves the group
-//! as one ([`pending`](super::pending)); the elements around them keep whole frames.
+//! Frames go through a graph element by element. That shows only where an element looks at another
+//! one ([`Class::watches`](crate::Class::watches)), or where several write to the console: a packet
+//! must then have come to all of them before the next comes to any. Such elements form a group, and
+//! the engine serves the group as one ([`pending`](super::pending)); the elements around them keep
+//! whole frames.
 //!
-//! Which packets must even go all the way one by one is found here, too: where a
-//! packet can change what becomes of others anywhere.
+//! Packets that must even go all the way one by one are found here, too: where a packet can change
+//! the treatment of others anywhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -98,8 +98,8 @@ impl Groups {
         (0..count).filter(|at| sizes[self.of(*at)] > 1).collect()
     }
 
-    /// Joins a group with what is in its middle and has an order of its own: other
-    /// groups, and elements where packets meet. Returns whether there was any.
+    /// Joins a group with the elements in its middle that have an order of their own: other groups,
+    /// and elements where packets meet. Returns true if there was any.
     fn take_in(&mut self, plan: &Plan) -> bool {
         let members = self.members();
         if members.is_empty() {
@@ -141,7 +141,7 @@ impl Groups {
         self.sets = parts;
     }
 
-    /// What an element's group goes by.
+    /// Returns the representative of an element's group.
     pub(crate) fn of(&self, element: usize) -> usize {
         self.sets.representative(element)
     }
@@ -308,7 +308,7 @@ struct Way {
     pulled: bool,
 }
 
-/// Where packets that leave an element go next, by output.
+/// Returns the next elements of packets that leave an element, by output.
 fn ways(plan: &Plan, element: usize) -> Vec<Way> {
     let element = &plan.elements[element];
     let outputs = element.targets.iter().zip(&element.outputs);
@@ -318,7 +318,7 @@ fn ways(plan: &Plan, element: usize) -> Vec<Way> {
         .collect()
 }
 
-/// Where packets go from an element they have come to, in the same round. Those that
+/// Returns the next elements of packets that have come to an element, in the same round. Those that
 /// were pushed to an element wait there to be pulled.
 fn onward(plan: &Plan, way: Way) -> impl Iterator<Item = Way> + '_ {
     ways(plan, way.element).into_iter().filter(move |next| way.pulled || !next.pulled)
@@ -338,12 +338,11 @@ pub(crate) fn pushed_to(plan: &Plan, element: usize) -> HashSet<usize> {
     seen
 }
 
-/// By element: whether what it sends by itself must go all the way one by one. So it
-/// must where a packet can come to an element that sends it by several outputs that meet
-/// again, there or behind queues, or that deals packets out in turns and may get it a second time,
-/// and a task where several of a group get what it pulls.
-/// Copies with places of their own are like packets that part, but for the tasks they wake: one
-/// packet wakes several.
+/// By element: whether packets it sends by itself must go all the way one by one. So they must
+/// where a packet can come to an element that sends it by several outputs that meet again, there or
+/// behind queues, or that deals packets out in turns and may get it a second time, and a task where
+/// several of a group get the packets it pulls. Copies with places of their own are like packets
+/// that part, but for the tasks they wake: one packet wakes several.
 pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
     let all = 0..plan.elements.len();
     let demands = |at: usize| {
@@ -358,7 +357,7 @@ pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
         copies_meet || class.deals && pushed_to(plan, at).contains(&at)
     };
     let demanding: Vec<usize> = all.clone().filter(|at| demands(*at)).collect();
-    // Against the direction of packets, and from what is pulled to who pulls it.
+    // Against the direction of packets, and from a pulled element to the one that pulls.
     let mut one_by_one = vec![false; plan.elements.len()];
     let mut open = demanding;
     while let Some(at) = open.pop() {

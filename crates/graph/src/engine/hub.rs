@@ -1,4 +1,4 @@
-//! How workers and everybody else reach a worker: mailboxes with an eventfd each.
+//! Hub: mailboxes of the workers with an eventfd each, for other workers and threads.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ pub(crate) struct Hub {
     boxes: Arc<[Mailbox]>,
 }
 
-/// What a worker's flag says there is.
+/// Bits of a worker's flag: the kinds of jobs that wait.
 const JOBS: u8 = 1;
 const CHANGES: u8 = 2;
 
@@ -54,7 +54,7 @@ impl Hub {
     pub(crate) fn post(&self, worker: usize, job: Job) {
         let mailbox = &self.boxes[worker];
         mailbox.jobs.lock().expect("no panic while held").push(job);
-        // Release: the job is there for whoever sees the flag.
+        // Release: the job is there for the worker that sees the flag.
         mailbox.flag.fetch_or(JOBS, Ordering::Release);
         self.ring(worker);
     }
@@ -74,7 +74,7 @@ impl Hub {
         let _ = rustix::io::write(&self.boxes[worker].bell, &1u64.to_ne_bytes());
     }
 
-    /// Has a worker do something whose result is wanted.
+    /// Sends a worker a job and returns the question that its result answers.
     pub(crate) fn question<T: Send + 'static>(
         &self,
         worker: usize,
@@ -135,14 +135,14 @@ impl Hub {
         std::mem::take(&mut *mailbox.jobs.lock().expect("no panic while held"))
     }
 
-    /// Takes what is to be done to a worker's graph as a whole.
+    /// Takes the jobs for a worker's graph as a whole.
     pub(crate) fn take_changes(&self, worker: usize) -> Vec<Job> {
         let mailbox = &self.boxes[worker];
         mailbox.flag.fetch_and(!CHANGES, Ordering::Acquire);
         std::mem::take(&mut *mailbox.changes.lock().expect("no panic while held"))
     }
 
-    /// What a sleeping worker waits for besides its ports.
+    /// The eventfd that a sleeping worker waits for besides its ports.
     pub(crate) fn bell(&self, worker: usize) -> BorrowedFd<'_> {
         self.boxes[worker].bell.as_fd()
     }

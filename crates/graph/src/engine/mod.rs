@@ -1,18 +1,19 @@
-//! What runs a graph: one [`Context`] per worker.
+//! Engine: runs a graph, with one [`Context`] per worker.
 //!
 //! - *The loop of a worker*: [`worker`]; which task is next, [`tasks`]; when a run ends,
 //!   [`driver`].
 //! - *Packets*: [`flow`] takes frames from element to element, [`station`] is what a call
-//!   touches; [`outputs`] is where elements put packets, [`pending`] where these wait for
+//! - *Packets*: [`flow`] takes frames from element to element, [`station`] is the data of a
+//!   call; [`outputs`] is where elements put packets, [`pending`] where these wait for
 //!   the input they are for; [`passing`] is about elements they pass without stopping.
 //! - *Order*: [`order`] numbers packets and puts them back in order, [`groups`] says which
 //!   elements see it, [`companions`] and [`pace`] keep that of sources and queues.
 //! - *Waiting*: [`waiting`] sleeps on file descriptors, [`timers`] on times of a
-//!   [`clock`]; [`hub`] wakes a worker and hands it what others want done.
+//!   [`clock`]; [`hub`] wakes a worker and hands it the jobs of others.
 //! - *Wiring*: [`wiring`] places elements on workers and connects them; [`change`] goes
 //!   over to another graph.
 //! - *Figures*: [`account`] charges cycles and counts packets and drops.
-//! - [`context`] is what elements ask of all that.
+//! - [`context`] is the interface of elements to all that.
 
 pub(crate) mod account;
 pub(crate) mod change;

@@ -1,32 +1,30 @@
-//! The order packets had before they took different ways.
+//! Order of packets that took different ways and meet again.
 //!
-//! Where ways part and meet again before a queue, packets are numbered when they
-//! part, and put back into the order of their numbers where they meet. A number is
-//! kept by buffer and holds for one round: what a task pushes, and all that comes
-//! of it.
+//! Where ways part and meet again before a queue, packets are numbered when they part, and put back
+//! into the order of their numbers where they meet. A number is kept by buffer and holds for one
+//! round: for packets that a task pushes, and all made of them.
 //!
-//! What comes by one way keeps the order it came in, even where an element on that
-//! way has changed it: only how the ways are interleaved goes by numbers. A packet made
-//! on the way takes the number of the one it was made for, or one right before it, and of
-//! several each has its own between that one and the next. One that has none follows the
-//! packet before it, or the one that the element was given when it made it.
+//! Packets that come by one way keep the order they came in, even where an element on that way has
+//! changed it: only how the ways are interleaved goes by numbers. A packet made on the way takes
+//! the number of the one it was made for, or one right before it, and of several each has its own
+//! between that one and the next. One that has none follows the packet before it, or the one that
+//! the element was given when it made it.
 
 use linerate_memory::{Arena, Frame, Slot};
 
 use super::{outputs::Outputs, pending::Lot};
 
-/// A packet's number. Those given where ways part are [`STEP`] apart, and each owns what
-/// is around it, for packets that are made for it: a number divisible by `2^n` and not by
-/// `2^(n + 1)` those less than `2^n` away. Below it are those that go before it. Of those
-/// above, the lower half is for several that are made of it, the upper for those that go
-/// behind.
+/// A packet's number. Those given where ways part are [`STEP`] apart, and each owns the numbers
+/// around it, for packets that are made for it: a number divisible by `2^n` and not by `2^(n + 1)`
+/// those less than `2^n` away. Below it are those that go before it. Of those above, the lower half
+/// is for several that are made of it, the upper for those that go behind.
 pub(crate) type Number = u64;
 
 const STEP: Number = 1 << 44;
 /// The first number there is; smaller ones are none.
 const START: Number = STEP + STEP / 2;
 
-/// How many numbers a number owns on either side.
+/// Count of the numbers a number owns on either side.
 fn room(number: Number) -> Number {
     1 << number.trailing_zeros().min(STEP.trailing_zeros())
 }
@@ -59,14 +57,14 @@ const FEW: usize = 8;
 /// Those and others that own more than the rest.
 const SOME: usize = FEW + 64;
 
-/// Those of a copy and of the packet behind it that it was made of. Each owns half of what
-/// the parts of the packet would: the number that it had has been given up.
+/// Those of a copy and of the packet behind it that it was made of. Each owns half of the numbers
+/// that the parts of the packet would: the number that it had has been given up.
 fn pair_of(number: Number) -> (Number, Number) {
     let room = room(number);
     (number + room / 8, number + room * 3 / 8)
 }
 
-/// Where a packet belongs among those of its round ([`Context::rank_of`](super::Context)).
+/// Place of a packet among those of its round ([`Context::rank_of`](super::Context)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub(crate) Option<Number>);
 
@@ -258,7 +256,7 @@ impl Order {
         for mut lot in lots.drain(..) {
             let count = lot.frame.len();
             lot.frame.drain_front(count, |slot| {
-                // Whoever meets it next finds it in its place.
+                // The next element where ways meet finds it in its place.
                 self.numbers[arena.index_of(&slot)] = self.effective[at];
                 self.sorted[self.before[at] as usize] = Some((slot, lot.to));
                 at += 1;
@@ -282,8 +280,8 @@ impl Order {
         self.frames = frames;
     }
 
-    /// What packets go by: their numbers, but none goes before one that came before it
-    /// by the same way. Returns the least and the greatest, and whether none is between
+    /// Finds the numbers that packets are ordered by: their own, but none goes before one that came
+    /// before it by the same way. Returns the least and the greatest, and true if none is between
     /// those given where ways part.
     fn find_effective(&mut self, lots: &[Lot], arena: &Arena) -> (Number, Number, bool) {
         let mut effective = std::mem::take(&mut self.effective);
@@ -302,7 +300,7 @@ impl Order {
                         follows = None;
                         last.max(number)
                     }
-                    // Those that follow one packet keep together, whatever lot they are in.
+                    // Those that follow one packet keep together, in any lot.
                     None if last > 0 => *follows.get_or_insert_with(|| behind(last)),
                     None => *follows.insert(behind(lot.cause)),
                 };
@@ -353,7 +351,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// What may be made of a packet with a number, in order.
+    /// Returns the numbers of packets made of one with a number, in order.
     fn made_of(number: Number) -> Vec<Number> {
         let mut made = vec![before(number)];
         made.extend([0, 1, FEW - 1, FEW, SOME - 1, SOME, 4000].map(|part| part_of(number, part)));

@@ -1,4 +1,4 @@
-//! Where an element puts the packets of its outputs.
+//! Outputs: the buffers of an element's output ports.
 
 use linerate_memory::{Frame, Slot, Ways};
 
@@ -9,7 +9,7 @@ pub(crate) type InputId = u32;
 /// Packets sent to outputs that lead nowhere.
 pub(crate) const NOWHERE: InputId = InputId::MAX;
 
-/// One push output: the input it leads to and what has been put on it.
+/// One push output: the input it leads to and the packets put on it.
 struct Edge {
     to: InputId,
     frame: Frame,

@@ -1,13 +1,13 @@
-//! When packets came to where they wait.
+//! Arrival times of packets where they wait.
 //!
-//! Tasks that fill one queue together, each out of another queue, must not do so faster
-//! than packets came to them: what came in many turns was often sent in one run, and
-//! would now be there at once. So a task has not taken its turns before the packets
-//! came that it took. Turns are told by the passes of the stride schedule.
+//! Tasks that fill one queue together, each out of another queue, must not do so faster than
+//! packets came to them: packets that came in many turns were often sent in one run, and would now
+//! be there at once. So a task has not taken its turns before the packets came that it took. Turns
+//! are told by the passes of the stride schedule.
 
 use std::collections::VecDeque;
 
-/// What waits in one place, by when it came.
+/// Packets that wait in one place, by arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     /// Oldest first.
@@ -20,7 +20,7 @@ pub(crate) struct Arrivals {
 #[derive(Debug)]
 struct Batch {
     packets: usize,
-    /// How many have gone.
+    /// Packets of it that have gone.
     gone: usize,
     /// The passes of the run's first turn and of its last.
     first: u64,

@@ -12,11 +12,10 @@ use super::{
 use crate::{lang::PortRef, plan::Processing};
 
 impl Context {
-    /// From now on packets do not stop at the element at work: what comes to
-    /// its push input `i` goes where its output `routes[i]` leads, and whoever
-    /// pulls from its output `i` pulls from what its input `routes[i]` comes
-    /// from. Packets that are already on their way to it still arrive. Without
-    /// routes everything stops again.
+    /// Lets packets pass the element at work from now on: packets for its push input `i` go where
+    /// its output `routes[i]` leads, and a task that pulls from its output `i` pulls from the
+    /// source of its input `routes[i]`. Packets that are already on their way to it still arrive.
+    /// Without routes everything stops again.
     #[cold]
     pub fn pass_through(&mut self, routes: &[usize]) {
         self.nodes[self.node].routes = routes.to_vec();

@@ -21,15 +21,15 @@ use super::{
     outputs::{InputId, Outputs},
 };
 
-/// How an input is served.
+/// Service of an input: alone, with others, or one packet at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     /// The first input of those that are served as one with it.
     pub(crate) first: InputId,
     /// Whether those are inputs of several elements.
     pub(crate) joint: bool,
-    /// Whether it gets its packets one at a time, because what comes of one
-    /// goes on to another of these elements.
+    /// Whether it gets its packets one at a time, because packets it sends go on to another of
+    /// these elements.
     pub(crate) single: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Lot {
     pub(crate) step: u32,
     /// The edge it came by.
     pub(crate) edge: u32,
-    /// What [`Pending::cause`] was then.
+    /// The value of [`Pending::cause`] then.
     pub(crate) cause: Number,
     pub(crate) frame: Frame,
 }
@@ -94,7 +94,7 @@ impl Pending {
         }
     }
 
-    /// What waits from now on was sent in another call.
+    /// Begins another call: frames that wait from now on were sent in it.
     #[inline(always)]
     pub(crate) fn next_call(&mut self) {
         self.step = self.step.wrapping_add(1);
@@ -175,14 +175,13 @@ impl Pending {
         }
     }
 
-    /// Where the stack of exact mode is now, for [`Pending::reverse_from`].
+    /// Height of the stack of exact mode, for [`Pending::reverse_from`].
     #[inline(always)]
     pub(crate) fn mark(&self) -> usize {
         self.stack.len()
     }
 
-    /// Turns what was added since `mark` round, so that the first is served
-    /// first.
+    /// Reverses the frames added since `mark`, so that the first is served first.
     #[inline(always)]
     pub(crate) fn reverse_from(&mut self, mark: usize) {
         self.stack[mark..].reverse();
@@ -219,8 +218,8 @@ impl Pending {
     }
 }
 
-/// Whether a frame goes on where the last lot ends: it was sent by the same call,
-/// or by a later one whose packets all come behind.
+/// Returns true if a frame goes on where the last lot ends: it was sent by the same call, or by a
+/// later one whose packets all come behind.
 fn continues(
     last: &Lot,
     step: u32,

@@ -1,4 +1,4 @@
-//! What is touched of an element whenever it is called, side by side.
+//! Runtime data of an element that every call touches, side by side.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub(crate) struct Station {
     pub(crate) meets_again: bool,
     /// Whether packets pulled from it have been pushed to it before.
     pub(crate) stores: bool,
-    /// Whether what its task pulls and pushes goes all the way one by one.
+    /// Whether packets its task pulls and pushes go all the way one by one.
     pub(crate) one_by_one: bool,
-    /// Whether its configuration says what its task does in a turn ([`Element::burst`]).
+    /// Whether its configuration sets the packets of a turn of its task ([`Element::burst`]).
     pub(crate) counted: bool,
     /// Whether its task takes its turns with others
     /// ([`companions`](super::companions)).
@@ -38,14 +38,14 @@ pub(crate) struct Station {
     /// Whether it pulls through elements that may keep packets back. The first that is kept back
     /// ends a burst: so packets of one are pulled and sent one by one.
     pub(crate) sifts: bool,
-    /// Whether others' turns or what is seen of a queue limit how many turns its task takes at a
-    /// time ([`step`](super::step)).
+    /// Whether others' turns or a look at a queue limit how many turns its task takes at a time
+    /// ([`step`](super::step)).
     pub(crate) keeps_step: bool,
-    /// What limits how many packets its task may send at a time.
+    /// Limit of how many packets its task may send at a time.
     pub(crate) bound: Bound,
 }
 
-/// What is asked before a task runs: what limits the packets that it may send.
+/// Limit of the packets that a task may send, asked before it runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bound {
     /// Nothing.
@@ -58,7 +58,7 @@ pub(crate) enum Bound {
 
 const _: () = assert!(size_of::<Station>() == 64);
 
-/// Whose input it is.
+/// The node and the port of an input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input {
     pub(crate) node: u32,

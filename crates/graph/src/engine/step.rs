@@ -1,4 +1,4 @@
-//! Tasks that do not run ahead of others.
+//! Pacing of tasks that must not run ahead of others.
 //!
 //! A task takes many turns at once where no result depends on it. Results depend on it where a queue
 //! overflows: a reader that takes all there is in one go makes room that packets one at a time would
@@ -90,7 +90,7 @@ pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
             }
             // A lack of buffers is no rule of an element.
             let drops = class.drops.iter().any(|reason| !reason.starts_with("no buffer"));
-            // Where it has no second output, what would leave by that is lost.
+            // Where it has no second output, packets for that are lost.
             let sends_elsewhere =
                 class.processing.ends_with("ah") || outputs.contains(&Processing::Push);
             if drops || sends_elsewhere {
@@ -122,7 +122,8 @@ pub(super) fn connect_observed(plan: &Plan, nodes: &mut [Node]) {
 }
 
 impl Context {
-    /// How many turns a task may take before it is another one's that it must not run ahead of.
+    /// Returns the number of turns a task may take before the turn of another that it must not run
+    /// ahead of.
     #[inline(never)]
     pub(super) fn turns_in_step(&self, task: usize) -> usize {
         if self.nodes[task].is_observed {

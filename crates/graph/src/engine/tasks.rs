@@ -1,4 +1,4 @@
-//! Which task runs next: stride scheduling.
+//! Stride scheduler: chooses the task that runs next.
 //!
 //! Every task has tickets; a task with twice the tickets of another runs twice
 //! as often (Waldspurger and Weihl, 1995). Each run advances the task's pass by
@@ -14,7 +14,7 @@ pub const TICKETS_LIMIT: u32 = 1 << 15;
 
 const STRIDE: u64 = 1 << 16;
 
-/// What a task is doing.
+/// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// There is none.
@@ -40,7 +40,7 @@ struct Task {
 }
 
 impl Task {
-    /// What tasks that are ready are ordered by.
+    /// The sort key of tasks that are ready.
     fn place(&self) -> (u64, u64) {
         (self.pass, self.since)
     }
@@ -56,7 +56,7 @@ pub(crate) struct Tasks {
     /// workers have one task, and it does not have to go through the queue.
     alone: Option<u32>,
     pass: u64,
-    /// How often tasks have become ready.
+    /// Number of times that tasks have become ready.
     woken: u64,
     waiting: usize,
     /// Runs of tasks that are ready again, since something was last done.
@@ -94,7 +94,7 @@ impl Tasks {
         self.tasks[element].tickets
     }
 
-    /// Whether a task is to run, now or when what it waits for has come.
+    /// Returns true if a task is to run, now or when the event it waits for has come.
     pub(crate) fn is_scheduled(&self, element: usize) -> bool {
         matches!(self.tasks[element].state, State::Ready | State::Waiting)
     }
@@ -248,9 +248,9 @@ impl Tasks {
         self.runs_idle += 1;
     }
 
-    /// The task that ran found nothing to do in its turn, and looks again when all that are ready
-    /// have run: what others did in many turns at once is no reason to look as often. It is not
-    /// later then than the last of them, which may have something for it in their next turn.
+    /// Puts the task that ran and found nothing to do behind all that are ready: turns that others
+    /// took at once are no reason to look as often. Its next turn is not later then than the last
+    /// of them, which may have something for it in their next turn.
     #[inline]
     pub(crate) fn idled(&mut self, element: usize) {
         let last = self.queue.back().map_or((0, 0), |last| self.tasks[*last as usize].place());
@@ -277,7 +277,7 @@ impl Tasks {
         task.again = false;
     }
 
-    /// Behind all tasks that go before it. Found from the back: with equal tickets that is
+    /// Queues a task behind all that go before it, found from the back: with equal tickets that is
     /// where it is.
     fn enqueue(&mut self, element: u32) {
         if let Some(alone) = self.alone.take() {

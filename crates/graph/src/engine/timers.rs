@@ -1,4 +1,4 @@
-//! Times elements asked to be called at.
+//! Timers of elements.
 
 use std::{
     cmp::Reverse,
@@ -8,23 +8,22 @@ use std::{
 /// The timers of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Time, order of setting, whose.
+    /// Time, order of setting, element and timer.
     heap: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
     /// The setting that holds of each timer that is set.
     set: HashMap<(u32, u32), (u64, u64)>,
     settings: u64,
     /// When timers were last due, and how far time was moved on then.
     fired: (u64, u64),
-    /// How many times in a row time had not moved by itself since.
+    /// Number of steps in a row since time last moved by itself.
     standing: u32,
 }
 
 impl Timers {
-    /// How far simulated time is to move on because timers that were due at
-    /// `now` are due again: a nanosecond, and more the longer it stands, since
-    /// a timer without an interval would take for ever to get anywhere. What
-    /// sets a timer again may be a task that runs later, so time that stands
-    /// for many rounds moves as well.
+    /// Returns the step by which simulated time moves on because timers that were due at `now` are
+    /// due again: a nanosecond, and more the longer it stands, since a timer without an interval
+    /// would take for ever to get anywhere. The task that sets a timer again may run later, so time
+    /// that stands for many rounds moves as well.
     pub(crate) fn step(&mut self, now: u64) -> u64 {
         /// Rounds until the step doubles.
         const PATIENCE: u32 = 64;
@@ -39,7 +38,7 @@ impl Timers {
         step
     }
 
-    /// Sets an element's timer, instead of what it was set to.
+    /// Sets an element's timer, instead of its setting before.
     pub(crate) fn set(&mut self, element: u32, timer: u32, at: u64) {
         self.settings += 1;
         self.set.insert((element, timer), (at, self.settings));
@@ -78,8 +77,8 @@ impl Timers {
         self.settings
     }
 
-    /// Takes the next timer due at `now`, unless it is not among the first
-    /// `set_until` settings: whose it is.
+    /// Takes the next timer due at `now`, unless it is not among the first `set_until` settings:
+    /// its element and timer.
     pub(crate) fn due(&mut self, now: u64, set_until: u64) -> Option<(u32, u32)> {
         if self.next()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! What a worker waits for: the descriptors and times of its elements.
+//! Waiting of a worker for the descriptors and times of its elements.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::context::Context;
 /// allocates only when there is more to wait for than ever before.
 #[derive(Default)]
 pub(crate) struct Lists {
-    /// By element: whether it is asked what it waits for.
+    /// By element: whether it is asked for the events it waits for.
     asked: Vec<bool>,
     /// Elements that have it.
     ready: Vec<usize>,
@@ -19,13 +19,13 @@ pub(crate) struct Lists {
     due: Vec<(Instant, usize)>,
     /// Empty between polls.
     polled: Vec<PollFd<'static>>,
-    /// Whose descriptors these are; the first is nobody's.
+    /// Elements of the descriptors; the first descriptor is no element's.
     owners: Vec<usize>,
 }
 
 impl Context {
-    /// Waits, at most for `timeout`, for what the waiting and the idle tasks
-    /// wait for; wakes those that have it. Returns whether there was any.
+    /// Waits, at most for `timeout`, for the descriptors of the waiting and the idle tasks; wakes
+    /// those that are ready. Returns true if there was any.
     pub(crate) fn poll_descriptors(&mut self, timeout: Duration) -> bool {
         let mut lists = std::mem::take(&mut self.lists);
         self.collect_ready(&mut lists, timeout);
@@ -38,8 +38,8 @@ impl Context {
     /// Lists the elements that are ready.
     fn collect_ready(&mut self, lists: &mut Lists, mut timeout: Duration) {
         let Lists { asked, ready, due, polled, owners } = lists;
-        // A graph to change to may be waiting whose ring has been heard already,
-        // while an element was at work.
+        // A graph to change to may be waiting whose ring was taken already, while an element was at
+        // work.
         if self.hub.has_jobs(self.worker) {
             timeout = Duration::ZERO;
         }

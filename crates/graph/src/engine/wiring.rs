@@ -1,4 +1,4 @@
-//! Which elements a worker has, and how they are connected on it.
+//! Wiring: the elements of a worker, and their connections on it.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,7 +21,7 @@ use crate::{
     plan::{Plan, PlanElement, Processing},
 };
 
-/// Which worker does what part of each element's work.
+/// Placement of each element's work on the workers.
 #[derive(Debug)]
 pub(crate) struct Placement {
     /// By worker and element.
@@ -36,9 +36,8 @@ struct Reached {
 }
 
 impl Placement {
-    /// Places the elements that start something where `assigned` says, and
-    /// with each of them what it pushes to and pulls from. An element several
-    /// workers come to gets a replica on each.
+    /// Places the elements that start something where `assigned` says, and with each of them those
+    /// it pushes to and pulls from. An element several workers come to gets a replica on each.
     pub(crate) fn new(plan: &Plan, workers: usize, assigned: &[Option<usize>]) -> Placement {
         let nothing = vec![Reached::default(); plan.elements.len()];
         let mut placement = Placement { reached: vec![nothing; workers] };
@@ -56,7 +55,7 @@ impl Placement {
                 None => placement.reach(plan, 0, at),
             }
         }
-        // What nothing leads to is somewhere all the same: it has handlers.
+        // Elements to which nothing leads are somewhere all the same: they have handlers.
         for at in 0..plan.elements.len() {
             if placement.reached.iter().all(|worker| !worker[at].present) {
                 placement.reach(plan, assigned[at].unwrap_or(0).min(workers - 1), at);
@@ -97,7 +96,7 @@ impl Placement {
         (0..self.reached.len()).filter(move |worker| self.reached[*worker][element].present)
     }
 
-    /// The parts of an element and what each does.
+    /// The parts of an element, one per worker that has one.
     pub(crate) fn parts(&self, element: usize) -> Vec<Replica> {
         (0..self.reached.len()).filter_map(|worker| self.replica(worker, element)).collect()
     }
@@ -107,7 +106,7 @@ impl Placement {
         self.workers_of(element).filter(|other| *other != worker).collect()
     }
 
-    /// What part of an element's work a worker does.
+    /// Returns a worker's part of an element's work.
     pub(crate) fn replica(&self, worker: usize, element: usize) -> Option<Replica> {
         let Reached { present, pushed, pulled } = self.reached[worker][element];
         present.then(|| Replica {
@@ -125,8 +124,8 @@ fn along_the_graph(plan: &Plan) -> Vec<usize> {
     along(plan, |element| element)
 }
 
-/// Likewise, with those of a group next to each other, and behind what is in the middle
-/// of it: that has done its work before the next packet comes to the group.
+/// As `along_the_graph`, with those of a group next to each other, and behind the elements in the
+/// middle of it: those have done their work before the next packet comes to the group.
 fn along_the_groups(plan: &Plan, groups: &Groups) -> Vec<usize> {
     let mut members = vec![Vec::new(); plan.elements.len()];
     for element in along_the_graph(plan) {
@@ -136,9 +135,9 @@ fn along_the_groups(plan: &Plan, groups: &Groups) -> Vec<usize> {
     leaders.flat_map(|leader| std::mem::take(&mut members[leader])).collect()
 }
 
-/// What stands for the elements, each in front of those that packets are pushed to. Those
-/// of a cycle are next to each other, in front of all behind it: what comes round has done
-/// so before packets go on from there.
+/// Orders the representatives of the elements, each in front of those that packets are pushed to.
+/// Those of a cycle are next to each other, in front of all behind it: packets that come round have
+/// done so before packets go on from there.
 fn along(plan: &Plan, stands_for: impl Fn(usize) -> usize) -> Vec<usize> {
     let count = plan.elements.len();
     let (mut behind, mut before) = (vec![Vec::new(); count], vec![Vec::new(); count]);
@@ -173,8 +172,8 @@ fn along(plan: &Plan, stands_for: impl Fn(usize) -> usize) -> Vec<usize> {
     cycles
 }
 
-/// Adds what is reached from `root` and was not before, each element when all behind it
-/// have been added. Depth first without recursion.
+/// Adds all that is reached from `root` and was not before, each element when all behind it have
+/// been added. Depth first without recursion.
 fn visit(root: usize, edges: &[Vec<usize>], seen: &mut [bool], to: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[root], true) {
         return;
@@ -226,9 +225,9 @@ fn number_inputs(plan: &Plan, groups: &Groups) -> Numbered {
     numbered
 }
 
-/// How the elements of one worker are connected.
+/// Connections of the elements of one worker.
 pub(crate) struct Wiring {
-    /// By element; nobody is there yet.
+    /// By element; all are empty still.
     pub(crate) stations: Vec<Station>,
     /// Likewise.
     pub(crate) nodes: Vec<Node>,
@@ -340,7 +339,7 @@ pub(crate) fn wire(
     Wiring { stations, nodes, inputs, places }
 }
 
-/// What is asked before the task of an element runs.
+/// Returns the limit that is asked before the task of an element runs.
 fn bound(node: &Node, nodes: &[Node]) -> Bound {
     match node.limits[..] {
         [] => Bound::Open,
@@ -351,7 +350,7 @@ fn bound(node: &Node, nodes: &[Node]) -> Bound {
     }
 }
 
-/// Others who send packets to where they wait take as many turns, and must find room.
+/// Divides the room of queues by the tasks that fill them, which take as many turns.
 fn share_room(nodes: &mut [Node]) {
     for at in 0..nodes.len() {
         let mut limits = std::mem::take(&mut nodes[at].limits);
@@ -377,7 +376,7 @@ impl Tasks {
     }
 }
 
-/// Tells everything `task` pulls from whom to wake.
+/// Registers `task` with everything it pulls from, to be woken.
 fn connect_pulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
     let element = &plan.elements[task];
     let pulls = element.inputs.contains(&Processing::Pull);
@@ -443,22 +442,22 @@ fn connect_fulls(plan: &Plan, task: usize, of: &Tasks, nodes: &mut [Node]) {
     }
 }
 
-/// Whether packets pushed to an element without a signal are gone for whoever
-/// pushes: they end there, or wait to be pulled. One that never lets go of a
-/// packet and says so (`Idle`) is no reason to go on.
+/// Returns true if packets pushed to an element without a signal are gone for the task that pushes:
+/// they end there, or wait to be pulled. One that never lets go of a packet and says so (`Idle`) is
+/// no reason to go on.
 fn is_never_full(element: &PlanElement) -> bool {
     let idles = element.outputs.is_empty() && element.class.signals.empty;
     !element.outputs.contains(&Processing::Push) && !idles
 }
 
-/// By element: what is behind it that limits how many packets may come at a time.
-/// Packets come there once, or once by each way where an element on the way sends
-/// copies, and as often as one on the way makes several of one.
+/// By element: the elements behind it that limit how many packets may come at a time. Packets come
+/// there once, or once by each way where an element on the way sends copies, and as often as one on
+/// the way makes several of one.
 fn find_limits(plan: &Plan, longest: usize) -> Vec<BTreeMap<usize, usize>> {
     let live = plan.is_live();
     let mut limits = vec![BTreeMap::new(); plan.elements.len()];
-    // From the ends: what is behind an element is known, but for cycles, by which
-    // other packets come.
+    // From the ends: the limits behind an element are known, but for cycles, by which other packets
+    // come.
     for at in along_the_graph(plan).into_iter().rev() {
         let element = &plan.elements[at];
         let mut found = BTreeMap::new();
@@ -478,13 +477,13 @@ fn find_limits(plan: &Plan, longest: usize) -> Vec<BTreeMap<usize, usize>> {
             }
         }
         if element.class.copies != Copies::None && !live && pushed_to(plan, at).contains(&at) {
-            // Nobody knows how often packets go round and are copied again. With packets from
-            // outside nobody knows either how far the queue was emptied between two of them.
+            // It is unknown how often packets go round and are copied again. With packets from
+            // outside it is unknown, too, how far the queue was emptied between two of them.
             found.values_mut().for_each(|copies| *copies = usize::MAX);
         }
         if !found.is_empty() {
             let times = match (element.class.multiplies)(plan, at, longest) {
-                // With packets from outside it is unknown, too, what waits for which.
+                // With packets from outside it is unknown, too, which packets wait for which.
                 usize::MAX if live => 1,
                 times => times.max(1),
             };
@@ -552,8 +551,8 @@ fn connect_besides(plan: &Plan, stores: &[usize], nodes: &mut [Node]) {
     }
 }
 
-/// Tasks that fill a queue together, each out of another one, keep the pace at which
-/// packets came: not to fill it in one go with what came to them in many turns.
+/// Lets tasks that fill a queue together, each out of another one, keep the pace at which packets
+/// came: not to fill it in one go with packets that came to them in many turns.
 fn connect_paces(pulled: &[Vec<usize>], nodes: &mut [Node]) {
     let mut paced = vec![false; nodes.len()];
     for (task, stores) in pulled.iter().enumerate() {
@@ -569,14 +568,14 @@ fn connect_paces(pulled: &[Vec<usize>], nodes: &mut [Node]) {
     }
 }
 
-/// Tells a task what limits how many packets it may send at a time, and the elements
-/// where packets wait whose packets they are.
+/// Registers with a task the limits of how many packets it may send at a time, and with the
+/// elements where packets wait the tasks that send them.
 fn connect_limits(plan: &Plan, task: usize, limits: &[BTreeMap<usize, usize>], nodes: &mut [Node]) {
     if plan.elements[task].inputs.contains(&Processing::Push) {
         return;
     }
     let mut found = limits[task].clone();
-    // What it pulls through may send packets elsewhere, and call.
+    // Elements it pulls through may send packets elsewhere, and call.
     let (mut seen, mut open) = (HashSet::new(), vec![task]);
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];

@@ -1,5 +1,4 @@
-//! Addresses of this machine's network devices: what a name stands for that
-//! nobody defined.
+//! Addresses of this machine's network devices: for names that the configuration does not define.
 
 use std::net::Ipv4Addr;
 

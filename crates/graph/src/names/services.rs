@@ -77,8 +77,8 @@ pub fn known_port(name: &str, protocol: u32) -> Option<u32> {
     built_in(table, name).or_else(|| listed_port(name, protocol))
 }
 
-/// The same as other programs have it: what is in `/etc/services`, where many names are of one
-/// protocol alone. Of names that are not in there Click knows some.
+/// As `known_port`, by the names other programs have: those in `/etc/services`, where many names
+/// are of one protocol alone. Of names that are not in there Click knows some.
 pub fn system_port(name: &str, protocol: u32) -> Option<u32> {
     if listed_port(name, TCP).or_else(|| listed_port(name, UDP)).is_none() {
         return known_port(name, protocol);

@@ -1,5 +1,5 @@
-//! What graphs are accepted, what becomes push and what pull, and what is said
-//! of the others. Expected texts are what Click 2.1 writes.
+//! Tests of which graphs are accepted, of push and pull per port, and of the errors of the others.
+//! Expected texts are those of Click 2.1.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn push_and_pull_spread_over_agnostic_ports() {
     for (text, expected) in [
         ("s :: Source -> n :: Null -> d :: Discard", "s /h, n h/h, d h/"),
         ("s :: Source -> q :: Queue -> n :: Null -> d :: Discard", "s /h, q h/l, n l/l, d l/"),
-        // What nothing says anything about pushes.
+        // Ports without any constraint push.
         ("i :: Idle -> n :: Null -> d :: Discard", "i /h, n h/h, d h/"),
         // Against the direction of packets.
         (

@@ -12,8 +12,7 @@ use crate::{
     names::{device_gateway, device_ipv4, device_mac},
 };
 
-/// A name and the suffix that says what is meant of it, in lower case:
-/// `mauer:ipnet`.
+/// Splits off the suffix that tells the kind of address, in lower case: `mauer:ipnet`.
 pub(super) fn suffixed(text: &str) -> (&str, String) {
     match text.rfind(':') {
         Some(colon) => (&text[..colon], text[colon..].to_ascii_lowercase()),

@@ -1,4 +1,4 @@
-//! Where in a packet's annotation area something is, by name or by number.
+//! Place of a value in a packet's annotation area, by name or by number.
 
 use super::{Value, integer_in, or_parse_error};
 use crate::make::Scope;
@@ -6,7 +6,7 @@ use crate::make::Scope;
 /// Bytes of the annotation area.
 const AREA: u8 = 48;
 
-/// Name, offset and size of what Click has names for.
+/// Name, offset and size of the annotations that Click names.
 const NAMES: &[(&str, u8, u8)] = &[
     ("AGGREGATE", 20, 4),
     ("DST_IP", 0, 4),

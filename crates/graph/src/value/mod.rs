@@ -1,8 +1,8 @@
-//! Kinds of values configuration arguments have, and how Click writes them.
+//! Values of configuration arguments, by type, and their form in Click.
 //!
-//! One type per kind; what a text means is decided by its [`Value`]
-//! implementation alone. Grammar, rounding, bounds and error texts are those of
-//! Click's `Args` library. Which argument a text is for is not decided here.
+//! One type per kind; its [`Value`] implementation alone decides the meaning of a text. Grammar,
+//! rounding, bounds and error texts are those of Click's `Args` library. Which argument a text is
+//! for is not decided here.
 
 mod address;
 mod address6;
@@ -25,7 +25,7 @@ pub use unit::{Bandwidth, Seconds, SignedTime, parse_bandwidth, parse_time};
 
 use crate::make::Scope;
 
-/// What is said of a text that is nothing of its kind.
+/// Error for a text that is nothing of its kind.
 pub(crate) const PARSE_ERROR: &str = "parse error";
 
 /// Something an argument can be.
@@ -35,15 +35,14 @@ pub(crate) const PARSE_ERROR: &str = "parse error";
             no arguments have no `#[arg]`"
 )]
 pub trait Value: Sized {
-    /// What people are told to write for it, where that is the same for all arguments of
-    /// the type.
+    /// The kind of value shown to people, where it is one for all arguments of the type.
     const KIND: &'static str = "";
 
     /// Reads it.
     ///
     /// # Errors
     ///
-    /// What is wrong, to be put behind the argument's name.
+    /// The error, to be put behind the argument's name.
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Self, String>;
 }
 
@@ -62,7 +61,7 @@ pub(crate) mod tests {
         read_with(text, &Names::default())
     }
 
-    /// The same with names.
+    /// As `read`, with names.
     pub(crate) fn read_with<T: Value>(text: &str, names: &Names) -> Result<T, String> {
         let plan = crate::plan::tests::plan("a :: Idle; c :: { b :: Idle }");
         T::parse(text, &Scope { plan: &plan, names, name: "a" })

@@ -76,15 +76,15 @@ integers!(u8 u16 u32 u64 usize i8 i16 i32 i64);
 ///
 /// # Errors
 ///
-/// What Click says about one that is none.
+/// Click's texts for a text that is no such number.
 pub fn parse_u32(text: &str) -> Result<u32, String> {
     let value = integer_in(text, 0, false).ok_or("invalid number")?;
     u32::try_from(value).map_err(|_| format!("out of range, bound {}", u32::MAX))
 }
 
 impl Value for f64 {
-    /// Infinities and what is no number at all are refused, unlike in Click:
-    /// no element has a use for them.
+    /// Infinities and texts that are no number are refused, unlike in Click: no element has a use
+    /// for them.
     fn parse(text: &str, _: &Scope<'_>) -> Result<f64, String> {
         if let Some(hexadecimal) = parse_integer(text).filter(|_| text.contains(['x', 'X'])) {
             return Ok(hexadecimal as f64);
@@ -109,7 +109,7 @@ impl Value for f64 {
 pub struct Fixed<const BITS: u32>(pub u32);
 
 impl<const BITS: u32> Fixed<BITS> {
-    /// The number one: what is certain, for a probability.
+    /// The number one: certainty, for a probability.
     pub const ONE: Fixed<BITS> = Fixed(1 << BITS);
 
     /// Reads a decimal number.
@@ -128,7 +128,7 @@ impl<const BITS: u32> Fixed<BITS> {
         Fixed(Self::ONE.0.wrapping_sub(self.0))
     }
 
-    /// The same number.
+    /// Returns the number as a double, exactly.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ONE.0)
     }
@@ -141,9 +141,8 @@ impl<const BITS: u32> Value for Fixed<BITS> {
 }
 
 impl<const BITS: u32> fmt::Display for Fixed<BITS> {
-    /// Digits until what is left is within what they say, as TeX's
-    /// `print_scaled` does ("TeX: The Program", section 103), in 32 bits; for
-    /// at most 28 bits behind the point.
+    /// Writes digits until the rest is within their precision, as TeX's `print_scaled` does ("TeX:
+    /// The Program", section 103), in 32 bits; for at most 28 bits behind the point.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = 1u32 << BITS;
         write!(f, "{}", self.0 >> BITS)?;
@@ -273,7 +272,7 @@ mod tests {
             assert_eq!(read, expected.map_err(String::from), "{text}");
         }
         assert_eq!(Fixed::<10>(1536).to_string(), "1.5");
-        // What Click 2.1 answers when `RandomSample` is read.
+        // Click 2.1's answers when `RandomSample` is read.
         for (given, shown, complement) in [
             ("0.5", "0.5", "0.5"),
             ("0.1", "0.1", "0.9"),

@@ -6,8 +6,8 @@ use crate::{
     names::{TCP, UDP, known_port, known_protocol},
 };
 
-/// The number of an IP protocol. Some names stand for several protocols and
-/// have numbers beyond 255 (`tcpudp`, 256); who takes one checks that.
+/// The number of an IP protocol. Some names stand for several protocols and have numbers beyond 255
+/// (`tcpudp`, 256); the element that takes one checks that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IpProtocol(pub u32);
 
@@ -18,12 +18,11 @@ impl Value for IpProtocol {
     }
 }
 
-/// A port of an IP protocol: by a name `PortInfo` defined, a well-known name,
-/// or its number.
+/// A port of an IP protocol: by a name `PortInfo` defined, a well-known name, or its number.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The error of the text.
 pub fn parse_port(text: &str, protocol: u32, scope: &Scope<'_>) -> Result<u16, String> {
     let named = || scope.names.port(scope.name, protocol, text);
     let number = || u32::try_from(parse_integer(text)?).ok();

@@ -82,7 +82,7 @@ impl Value for HandlerRef {
     }
 }
 
-/// A handler and what it is to be given: `element.handler VALUE`.
+/// A handler and the value it is to be given: `element.handler VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandlerCall {
     /// The handler.

@@ -74,8 +74,8 @@ impl Value for Filename {
     }
 }
 
-/// The name behind a `~`: of the user whose name follows it, or of whoever
-/// runs the program.
+/// Expands a path behind a `~` by the home directory of the user it names, or without a name of the
+/// user that runs the program.
 fn expand_home(rest: &str) -> Option<String> {
     let (user, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let home = if user.is_empty() {

@@ -5,8 +5,8 @@ use std::{fmt, time::Duration};
 use super::{Value, decimal::Decimal, or_parse_error};
 use crate::make::Scope;
 
-/// A unit: how it is written, and what it is, in units without a name: times
-/// `factor`, times ten to the `power`th.
+/// A unit: its symbol, and its size in units without a name: times `factor`, times ten to the
+/// `power`th.
 struct Unit(&'static str, i32, u64);
 
 /// Letters in front of a unit and their powers of ten.
@@ -56,7 +56,7 @@ fn with_unit(
     Some((Decimal::parse(number, signed)?.shifted(power), factor))
 }
 
-/// Seconds and nanoseconds; what is more than Click holds is what it holds.
+/// Seconds and nanoseconds; clipped to the greatest time that Click holds.
 fn parse_timestamp(text: &str, signed: bool) -> Option<(bool, Duration)> {
     let (number, factor) = with_unit(text, TIMES, TIME_PREFIXES, signed)?;
     let (seconds, nanos) = number.seconds(factor).unwrap_or((u128::MAX, 0));
@@ -118,8 +118,8 @@ impl SignedTime {
     }
 }
 
-/// Nanoseconds of seconds as files have them, `1700000000.123456`: without what
-/// numbers of other forms cost.
+/// Nanoseconds of seconds as files have them, `1700000000.123456`: without the cost of numbers of
+/// other forms.
 fn plain_seconds(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(read("1us"), Ok(SignedTime { nanos: 1000 }));
     }
 
-    /// What Click 2.1 shows as the `time` of `AdjustTimestamp`.
+    /// Click 2.1's texts for the `time` of `AdjustTimestamp`.
     #[test]
     fn intervals_are_read_and_shown() {
         for (given, shown) in [
