@@ -1,8 +1,8 @@
-//! The cycle counter, which is how costs are measured, and its rate.
+//! The cycle counter, by which costs are measured, and its rate.
 //!
-//! On x86-64 this is the time-stamp counter, which runs at a constant rate
-//! whatever the core's clock does: a "cycle" here is a tick of that counter.
-//! On other machines, and under Miri, it is the monotonic clock in nanoseconds.
+//! On x86-64 this is the time-stamp counter, which runs at a constant rate independent of the
+//! core's clock: a "cycle" here is a tick of that counter. On other machines, and under Miri, it is
+//! the monotonic clock in nanoseconds.
 
 use std::{
     sync::OnceLock,
@@ -27,9 +27,9 @@ pub fn cycles() -> u64 {
     }
 }
 
-/// What a call of [`cycles`] takes, measured once per process: to be taken off
-/// what lies between two calls. The counter may advance in steps longer than
-/// that, so that two readings can differ by nothing; it is the mean of many.
+/// Cycles of a call of [`cycles`], measured once per process: to be subtracted from the time
+/// between two calls. The counter may advance in steps longer than that, so that two readings can
+/// be equal; it is the mean of many.
 pub fn reading_cycles() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -44,8 +44,8 @@ pub fn reading_cycles() -> u64 {
     })
 }
 
-/// Reads the cycle counter before what is to be measured: after everything in
-/// front of it has been done, and before anything behind it has begun.
+/// Reads the cycle counter before the measured code: after everything in front of it has been done,
+/// and before anything behind it has begun.
 ///
 /// The method is Paoloni's ("How to Benchmark Code Execution Times on Intel
 /// IA-32 and IA-64 Instruction Set Architectures", 2010), with LFENCE in place
@@ -64,7 +64,7 @@ pub fn cycles_before() -> u64 {
     cycles()
 }
 
-/// Reads the cycle counter behind what is to be measured, see [`cycles_before`].
+/// Reads the cycle counter behind the measured code, see [`cycles_before`].
 #[inline]
 pub fn cycles_after() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -80,9 +80,8 @@ pub fn cycles_after() -> u64 {
     cycles()
 }
 
-/// Serialises execution on this core: everything in front of it completes before
-/// anything behind it begins, where an out-of-order processor would overlap the
-/// two. Costs what it would have overlapped.
+/// Serialises execution on this core: everything in front of it completes before anything behind it
+/// begins, where an out-of-order processor would overlap the two. Costs the overlap.
 #[inline]
 pub fn settle() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -133,7 +132,7 @@ mod tests {
         assert!((second.as_secs_f64() - 1.0).abs() < 1e-6);
     }
 
-    /// What else the machine does makes the longer loop slower, if anything.
+    /// Other load of the machine makes the longer loop slower, if anything.
     #[test]
     fn readings_take_what_a_loop_of_them_takes() {
         const READINGS: u64 = if cfg!(miri) { 1 << 6 } else { 1 << 16 };

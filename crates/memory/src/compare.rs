@@ -1,7 +1,7 @@
 //! One value against eight, safe to call from any crate.
 
-/// Which of eight values equal `wanted`: bit `i` for the value `i`. Six
-/// instructions on x86-64, where compilers make twenty of the plain loop.
+/// Compares eight values with `wanted`: bit `i` is set if the value `i` is equal. Six instructions
+/// on x86-64, where compilers make twenty of the plain loop.
 #[inline(always)]
 pub fn equal_lanes(lanes: &[u32; 8], wanted: u32) -> u32 {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]

@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
-        /// As packet by packet, in frames of any length, and whatever has no room.
+        /// As packet by packet, in frames of any length, and with packets that have no room.
         #[test]
         fn all_at_once_are_as_one_by_one(
             lengths in vec((0..60usize, 0..90usize), 0..40), strip in 0..100usize, unstrip in 0..200usize,

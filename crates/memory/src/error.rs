@@ -11,7 +11,7 @@ pub enum MemoryError {
     Option {
         /// The option, as the field of [`ArenaOptions`](crate::ArenaOptions).
         option: &'static str,
-        /// What was asked for.
+        /// The value asked for.
         value: u64,
         /// The rule it breaks and what to choose instead.
         reason: String,
@@ -30,19 +30,19 @@ pub enum MemoryError {
     /// The kernel refused a step.
     #[error("arena: {step}: {source}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel has not the addresses or the memory for a table.
     #[error("{bytes} bytes for a table: {step}: {source}")]
     Reserve {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What was asked for.
+        /// Size asked for, in bytes.
         bytes: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process has used up the numbers buffers are named by.

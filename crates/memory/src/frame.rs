@@ -1,4 +1,4 @@
-//! A vector of packets: what ports fill and elements process.
+//! A vector of packets, which ports fill and elements process.
 
 use std::{fmt, mem::MaybeUninit, ops::Range, ptr};
 
@@ -19,9 +19,9 @@ pub struct Frame {
     lines: Box<[MaybeUninit<Line>]>,
     limit: usize,
     len: usize,
-    /// The number of the [survey](crate::Survey) that knows these very packets: forgotten by all
-    /// that takes one out or lets one be changed. What is added to them changes their count, by
-    /// which the survey is told as well.
+    /// The number of the [survey](crate::Survey) that knows these very packets: reset by every
+    /// method that takes one out or lets one be changed. Packets that are added change the count,
+    /// by which the survey is told as well.
     survey: u64,
 }
 
@@ -156,7 +156,7 @@ impl Frame {
     /// When `count` exceeds the frame's length.
     #[inline]
     pub fn drain_front(&mut self, count: usize, mut each: impl FnMut(Slot)) {
-        /// Forgets what was moved out, also when `each` panics.
+        /// Forgets the packets that were moved out, also when `each` panics.
         struct Moved<'a>(&'a mut Frame, usize);
         impl Drop for Moved<'_> {
             fn drop(&mut self) {
@@ -189,8 +189,8 @@ impl Frame {
         self.sift_with(&mut (), |(), slot| keep(slot), |(), slot| out(slot));
     }
 
-    /// The same where both use one thing: a pool, whose arena says what is in a
-    /// packet and which takes it back.
+    /// As [`Frame::sift`], with one value that both closures use: a pool, whose arena gives the
+    /// bytes of a packet and which takes it back.
     #[inline]
     pub fn sift_with<T>(
         &mut self,
@@ -219,10 +219,10 @@ impl Frame {
         self.len = kept;
     }
 
-    /// Keeps the packets `judge` has nothing against, in their order, and passes
-    /// the others to `out` with their places in the frame and what was said about
-    /// them, oldest first. Made for frames of which nearly all packets stay: the loop
-    /// only judges, and what stays is moved together behind it, if any has left.
+    /// Keeps the packets `judge` accepts, in their order, and passes the others to `out` with their
+    /// places in the frame and the verdict, oldest first. Made for frames of which nearly all
+    /// packets stay: the loop only judges, and those that stay are moved together behind it, if any
+    /// has left.
     #[inline(always)]
     pub(crate) fn sift_judged<V>(
         &mut self,
@@ -260,7 +260,7 @@ impl Frame {
         Sift { frame: self, count }
     }
 
-    /// The packets are somebody else's for a while.
+    /// Empties the frame, whose packets the caller takes over; returns how many there were.
     #[inline(always)]
     pub(crate) fn take_len(&mut self) -> usize {
         self.survey = 0;
@@ -340,7 +340,7 @@ impl Sift<'_> {
         unsafe { std::slice::from_raw_parts_mut(self.frame.lines.as_mut_ptr().cast(), self.count) }
     }
 
-    /// The same by eight. Slots behind the last packet are the last again: they own nothing, and
+    /// All packets by eight. Slots behind the last packet are the last again: they own nothing, and
     /// are there so that eight can always be looked at.
     #[inline(always)]
     pub(crate) fn eights(&mut self) -> &mut [[Slot; SLOTS_PER_LINE]] {
@@ -386,8 +386,8 @@ const GONE: Slot = Slot { buffer: u32::MAX, offset: 0, length: 0 };
 #[inline(never)]
 unsafe fn close_gaps(base: *mut Slot, places: Range<usize>) -> usize {
     let mut kept = places.start;
-    // SAFETY: the caller's promise; `kept <= at`. What is gone is written as well, and over: a
-    // branch would be missed where packets leave at random.
+    // SAFETY: the caller's promise; `kept <= at`. Packets that are gone are written as well, and
+    // over: a branch would be mispredicted where packets leave at random.
     let mut close = |at: usize| unsafe {
         let slot = base.add(at).read();
         let stays = slot.buffer != GONE.buffer;

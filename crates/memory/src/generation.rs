@@ -8,11 +8,10 @@
 //! changed; the writer changes it before it reuses what it has retired, once for
 //! many parts, so a reader retries some times a second at most.
 //!
-//! So it is a seqlock of which the write section is not every change, which by
-//! itself is one store of one word, but only the reuse of memory. Readers need no
-//! registration, and one that sleeps holds nothing up. What it takes in return: a
-//! reader must survive a part that is being rewritten (read atomics, bound what it
-//! indexes with, terminate), though its result is then thrown away.
+//! So it is a seqlock of which the write section is not every change, which by itself is one store
+//! of one word, but only the reuse of memory. Readers need no registration, and one that sleeps
+//! holds nothing up. The price: a reader must survive a part that is being rewritten (read atomics,
+//! bound its indices, terminate), though its result is then thrown away.
 //!
 //! The lowest bit of the same number says which of two tables is read
 //! ([`Generation::flip`]), a double buffer: where everything changes, the other
@@ -54,13 +53,12 @@ impl Generation {
     #[inline]
     pub fn read_side<R>(&self, mut lookup: impl FnMut(usize) -> R) -> R {
         loop {
-            // Pairs with the store in `add`: who loads the new number sees that
-            // the parts about to be reused are no longer linked, and all of the
-            // side it names.
+            // Pairs with the store in `add`: a reader that loads the new number sees that the parts
+            // about to be reused are no longer linked, and all of the side it names.
             let before = self.now.load(Ordering::Acquire);
             let result = lookup((before & 1) as usize);
-            // Pairs with the fence in `add`: who loaded a word of a reused part
-            // loads the new number here.
+            // Pairs with the fence in `add`: a reader that loaded a word of a reused part loads the
+            // new number here.
             fence(Ordering::Acquire);
             if self.now.load(Ordering::Relaxed) == before {
                 return result;

@@ -1,11 +1,10 @@
 //! Slots made of buffer numbers, and buffer numbers taken out of slots, several
 //! at a time.
 //!
-//! On x86-64 with SSE2, which every such processor has: four numbers are one
-//! load, two shuffles and two stores. The compiler vectorises neither loop by
-//! itself. Long bursts use AVX-512 or AVX2 where the processor has it, since they
-//! are bound by the number of stores; short ones would not earn back the call.
-//! Elsewhere, and for what does not divide by four, one by one.
+//! On x86-64 with SSE2, which every such processor has: four numbers are one load, two shuffles and
+//! two stores. The compiler vectorises neither loop by itself. Long bursts use AVX-512 or AVX2
+//! where the processor has it, since they are bound by the number of stores; short ones would not
+//! earn back the call. Elsewhere, and for a remainder that does not divide by four, one by one.
 
 use std::{mem::MaybeUninit, ptr};
 
@@ -19,7 +18,7 @@ const LONG: usize = 64;
 #[inline(always)]
 pub(crate) fn widen(from: &[u32], to: &mut [MaybeUninit<Slot>], offset: u16, length: u16) {
     debug_assert_eq!(from.len(), to.len());
-    // Where packets come one by one, what chooses a loop costs more than the loop.
+    // Where packets come one by one, choosing a loop costs more than the loop.
     if let ([buffer], [to]) = (from, &mut *to) {
         to.write(Slot::compose(*buffer, offset, length));
         return;
@@ -351,7 +350,7 @@ mod tests {
     type Widen = fn(&[u32], &mut [MaybeUninit<Slot>], u16, u16);
     type Narrow = fn(&[Slot], &mut [u32], u32) -> u32;
 
-    /// What is called, and every version this processor can run.
+    /// The dispatching functions, and every version this processor can run.
     fn versions() -> Vec<(Widen, Narrow)> {
         let mut versions: Vec<(Widen, Narrow)> = vec![(widen, narrow), (widen_short, narrow_short)];
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -9,11 +9,10 @@
 //!
 //! # Ownership
 //!
-//! A slot is neither `Copy` nor `Clone` and cannot be forged in safe code, so
-//! whoever holds it owns its packet: `&Slot` reads the bytes, `&mut Slot`
-//! writes them, moving it hands the packet on. A slot that is dropped without
-//! being given back to a pool is a leak, not undefined behaviour, and shows in
-//! [`Arena::accounting`].
+//! A slot is neither `Copy` nor `Clone` and cannot be forged in safe code, so its holder owns the
+//! packet: `&Slot` reads the bytes, `&mut Slot` writes them, moving it hands the packet on. A slot
+//! that is dropped without being given back to a pool is a leak, not undefined behaviour, and shows
+//! in [`Arena::accounting`].
 //!
 //! # Safety of this crate
 //!

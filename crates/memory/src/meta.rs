@@ -1,10 +1,10 @@
-//! What is known about a packet besides its bytes.
+//! Metadata of a packet.
 
 use std::{mem::offset_of, time::Duration};
 
-/// Where a header begins, in bytes from the start of the packet's *buffer*: who moves the
-/// start of a packet leaves it alone, and holders of one buffer, each with a start of its
-/// own, mean the same header by it. It may lie in front of the packet, when it was stripped.
+/// Start of a header, in bytes from the start of the packet's *buffer*: moving the start of a
+/// packet leaves it alone, and holders of one buffer, each with a start of its own, mean the same
+/// header by it. It may lie in front of the packet, when it was stripped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct HeaderStart(u16);
@@ -19,8 +19,8 @@ impl HeaderStart {
         HeaderStart(headroom.wrapping_add(offset) as u16)
     }
 
-    /// The same of one that may be in front of the packet; not known when it is not in the
-    /// buffer.
+    /// A header `offset` bytes behind or, below zero, in front of the start of a packet with so
+    /// much headroom; not known when it is not in the buffer.
     #[inline]
     pub fn signed(headroom: usize, offset: isize) -> HeaderStart {
         let start = headroom.checked_add_signed(offset).and_then(|at| u16::try_from(at).ok());
@@ -40,7 +40,8 @@ impl HeaderStart {
         usize::from(self.0).wrapping_sub(headroom)
     }
 
-    /// The same, below zero when the header is in front of the packet.
+    /// The signed offset, below zero when the header is in front of the packet; `None` when not
+    /// known.
     #[inline]
     pub fn offset(self, headroom: usize) -> Option<isize> {
         self.is_known().then(|| self.index(headroom).cast_signed())
@@ -56,13 +57,13 @@ impl HeaderStart {
 /// Per-packet metadata, one cache line per buffer, in an array of its own so
 /// that a path that does not use it never touches it.
 ///
-/// A buffer fresh from the pool holds the metadata of its previous packet:
-/// whoever is first to rely on a field sets it, or calls [`Meta::reset`].
+/// A buffer fresh from the pool holds the metadata of its previous packet: the first user of a
+/// field sets it, or calls [`Meta::reset`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Meta {
-    /// When the packet was received, in nanoseconds since the epoch; 0 when
-    /// nobody has asked for the time yet.
+    /// When the packet was received, in nanoseconds since the epoch; 0 while no element has asked
+    /// for the time.
     pub timestamp: u64,
     /// Flow hash; 0 when not computed.
     pub flow_hash: u32,
@@ -77,9 +78,9 @@ pub struct Meta {
     /// How the packet was addressed on its link: [`Meta::TO_HOST`] and so on,
     /// as Click numbers it.
     pub packet_type: u8,
-    /// Where the network header begins.
+    /// Start of the network header.
     pub network: HeaderStart,
-    /// Where the transport header begins.
+    /// Start of the transport header.
     pub transport: HeaderStart,
     /// Destination annotation: an IPv6 address, or an IPv4 address in its
     /// first four bytes.
@@ -135,7 +136,7 @@ impl Meta {
         self.transport = HeaderStart::new(headroom, transport);
     }
 
-    /// Where both headers begin, in a word: the network header, and above it the transport header.
+    /// Starts of both headers in a word: the network header, and above it the transport header.
     #[inline(always)]
     pub(crate) fn header_pair(&self) -> u32 {
         u32::from(self.network.0) | u32::from(self.transport.0) << 16
@@ -148,8 +149,8 @@ impl Meta {
             (HeaderStart(pair as u16), HeaderStart((pair >> 16) as u16));
     }
 
-    /// The same, and in the upper half the first four bytes of the destination, the first one
-    /// lowest.
+    /// Sets the headers by the lower half of the word, as [`Meta::set_header_pair`], and the first
+    /// four bytes of the destination by the upper half, the first one lowest.
     #[inline(always)]
     pub(crate) fn set_header_word(&mut self, word: u64) {
         if cfg!(target_endian = "little") {
@@ -183,8 +184,7 @@ impl Meta {
     /// Bytes the packet had beyond those that are there, in `user`.
     const MISSING: std::ops::Range<usize> = 8..12;
 
-    /// How many bytes the packet had on its link beyond those that are there, where a capture cut
-    /// it.
+    /// Bytes that the packet had on its link beyond its length here, where a capture cut it.
     #[inline]
     pub fn missing(&self) -> u32 {
         self.user[Meta::MISSING].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))

@@ -1,13 +1,13 @@
 //! Private anonymous memory at the boundary of a huge page.
 //!
-//! What [`Words`](crate::Words), [`Reserved`](crate::Reserved) and the arena lie in: address space
-//! that is reserved in one piece, so that nothing in it ever moves, and backed by memory page by
-//! page or beforehand. Both kinds of huge page need an address that is a multiple of their size;
+//! The memory of [`Words`](crate::Words), [`Reserved`](crate::Reserved) and the arena: address
+//! space that is reserved in one piece, so that nothing in it ever moves, and backed by memory page
+//! by page or beforehand. Both kinds of huge page need an address that is a multiple of their size;
 //! mmap(2) promises one of a small page, so somewhat more is mapped than is used.
 //!
-//! Miri knows no mappings of this kind. There the memory comes from the allocator, zeroed and
-//! aligned in the same way, and every advice is refused as by a kernel that does not know it; what
-//! is built on top is the code that ships.
+//! Miri has no mappings of this kind. There the memory comes from the allocator, zeroed and aligned
+//! in the same way, and every advice is refused as by a kernel without it; the code built on top is
+//! the code that ships.
 
 use std::{ops::Range, ptr::NonNull};
 
@@ -21,7 +21,7 @@ pub(crate) const PAGE: usize = 4096;
 /// A huge page.
 pub(crate) const HUGE: usize = 2 << 20;
 
-/// A mapping, unmapped on drop. Whoever owns it decides what its bytes are.
+/// A mapping, unmapped on drop. Its owner decides on the meaning of its bytes.
 pub(crate) struct Pages {
     /// First byte that is used, aligned as asked for.
     start: NonNull<u8>,
@@ -51,7 +51,7 @@ impl Pages {
         let base =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), span, access, flags)? };
         let skip = (base as usize).next_multiple_of(align) - base as usize;
-        // SAFETY: `skip` is less than `align`, by which the mapping is longer than what is used
+        // SAFETY: `skip` is less than `align`, by which the mapping is longer than the used part
         // where the kernel does not align it by itself; and no mapping begins at address zero.
         unsafe {
             Ok(Pages {
@@ -62,7 +62,7 @@ impl Pages {
         }
     }
 
-    /// The same from the allocator.
+    /// Takes zeroed memory from the allocator.
     #[cfg(miri)]
     pub(crate) fn map(len: usize, align: usize, _: ProtFlags, _: MapFlags) -> Result<Pages> {
         let layout = std::alloc::Layout::from_size_align(len.max(1), align);
@@ -73,7 +73,7 @@ impl Pages {
         Ok(Pages { start, len, mapped: (start, align) })
     }
 
-    /// Maps the first `len` bytes of a file, for all who map it.
+    /// Maps the first `len` bytes of a file, shared with all processes that map it.
     #[cfg(not(miri))]
     pub(crate) fn map_file(
         file: impl std::os::fd::AsFd,
@@ -104,7 +104,7 @@ impl Pages {
     ///
     /// # Safety
     ///
-    /// Nobody is surprised by what the advice does to the bytes: [`Advice::LinuxDontNeed`] makes
+    /// The owner of the bytes allows for the effect of the advice: [`Advice::LinuxDontNeed`] makes
     /// them zero.
     #[cfg(not(miri))]
     pub(crate) unsafe fn advise(&self, bytes: Range<usize>, advice: Advice) -> Result<()> {
@@ -130,8 +130,8 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let (base, span) = self.mapped;
-        // SAFETY: exactly what was mapped; whoever owns the mapping lets nothing that points into
-        // it live longer.
+        // SAFETY: exactly the mapped range; the owner of the mapping lets no pointer into it live
+        // longer.
         #[cfg(not(miri))]
         let _ = unsafe { rustix::mm::munmap(base.as_ptr().cast(), span) };
         // SAFETY: the layout it was allocated with, and as above.

@@ -98,10 +98,10 @@ impl Frame {
             for way in each_used() {
                 let mut end = ends[way as usize];
                 for (at, own) in ways.iter().enumerate() {
-                    // SAFETY: `at` is below the number of packets the frame had, which it no
-                    // longer counts; each is counted by one part, that of its way. What is written
-                    // behind a part's end is written over or never read, and is inside its spare
-                    // slots: the end is at most `at` behind their start.
+                    // SAFETY: `at` is below the number of packets the frame had, which it no longer
+                    // counts; each is counted by one part, that of its way. A slot written behind a
+                    // part's end is written over or never read, and is inside its spare slots: the
+                    // end is at most `at` behind their start.
                     unsafe {
                         end.write(from.add(at).read());
                         end = end.add(usize::from(*own == way));
@@ -133,9 +133,9 @@ impl Frame {
 }
 
 impl Frame {
-    /// Moves the packets that `leaves` chooses by their places to the end of `others`; the rest stays,
-    /// both in their order. Made for choices no processor can foresee: there is no branch on what is
-    /// chosen.
+    /// Moves the packets that `leaves` chooses by their places to the end of `others`; the rest
+    /// stays, both in their order. Made for choices that a branch predictor misses: there is no
+    /// branch on the choice.
     ///
     /// # Panics
     ///
@@ -150,9 +150,10 @@ impl Frame {
         let other = spare.as_mut_ptr().cast::<Slot>();
         let (mut stayed, mut left) = (0, 0);
         for at in 0..count {
-            // SAFETY: `at` is below the number of packets the frame had, which it no longer counts; each
-            // is counted once, by who of the two is the one it goes to. `stayed <= at`, so what is
-            // written there has been read, and `left <= at`, below the spare slots of the other.
+            // SAFETY: `at` is below the number of packets the frame had, which it no longer counts;
+            // each is counted once, by the one of the two frames that gets it. `stayed <= at`, so
+            // the slot written there has been read, and `left <= at`, below the spare slots of the
+            // other.
             unsafe {
                 let from = own.add(at);
                 let leaves = leaves(at);
@@ -229,7 +230,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
-        /// Who leaves comes behind who was there, who stays to the front, in order.
+        /// Packets that leave come behind those of `others`, packets that stay to the front, in
+        /// order.
         #[test]
         fn those_chosen_leave(leave in vec(any::<bool>(), 0..100), before in 0..3usize) {
             let arena = ArenaOptions { size: 1 << 19, ..Default::default() }.create().unwrap();

@@ -132,7 +132,7 @@ impl Drop for FreeStack {
 
 /// One worker's way to the buffers of an [`Arena`].
 ///
-/// Dropping it gives what it holds back to the arena.
+/// Dropping it gives its buffers back to the arena.
 pub struct PoolCache {
     arena: Arena,
     free: FreeStack,
@@ -156,8 +156,8 @@ impl PoolCache {
         &self.arena
     }
 
-    /// Takes one packet of `length` bytes, with the arena's headroom in front;
-    /// `None` when no buffer is free. Its bytes hold whatever was there.
+    /// Takes one packet of `length` bytes, with the arena's headroom in front; `None` when no
+    /// buffer is free. Its bytes are those of an earlier packet.
     ///
     /// # Panics
     ///
@@ -178,11 +178,10 @@ impl PoolCache {
         Some(Slot::compose(buffer, offset, length))
     }
 
-    /// Adds up to `count` packets of `length` bytes to `frame`, with the
-    /// arena's headroom in front, and returns how many: fewer when the frame
-    /// has less room or no buffer is free. Their bytes hold whatever was
-    /// there. With giving back, less than a TSC cycle per packet at bursts of 32
-    /// and two at bursts of 8.
+    /// Adds up to `count` packets of `length` bytes to `frame`, with the arena's headroom in front,
+    /// and returns how many: fewer when the frame has less room or no buffer is free. Their bytes
+    /// are those of earlier packets. With giving back, less than a TSC cycle per packet at bursts
+    /// of 32 and two at bursts of 8.
     ///
     /// # Panics
     ///
@@ -239,9 +238,8 @@ impl PoolCache {
         (self.arena.headroom() as u16, length as u16)
     }
 
-    /// Gives back every packet of `frame`, leaving it empty. Costs what
-    /// [`PoolCache::take`] does when none is shared, else a few cycles and, for
-    /// each that is, an atomic instruction.
+    /// Gives back every packet of `frame`, leaving it empty. Costs as much as [`PoolCache::take`]
+    /// when none is shared, else a few cycles more and, for each that is, an atomic instruction.
     ///
     /// # Panics
     ///
@@ -315,8 +313,8 @@ impl PoolCache {
     fn give_each(&mut self, frame: &mut Frame, done: usize, run: usize) {
         let slots = &frame.slots()[done..done + run];
         if let Some(at) = slots.iter().position(|slot| !self.arena.owns(slot.buffer & !SHARED)) {
-            // Whoever catches the panic finds in the frame what was not given
-            // back, and nothing that was.
+            // Code that catches the panic finds in the frame the packets that were not given back,
+            // and no other.
             // SAFETY: the first `done` slots have moved to the stack.
             unsafe { frame.forget_front(done) };
             self.publish_level();
@@ -351,8 +349,8 @@ impl PoolCache {
     ///
     /// # Safety
     ///
-    /// They are numbers of this arena's buffers, without flags, each there once, and the caller owns what
-    /// slots of them owned.
+    /// They are numbers of this arena's buffers, without flags, each there once, and the caller
+    /// owns the packets that slots of them owned.
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub(crate) unsafe fn give_numbers(&mut self, mut numbers: &[u32]) {

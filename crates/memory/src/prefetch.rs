@@ -1,7 +1,7 @@
 //! A hint to the processor, safe to give from any crate.
 
-/// Prefetches the cache line of `place` into all levels of the cache. What is at `place` is
-/// neither read nor locked.
+/// Prefetches the cache line of `place` into all levels of the cache. The value is neither read nor
+/// locked.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(place: &T) {
     prefetch_address(std::ptr::from_ref(place).cast());
@@ -13,7 +13,7 @@ pub fn prefetch<T: ?Sized>(place: &T) {
 #[inline(always)]
 pub fn prefetch_second<T: ?Sized>(place: &T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch reads nothing and cannot fault at any address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(place).cast());
@@ -40,7 +40,7 @@ pub(crate) fn prefetch_for_writing<T>(place: &T) {
 #[inline(always)]
 pub(crate) fn prefetch_address(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch reads nothing and cannot fault at any address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());

@@ -2,7 +2,7 @@
 
 /// Work that is compiled twice: see [`with_bit_instructions`] and [`with_vectors`].
 pub trait BitWork {
-    /// What comes of it.
+    /// Result of the work.
     type Output;
 
     /// Does it. Implementations say `#[inline(always)]`, or it is compiled for
@@ -22,7 +22,7 @@ pub fn with_bit_instructions<W: BitWork>(work: W) -> W::Output {
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
         {
-            // SAFETY: the processor was just found to have what the function is
+            // SAFETY: the processor was just found to have the instructions the function is
             // compiled for.
             return unsafe { compiled_with_bit_instructions(work) };
         }
@@ -36,7 +36,8 @@ fn compiled_with_bit_instructions<W: BitWork>(work: W) -> W::Output {
     work.run()
 }
 
-/// The same for work on vectors of eight words: AVX2, and the bit instructions.
+/// Runs work on vectors of eight words, compiled for AVX2 and the bit instructions where the
+/// processor has both.
 #[inline]
 pub fn with_vectors<W: BitWork>(work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -45,7 +46,7 @@ pub fn with_vectors<W: BitWork>(work: W) -> W::Output {
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
         {
-            // SAFETY: the processor was just found to have what the function is
+            // SAFETY: the processor was just found to have the instructions the function is
             // compiled for.
             return unsafe { compiled_with_vectors(work) };
         }

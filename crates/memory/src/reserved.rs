@@ -40,7 +40,7 @@ pub enum Backing {
 /// The first element is at the start of a page, so elements whose size divides
 /// 64 never cross a cache line.
 pub struct Reserved<T> {
-    /// What the elements are in; unmapped after they were dropped.
+    /// Memory of the elements; unmapped after they were dropped.
     pages: Pages,
     length: usize,
     capacity: usize,
@@ -69,11 +69,10 @@ impl<T> Reserved<T> {
         let too_much = || fail("mmap")(Errno::NOMEM);
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or_else(too_much)?.max(1);
         let private = MapFlags::PRIVATE;
-        // Of what is less than a huge page small ones are made in any case. A mapping of reserved
+        // A range shorter than a huge page gets small pages in any case. A mapping of reserved
         // pages begins at one by itself.
         let (page, align, flags) = match backing {
-            // Accounted for: what is not there is refused now, and not with a signal when it is
-            // touched.
+            // Accounted for: missing pages are refused now, and not by a signal on access.
             Backing::Huge => (HUGE, PAGE, private | MapFlags::HUGETLB | MapFlags::HUGE_2MB),
             _ if bytes < HUGE => (PAGE, PAGE, private | MapFlags::NORESERVE),
             _ => (HUGE, HUGE, private | MapFlags::NORESERVE),
@@ -132,8 +131,8 @@ impl<T> Reserved<T> {
     /// Takes the last element off.
     pub fn pop(&mut self) -> Option<T> {
         self.length = self.length.checked_sub(1)?;
-        // SAFETY: the element at the old last place is initialised, and from now
-        // on nobody else reads it.
+        // SAFETY: the element at the old last place is initialised, and from now on there is no
+        // other read of it.
         Some(unsafe { self.start().add(self.length).read() })
     }
 

@@ -12,9 +12,8 @@ pub(crate) const NUMBER: u32 = (1 << 30) - 1;
 
 /// One packet: a buffer of an arena and the bytes of it that are in use.
 ///
-/// `offset + length` never exceeds the buffer size of the arena the slot was
-/// taken from; every method keeps that. See the [crate documentation](crate)
-/// for what owning a slot means.
+/// `offset + length` never exceeds the buffer size of the arena the slot was taken from; every
+/// method keeps that. See the [crate documentation](crate) for the meaning of owning a slot.
 #[repr(C, align(8))]
 #[must_use = "a slot that is dropped leaks its buffer: give it back to a pool"]
 pub struct Slot {
@@ -104,9 +103,9 @@ impl Slot {
         true
     }
 
-    /// Moves the start of the packet `count` bytes into the headroom, as when
-    /// a header is pushed. Returns `false`, changing nothing, when there is
-    /// less headroom. The new bytes hold whatever was there.
+    /// Moves the start of the packet `count` bytes into the headroom, as when a header is pushed.
+    /// Returns `false`, changing nothing, when there is less headroom. The new bytes keep their old
+    /// contents.
     #[inline]
     pub fn push(&mut self, count: usize) -> bool {
         if count > self.offset as usize || count > u16::MAX as usize - self.length as usize {
@@ -116,8 +115,8 @@ impl Slot {
         true
     }
 
-    /// Moves the start by `count`, and what that takes or gives from or to the length, of which
-    /// there is enough: neither field runs over into its neighbour.
+    /// Moves the start by `count`, which changes the length by the opposite; there is enough of
+    /// both, so neither field runs over into its neighbour.
     ///
     /// All by one store: a load of what two stores have just written waits until both are in
     /// the cache, and the compiler loads four bytes where two are asked for.

@@ -1,6 +1,5 @@
-//! The atomics and cells the rings are written on: the real ones, or loom's
-//! when the models run (`--cfg loom`), so that what is model-checked is the
-//! code that ships.
+//! The atomics and cells the rings are written on: the real ones, or loom's when the models run
+//! (`--cfg loom`), so that the model-checked code is the code that ships.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -21,9 +20,9 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-/// The side of an asymmetric fence that costs nothing. Together with a
-/// [`heavy_fence`] on the other side it orders as two sequentially consistent
-/// fences do, which is what loom and Miri take it for; two light ones order nothing.
+/// The side of an asymmetric fence that costs nothing. Together with a [`heavy_fence`] on the other
+/// side it orders as two sequentially consistent fences do, which loom and Miri take it for; two
+/// light ones order nothing.
 #[inline]
 pub(crate) fn light_fence() {
     #[cfg(not(any(loom, miri)))]

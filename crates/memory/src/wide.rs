@@ -44,7 +44,8 @@ pub fn with_wide<W: WideWork>(work: W) -> Result<(), W> {
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
     {
-        // SAFETY: the processor was just found to have what the function is compiled for.
+        // SAFETY: the processor was just found to have the instructions the function is compiled
+        // for.
         unsafe { compiled_wide(work) };
         return Ok(());
     }
@@ -57,7 +58,7 @@ fn compiled_wide<W: WideWork>(work: W) {
 }
 
 impl Wide {
-    /// The same word eight times.
+    /// Broadcasts a word to all eight lanes.
     #[inline(always)]
     pub fn splat(self, word: u64) -> Eight {
         // SAFETY: a `Wide` is only made where the processor has the instructions.
@@ -161,7 +162,7 @@ impl Eight {
         meets: _mm512_test_epi64_mask -> u8 { u8::from }
     }
 
-    /// How many bits of each word are set.
+    /// Counts the bits that are set in each word.
     #[inline(always)]
     pub fn ones(self) -> Eight {
         // SAFETY: as in the functions above.

@@ -33,10 +33,9 @@ mod sealed {
 /// A fixed number of atomic words ([`AtomicU16`], [`AtomicU32`] or
 /// [`AtomicU64`]), all zero at first. It is a slice wherever it is used.
 ///
-/// Memory is taken where words are first touched, on transparent huge pages
-/// where they can be had: an array may be made as long as it can ever become,
-/// and costs what is used of it. Reading at random from an array on 4 KiB pages
-/// costs a TLB miss with every cache miss.
+/// Memory is taken on first access, on transparent huge pages where they can be had: an array may
+/// be made as long as it can ever become, and costs the memory of its used part. Reading at random
+/// from an array on 4 KiB pages costs a TLB miss with every cache miss.
 pub struct Words<T: sealed::Word> {
     pages: Pages,
     len: usize,
@@ -48,7 +47,7 @@ impl<T: sealed::Word> Words<T> {
     ///
     /// # Errors
     ///
-    /// What the kernel says where so much cannot be mapped.
+    /// The kernel's error where so much cannot be mapped.
     pub fn zeroed(len: usize) -> io::Result<Words<T>> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_long)?;
@@ -61,14 +60,13 @@ impl<T: sealed::Word> Words<T> {
         Ok(Words { pages, len, owned: PhantomData })
     }
 
-    /// Makes all words zero and gives their memory back to the kernel; what is
-    /// touched afterwards is faulted in anew. Costs the unmapping of the pages in
-    /// use, about a millisecond for each 32 MiB of small ones.
+    /// Makes all words zero and gives their memory back to the kernel; words touched afterwards are
+    /// faulted in anew. Costs the unmapping of the pages in use, about a millisecond for each 32
+    /// MiB of small ones.
     ///
-    /// Safe beside readers: each word is either the old one or zero, and there is
-    /// no order between words. A seqlock around it works as around stores: a
-    /// reader that loads such a zero also sees whatever the writer stored before
-    /// the call, so [`Generation`] has it look again.
+    /// Safe beside readers: each word is either the old one or zero, and there is no order between
+    /// words. A seqlock around it works as around stores: a reader that loads such a zero also sees
+    /// every store of the writer before the call, so [`Generation`] has it look again.
     ///
     /// [`Generation`]: crate::Generation
     pub fn clear(&self) {

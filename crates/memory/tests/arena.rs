@@ -1,4 +1,4 @@
-//! Arenas of all sizes, and what they say they got.
+//! Arenas of all sizes, and their figures.
 #![cfg(not(loom))]
 #![allow(missing_docs, reason = "a test program")]
 
@@ -9,7 +9,7 @@ fn small(size: usize) -> ArenaOptions {
     ArenaOptions { size, huge: false, ..ArenaOptions::default() }
 }
 
-/// Which option is refused, and the text.
+/// The option that is refused, and the text.
 fn refused(options: &ArenaOptions) -> (&'static str, String) {
     match options.create() {
         Err(error @ MemoryError::Option { option, .. }) => (option, error.to_string()),
@@ -40,7 +40,7 @@ fn small_arenas_work() {
     }
 }
 
-/// Packets are visited by fours, with what is left over behind.
+/// Packets are visited by fours, with the remainder behind.
 #[test]
 fn every_packet_of_a_frame_is_visited_once_and_in_order() {
     let arena = small(256 << 10).create().unwrap();
@@ -151,7 +151,7 @@ fn options_out_of_range_are_refused_with_the_option() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 64 }))]
-    /// Whatever the options: an arena that keeps its promises, or an error.
+    /// With any options: an arena that keeps its promises, or an error.
     #[test]
     fn any_options_give_an_arena_or_an_error(
         size in prop_oneof![0..(1usize << 20), (1usize << 47)..usize::MAX],
@@ -208,7 +208,7 @@ fn buffer_numbers_in_use_outlive_the_arena() {
     let mut pool = first.cache(4);
     let slot = pool.take_one(1).unwrap();
     drop((pool, first));
-    // A hundred arenas of that size later, the slot is still nobody's.
+    // A hundred arenas of that size later, the slot still belongs to none of them.
     for _ in 0..if cfg!(miri) { 3 } else { 100 } {
         let later = make();
         let mut slot = Some(&slot);
@@ -244,8 +244,8 @@ fn packets_are_visited_with_what_is_known_about_them() {
     }
 }
 
-/// A packet with all of it at hand is what arena and slot say, and only who holds it alone
-/// may write it.
+/// A packet with its addresses at hand has the bytes and metadata that arena and slot give, and
+/// only a sole holder may write it.
 #[test]
 fn packets_at_hand_are_read_by_all_and_written_by_one() {
     let arena = small(256 << 10).create().unwrap();

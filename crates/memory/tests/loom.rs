@@ -29,8 +29,8 @@ fn model(preemptions: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Pushes 1, 2, 3... in the given bursts; returns how many were taken. Nobody
-/// spins: whatever was not taken when is among the outcomes explored.
+/// Pushes 1, 2, 3... in the given bursts; returns how many were taken. There is no spinning: the
+/// moment of each push is among the outcomes explored.
 fn push_bursts(producer: &mut Producer<u32>, bursts: &[u32]) -> u32 {
     let mut sent = 0;
     for &burst in bursts {
@@ -190,7 +190,7 @@ fn mpmc_with_one_producer_and_two_consumers() {
     });
 }
 
-/// Whoever looks leaves a note of what is there for the other, who relies on it.
+/// A consumer that reads the producers' position caches it for the other, which relies on it.
 #[test]
 fn mpmc_with_consumers_that_take_one_of_many() {
     model(Some(3), || {
@@ -309,7 +309,7 @@ fn pool_hands_every_buffer_to_one_worker() {
     });
 }
 
-/// Whoever sleeps on an empty ring is woken by whoever fills it.
+/// A consumer that sleeps on an empty ring is woken by the producer that fills it.
 #[test]
 fn a_sleeper_is_woken_that_found_the_ring_empty() {
     model(None, || {
@@ -327,7 +327,7 @@ fn a_sleeper_is_woken_that_found_the_ring_empty() {
     });
 }
 
-/// Whoever sleeps on a full ring is woken by whoever empties it.
+/// A producer that sleeps on a full ring is woken by the consumer that empties it.
 #[test]
 fn a_sleeper_is_woken_that_found_the_ring_full() {
     model(None, || {
@@ -350,7 +350,7 @@ fn a_sleeper_is_woken_that_found_the_ring_full() {
 struct Flag(AtomicU32);
 
 impl Flag {
-    /// Whether who sleeps on it wakes.
+    /// Whether a sleeper on it wakes.
     fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
     }
@@ -366,8 +366,8 @@ impl Event for Flag {
     }
 }
 
-/// One round of a receiver that sleeps when it finds nothing: takes what is there,
-/// and says whether it sleeps until the bell rings.
+/// One round of a receiver that sleeps when it finds nothing: takes the elements there are, and
+/// says whether it sleeps until the bell rings.
 fn receive_round(bell: &Bell<Flag>, consumer: &mut Consumer<u32>, got: &mut u32) -> bool {
     bell.disarm();
     while consumer.pop().is_some() {
@@ -377,8 +377,8 @@ fn receive_round(bell: &Bell<Flag>, consumer: &mut Consumer<u32>, got: &mut u32)
     armed && consumer.is_empty()
 }
 
-/// Whoever sleeps on a bell is woken by each sending behind which it finds
-/// nothing, whether it was asleep, going to sleep, or woken by another.
+/// A receiver on a bell is woken by each sending behind which it finds nothing, whether it was
+/// asleep, going to sleep, or woken by another.
 #[test]
 fn a_bell_wakes_its_receiver_every_time() {
     model(None, || {
@@ -397,7 +397,7 @@ fn a_bell_wakes_its_receiver_every_time() {
             asleep = receive_round(&bell, &mut consumer, &mut got);
         }
         sender.join().unwrap();
-        // Nobody rings any more: it must come by itself as far as it has to.
+        // There are no more rings: it must come by itself as far as it has to.
         for _ in 0..2 {
             if !asleep || bell.event().is_set() {
                 asleep = receive_round(&bell, &mut consumer, &mut got);
@@ -407,8 +407,8 @@ fn a_bell_wakes_its_receiver_every_time() {
     });
 }
 
-/// Neither end knows whether it is the last: what is left is handed on once,
-/// though the consumer empties the ring before it goes.
+/// Neither end knows whether it is the last: the remaining elements are handed on once, though the
+/// consumer empties the ring before it goes.
 #[test]
 fn spsc_hands_on_what_is_left_by_the_last_owner() {
     model(None, || {
@@ -443,7 +443,7 @@ fn generation_hides_parts_that_are_reused() {
                 fence(Ordering::Release);
                 link.store(1, Ordering::Relaxed);
                 generation.advance();
-                // Begun, and never linked: nobody may see it.
+                // Begun, and never linked: invisible to readers.
                 parts[0].store(99, Ordering::Relaxed);
             })
         };

@@ -1,4 +1,4 @@
-//! Models of what is between processes: hand-over, holders, and a member that dies anywhere.
+//! Models of the exchange between processes: hand-over, holders, and a member that dies anywhere.
 #![cfg(loom)]
 #![allow(missing_docs, reason = "a test program")]
 
@@ -23,7 +23,7 @@ impl Place for Mapped {
 }
 
 const CELLS: u32 = 2;
-/// Where the ring to the server and the ledger begin.
+/// Offsets of the ring to the server and of the ledger.
 const BACK: usize = 32;
 const LEDGER: usize = 64;
 const MEMBER: usize = 1;
@@ -39,10 +39,10 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Buffers' bytes: loom finds who touches them at the same time.
+/// Bytes of the buffers: loom finds concurrent accesses to them.
 type Bytes = Arc<Vec<UnsafeCell<u32>>>;
 
-/// Takes what is lent, writes to it and returns it; dies after so many steps.
+/// Takes the lent buffers, writes to them and returns them; dies after so many steps.
 fn member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
     let mut step = || {
         steps = steps.checked_sub(1)?;
@@ -71,11 +71,12 @@ fn member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
     Some(())
 }
 
-/// Takes what is on a ring, and says of each word which buffer it names.
+/// Takes the words on a ring, and calls back with the buffer that each names.
 type Take = fn(&mut Receiver<Mapped>, &Ledger<Mapped>, &mut dyn FnMut(usize));
 
-/// Buffers are lent, and come back each once, wherever in its steps the member dies: by its ring, or because the
-/// ledger says that it held them. `lend` lends all; `take` takes what has come back, and says which.
+/// Buffers are lent, and come back each once, wherever in its steps the member dies: by its ring,
+/// or because the ledger says that it held them. `lend` lends all; `take` takes those that have
+/// come back, and calls back with each.
 fn dies_anywhere(
     (steps, preemptions): (usize, usize),
     member: fn(Mapped, &Bytes, usize) -> Option<()>,
@@ -96,7 +97,7 @@ fn dies_anywhere(
         let mut returned = [0; BUFFERS];
         let mut receive = |back: &mut Receiver<Mapped>| {
             take(back, &ledger, &mut |index| {
-                // SAFETY: the buffer has come back, and is nobody else's.
+                // SAFETY: the buffer has come back, and has no other holder.
                 bytes[index].with(|byte| assert_eq!(unsafe { *byte }, 1));
                 returned[index] += 1;
             });
@@ -138,8 +139,9 @@ fn a_member_may_die_anywhere() {
     }
 }
 
-/// The same where both sides handle what there is at once: holders, then cells, then one position. A member
-/// that is told of a word is a holder of its buffer, also where it does not look.
+/// As one by one, where both sides handle all words at once: holders, then cells, then one
+/// position. A member that is told of a word is a holder of its buffer, also where it does not
+/// look.
 #[test]
 fn bursts_are_lent_and_returned_whole_wherever_a_member_dies() {
     let lend = |lent: &mut Sender<Mapped>, ledger: &Ledger<Mapped>| {
@@ -169,7 +171,8 @@ fn bursts_are_lent_and_returned_whole_wherever_a_member_dies() {
     }
 }
 
-/// Takes what is lent at once, writes to all of it and returns it at once; dies after so many steps.
+/// Takes the lent buffers at once, writes to all and returns them at once; dies after so many
+/// steps.
 fn burst_member(place: Mapped, bytes: &Bytes, mut steps: usize) -> Option<()> {
     let mut step = || {
         steps = steps.checked_sub(1)?;
@@ -233,7 +236,7 @@ fn words_arrive_in_order_over_the_wrap() {
     });
 }
 
-/// A sleeper that found nothing is woken by whoever sends.
+/// A sleeper that found nothing is woken by the sender.
 #[test]
 fn a_sleeper_in_another_process_is_woken() {
     model(4, || {

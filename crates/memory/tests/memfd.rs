@@ -1,4 +1,4 @@
-//! What the kernel has made of an arena: its file, its mappings, its pages. Miri knows none of them.
+//! The kernel's view of an arena: its file, its mappings, its pages. Miri has none of them.
 #![cfg(not(any(loom, miri)))]
 #![allow(missing_docs, reason = "a test program")]
 
@@ -41,7 +41,7 @@ fn memory_comes_gradually_where_that_is_asked_for() {
             break;
         }
         count += frame.len();
-        // Half a piece is rounded up, and what the caches hold is present.
+        // Half a piece is rounded up, and the buffers in caches are present.
         assert!(taken(&arena) < (count + 1024) * 2300);
         arena.for_each_mut(&mut frame, |bytes| bytes.fill(1));
         frames.push(frame);
@@ -49,7 +49,7 @@ fn memory_comes_gradually_where_that_is_asked_for() {
     assert_eq!(count, arena.count());
     assert_eq!((arena.accounting().held, arena.accounting().free), (count, 0));
     assert!(pool.take_one(0).is_none());
-    // The end of the last page is nobody's.
+    // The end of the last page is unused.
     assert!(taken(&arena) + 8192 > arena.size());
     frames.iter_mut().for_each(|frame| pool.give(frame));
     assert_eq!(arena.accounting().free, count);

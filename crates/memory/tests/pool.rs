@@ -1,5 +1,5 @@
-//! Pools: what is taken comes back, whoever gives it, and mistakes leave
-//! nothing with two owners.
+//! Pools: buffers that are taken come back, from any cache, and mistakes leave nothing with two
+//! owners.
 #![cfg(not(loom))]
 #![allow(missing_docs, reason = "a test program")]
 
@@ -23,7 +23,7 @@ fn held(arena: &Arena) -> usize {
     accounting.held
 }
 
-/// What one step does, on one of three caches.
+/// One step, on one of three caches.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Take(usize),

@@ -1,5 +1,5 @@
-//! Passes over a frame with a survey of its packets, and without: whatever comes between them,
-//! packets, what is known about them and who leaves are the same.
+//! Passes over a frame with a survey of its packets, and without: with anything between them,
+//! packets, metadata and the packets that leave are equal.
 #![cfg(not(loom))]
 
 use linerate_memory::{
@@ -104,7 +104,7 @@ enum Pass {
     Check(usize),
     Less,
     Paint(u8),
-    /// Takes off by itself what each packet's length says, and writes a byte of the rest.
+    /// Takes off as many bytes as each packet's length says, and writes a byte of the rest.
     Trim(u8),
     /// Sends away those with this first byte.
     Leave(u8),
@@ -151,9 +151,9 @@ struct Side {
     survey: Survey,
     frame: Frame,
     held: Frame,
-    /// Who left, and why.
+    /// Packets that left, and why.
     gone: Vec<(usize, u8, Vec<u8>)>,
-    /// What passes that only read have seen.
+    /// Values that reading passes have seen.
     seen: Vec<u64>,
 }
 
@@ -221,7 +221,7 @@ impl Side {
                 let read = |packet: &mut Packet<'_>| {
                     seen.push(packet.bytes().iter().map(|byte| u64::from(*byte)).sum());
                     packet.pull(packet.len().min(by));
-                    // Who reads may write where nobody else holds the packet.
+                    // A reading pass may write to a packet without another holder.
                     if let Some(packet) = packet.writable().filter(|_| by == 5) {
                         packet.bytes_mut().iter_mut().for_each(|byte| *byte ^= 3);
                         packet.meta_mut().destination[0] ^= 1;

@@ -1,8 +1,8 @@
-//! An arena whose memory another process made.
+//! Attaching to an arena whose memory another process made.
 //!
-//! The packets and their metadata are those of all who map the file. What says which of them this
-//! process has is its own: free list, share counts and numbers. So a process that dies takes all of
-//! that with it, and the others need not know what it was.
+//! The packets and their metadata belong to all processes that map the file. The free list, share
+//! counts and buffer numbers are private to each process: when a process dies they go with it, and
+//! the others need no record of them.
 
 use std::{
     os::fd::OwnedFd,
@@ -29,7 +29,7 @@ use crate::{
     words::Words,
 };
 
-/// Where things are in an arena's file.
+/// Layout of an arena's file, as offsets in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) count: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Geometry {
     pub(crate) headroom: u32,
     /// Bytes of the file.
     pub(crate) size: u64,
-    /// Where the metadata and the buffers begin.
+    /// Offsets of the metadata array and of the buffers.
     pub(crate) meta: u64,
     pub(crate) buffers: u64,
 }
@@ -62,7 +62,7 @@ impl Geometry {
 }
 
 impl Arena {
-    /// Where things are.
+    /// The layout of the arena's file.
     pub(crate) fn geometry(&self) -> Geometry {
         let start = self.inner.mapping.start().as_ptr() as usize;
         let from_start = |address: usize| (address - start) as u64;
@@ -76,13 +76,13 @@ impl Arena {
         }
     }
 
-    /// Maps an arena that another process made. No buffer is this process's until it is told so by
-    /// [`Arena::adopt`]. Pages are faulted in when they are first touched.
+    /// Maps an arena that another process made. No buffer belongs to this process before
+    /// [`Arena::adopt`]. Pages are faulted in on first access.
     ///
     /// # Safety
     ///
-    /// The geometry is possible. All who map the file write only to buffers that are theirs alone;
-    /// where it is not `writable`, all slots that are adopted are shared ones.
+    /// The geometry is possible. All processes that map the file write only to buffers that are
+    /// theirs alone; where it is not `writable`, all slots that are adopted are shared ones.
     pub(crate) unsafe fn attach(
         file: OwnedFd,
         geometry: &Geometry,
@@ -131,7 +131,7 @@ impl Arena {
         Slot::compose(buffer, offset, length)
     }
 
-    /// Gives up a slot whose buffer becomes another process's; returns which it was.
+    /// Gives up a slot whose buffer becomes another process's; returns the buffer's index.
     pub(crate) fn part_with(&self, slot: Slot) -> u32 {
         let index = self.index(&slot);
         self.track_given(&[slot.buffer & !SHARED]);
@@ -151,19 +151,19 @@ impl Arena {
         Slot::compose(buffer | SHARED, offset, length)
     }
 
-    /// Adds a holder who has no slot to a buffer: as long as he does not go it stays read-only and
-    /// taken.
+    /// Adds a holder without a slot to a buffer: until [`Arena::weigh_anchor`] the buffer stays
+    /// read-only and taken.
     pub(crate) fn anchor(&self, slot: &mut Slot) {
         let anchor = self.share(slot);
         debug_assert!(anchor.is_some(), "a slot of ours with fewer than 2^32 holders");
     }
 
-    /// Whether nobody is left but the one of [`Arena::anchor`], who goes with this: the buffer can be
-    /// given away then.
+    /// Removes the holder added by [`Arena::anchor`] if it is the last one, and returns true then:
+    /// the buffer can be given away.
     pub(crate) fn weigh_anchor(&self, index: u32) -> bool {
         let buffer = self.inner.tag | index;
         let count = self.share_count(buffer);
-        // Acquire: what the other holders did with the bytes is done.
+        // Acquire: the accesses of the other holders to the bytes are done.
         if count.load(std::sync::atomic::Ordering::Acquire) != 1 {
             return false;
         }
@@ -171,11 +171,12 @@ impl Arena {
         true
     }
 
-    /// Whether a slot in the caller's hands and an [anchor](Arena::anchor) are all there is of a buffer, so
-    /// that both can go at once without being counted down: nobody else has what he could count by.
+    /// Returns true if a slot in the caller's hands and an [anchor](Arena::anchor) are the only
+    /// holders of a buffer, so that both can go at once without counting down: there is no third
+    /// holder to count.
     #[inline(always)]
     pub(crate) fn is_last_at_anchor(&self, buffer: u32) -> bool {
-        // Acquire: what the other holders did with the bytes is done.
+        // Acquire: the accesses of the other holders to the bytes are done.
         self.share_count(buffer).load(std::sync::atomic::Ordering::Acquire) == 2
     }
 
@@ -194,8 +195,8 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// The buffer exists, the bytes are inside of it, and the caller owns what was made a name of
-    /// by [`Arena::strip`], whose flag this is.
+    /// The buffer exists, the bytes are inside it, and the caller owns the slot that
+    /// [`Arena::strip`] turned into this index and flag.
     pub(crate) unsafe fn restore(&self, index: u32, shared: bool, at: (u16, u16)) -> Slot {
         Slot::compose(self.inner.tag | index | if shared { SHARED } else { 0 }, at.0, at.1)
     }

@@ -1,8 +1,7 @@
 //! Words of the packets of a frame, side by side.
 //!
-//! For who decides by a few words of each packet, wherever these are: eight packets are found
-//! together, it is seen at once whether all of them are long enough, and then each word is a load and
-//! a store to where it is wanted.
+//! For decisions by a few words of each packet, at any offset: eight packets are located together,
+//! one check covers all their lengths, and then each word is a load and a store to its column.
 
 use super::{
     Arena,
@@ -15,14 +14,14 @@ use crate::{
     slot::{SHARED, Slot},
 };
 
-/// What the place of a word counts from.
+/// Start that the offset of a word counts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordBase {
     /// The start of the packet.
     Packet,
-    /// Where metadata says that the network header begins.
+    /// The network header, as metadata says.
     Network,
-    /// The same of the transport header.
+    /// The transport header, as metadata says.
     Transport,
 }
 
@@ -32,7 +31,7 @@ const BASES: [WordBase; 3] = [WordBase::Packet, WordBase::Network, WordBase::Tra
 /// The place of a word: so many bytes behind its base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordAt {
-    /// What it counts from.
+    /// Start of the offset.
     pub base: WordBase,
     /// Bytes from there.
     pub offset: usize,
@@ -83,12 +82,12 @@ impl Arena {
 struct Gather<'a, C, M, const N: usize> {
     arena: &'a Arena,
     frame: &'a Frame,
-    /// Where packets are, if none of them is shared and they are not too few.
+    /// Addresses of the packets, if none of them is shared and they are not too few.
     groups: Option<&'a [Group]>,
-    /// Whether somebody has looked at these packets before.
+    /// Whether an element before has loaded lines of these packets.
     is_known: bool,
     at: [WordAt; N],
-    /// Which of the words that the groups have of network headers these are.
+    /// Index of each word among the network header words that the groups hold, if there.
     known: [Option<usize>; N],
     to: &'a mut [Column],
     column: C,
@@ -189,7 +188,7 @@ where
     }
 }
 
-/// The same for at most eight packets, one after the other.
+/// Gathers the words of at most eight packets, one packet after the other.
 #[inline(never)]
 fn gather_each<const N: usize>(
     arena: &Arena,
@@ -256,7 +255,7 @@ impl Group {
         for lane in 0..LANES {
             let (length, headroom) =
                 ((words[lane] >> 48) as u32, (words[lane] >> 32) as u32 & 0xffff);
-            // The sign of what is noted says that a word is not there.
+            // The sign of the difference says that a word is not there.
             short |= length.wrapping_sub(reach[0]);
             if HEADERS {
                 let headers = [pairs[lane] & 0xffff, pairs[lane] >> 16];

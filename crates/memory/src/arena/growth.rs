@@ -33,7 +33,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Of an arena whose memory is somebody else's: there is nothing to populate.
+    /// For an arena whose memory another process owns: there is nothing to populate.
     #[cfg(not(any(loom, miri)))]
     pub(super) fn done(count: u32) -> Growth {
         Growth { populated: AtomicU32::new(count), ..Growth::default() }

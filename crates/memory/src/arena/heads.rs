@@ -26,23 +26,23 @@ pub type Column = [u32; LANES];
 /// The first `N` words of a header of eight packets.
 #[derive(Debug)]
 pub struct Heads<const N: usize> {
-    /// The same word of each, its first byte lowest.
+    /// Each word of the eight packets, its first byte lowest.
     pub words: [Column; N],
     /// Bytes from the first of the header to the end of the packet: enough for the words.
     pub room: Column,
 }
 
-/// Where headers are.
+/// Start of the headers to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadAt {
     /// So many bytes behind the start of packets, of which the step may be the first to be
     /// touched: their first lines and those of their metadata are asked for ahead.
     Start(usize),
-    /// Where metadata says that the network header begins.
+    /// The network header, as metadata says.
     Network,
 }
 
-/// What is noted of eight packets that were found sound.
+/// Annotations for eight packets that were found sound.
 #[derive(Debug)]
 pub struct Notes {
     /// Bytes from the start of the header to the end that the packet is to have.
@@ -65,26 +65,26 @@ pub trait HeadStep<const N: usize> {
     /// of others, those that are not looked at need not be loaded.
     const KEPT: usize = N;
 
-    /// Where a packet goes that does not stay.
+    /// Output of a packet that leaves the frame.
     type Exit;
-    /// What [`HeadStep::look`] found, for what follows.
+    /// Result of [`HeadStep::look`], for the calls that follow.
     type Found;
 
-    /// Where headers begin.
+    /// Start of the headers.
     fn at(&self) -> HeadAt;
 
-    /// Looks at eight. A number other than zero in the column says that the packet is to be
-    /// judged by itself. Words may be changed, to what [`HeadStep::finish`] then makes of them in
+    /// Checks eight packets. A number other than zero in the column means that the packet is judged
+    /// by itself. Words may be changed, to the values that [`HeadStep::finish`] then gives them in
     /// the packets.
     fn look(&self, heads: &mut Heads<N>) -> (Column, Self::Found);
 
-    /// What is noted of packets that need not be judged by themselves.
+    /// Annotations for packets that need not be judged by themselves.
     fn notes(&self, heads: &Heads<N>, found: &Self::Found) -> Option<Notes> {
         let _ = (heads, found);
         None
     }
 
-    /// Does to one of them what follows.
+    /// Finishes one packet of the eight.
     fn finish(
         &mut self,
         heads: &Heads<N>,
@@ -95,7 +95,7 @@ pub trait HeadStep<const N: usize> {
         let _ = (heads, found, lane, packet);
     }
 
-    /// Judges a packet by itself, and does what follows.
+    /// Judges a packet by itself and finishes it.
     fn judge(&mut self, packet: &mut PacketMut<'_>) -> Result<(), Self::Exit>;
 }
 
@@ -119,8 +119,8 @@ impl<const N: usize> Head<'_, N> {
         self.packet.pull(count)
     }
 
-    /// What is known about the packet. Where its headers are, and its destination, are for
-    /// [`HeadStep::notes`] to say.
+    /// Metadata of the packet. Header places and the destination are set by [`HeadStep::notes`],
+    /// not here.
     #[inline(always)]
     pub fn meta(&mut self) -> &mut Meta {
         self.packet.meta_mut()
@@ -192,8 +192,8 @@ impl<const N: usize, S: HeadStep<N>, O: FnMut(usize, Slot, S::Exit)> BitWork
             for (at, (slots, group)) in eights.iter_mut().zip(groups).enumerate() {
                 let count = left.min(LANES);
                 left -= count;
-                // SAFETY: these are the slots whose packets were found, and all are the arena's
-                // and held by nobody else.
+                // SAFETY: these are the slots whose packets were found, and all are the arena's and
+                // without another holder.
                 let alone = unsafe {
                     match (are_own, has_words) {
                         (false, _) => [1; LANES],
@@ -247,7 +247,7 @@ fn any(column: &Column) -> bool {
     *column != [0; LANES]
 }
 
-/// What a pass has noted of all packets.
+/// Annotations that a pass has set on all packets.
 struct Noted {
     headers: bool,
     destinations: bool,
@@ -301,8 +301,8 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
     } else {
         for lane in 0..LANES {
             places[lane] = starts[lane] + u64::from(before[lane]);
-            // SAFETY: so many bytes are in each packet from there on, as was just seen, which
-            // nobody else holds and which is borrowed here.
+            // SAFETY: so many bytes are in each packet from there on, as was just seen; the packets
+            // have no other holder and are borrowed here.
             let words = unsafe { &*bases.byte(places[lane]).cast::<[[u8; 4]; N]>() };
             for (column, word) in heads.words.iter_mut().zip(words) {
                 column[lane] = u32::from_le_bytes(*word);
@@ -319,7 +319,7 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
         *noted = Noted { headers: true, destinations: notes.destinations.is_some() };
         mark(slots, &before, &notes, marks);
         if all {
-            // SAFETY: metadata of these packets, which nobody else holds.
+            // SAFETY: metadata of these packets, which have no other holder.
             unsafe { note_all(bases, slots, metas, marks, &before, &notes) };
         } else {
             for (lane, slot) in slots.iter_mut().enumerate().take(count) {
@@ -334,8 +334,8 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
     let mut finish = |lane: usize, slot: &mut Slot| {
         arena.track_used(slot.buffer);
         let place = (bases.byte(starts[lane]), bases.meta_at(metas[lane]));
-        // SAFETY: as above; the packet is borrowed mutably, and `Head` gives its words or what
-        // is known about it, never its bytes beside them.
+        // SAFETY: as above; the packet is borrowed mutably, and `Head` gives its words or its
+        // metadata, never its bytes beside them.
         let mut head = unsafe {
             let words = &mut *bases.byte(places[lane]).cast::<[[u8; 4]; N]>();
             Head { packet: PacketMut::at(arena, slot, place), words }
@@ -357,7 +357,7 @@ unsafe fn take<const N: usize, const HAS_WORDS: bool, S: HeadStep<N>>(
     alone
 }
 
-/// Notes of a packet whose header begins at `start` what was found.
+/// Sets length, headers and destination of a packet whose header begins at `start`.
 #[inline(always)]
 fn note(slot: &mut Slot, meta: &mut Meta, start: usize, notes: &Notes, lane: usize) {
     slot.truncate(start + notes.lengths[lane] as usize);
@@ -367,7 +367,7 @@ fn note(slot: &mut Slot, meta: &mut Meta, start: usize, notes: &Notes, lane: usi
     }
 }
 
-/// What is noted in the metadata of eight packets, a word for each.
+/// Packs the header places and destinations of eight packets into a word for each.
 #[inline(always)]
 fn mark(slots: &[Slot; LANES], starts: &Column, notes: &Notes, marks: &mut [u64; LANES]) {
     let words = slots.each_ref().map(Slot::word);
@@ -379,11 +379,11 @@ fn mark(slots: &[Slot; LANES], starts: &Column, notes: &Notes, marks: &mut [u64;
     }
 }
 
-/// As [`note`], of eight packets, with what is to be stored in their metadata.
+/// As [`note`] for eight packets, with the words to store in their metadata.
 ///
 /// # Safety
 ///
-/// The metadata is that of the slots, whose packets nobody else holds.
+/// The metadata is that of the slots, whose packets have no other holder.
 #[inline(always)]
 unsafe fn note_all(
     bases: Bases,
@@ -474,9 +474,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
-        /// Eight at once or one by one: packets, what is known about them, who leaves and in
-        /// which order are the same, with shared packets between them
-        /// and those of another arena.
+        /// Eight at once or one by one: packets, metadata, and the order of those that leave are
+        /// equal, also with shared packets and packets of another arena between them.
         #[test]
         fn eight_at_once_are_as_one_by_one(
             packets in vec((0..40usize, proptest::num::u64::ANY, 0..64u8), 0..80), at in 0..6usize, usual: bool,

@@ -17,7 +17,7 @@ use crate::{
     pages::{HUGE, PAGE, Pages},
 };
 
-/// What an arena's memory is made of.
+/// Page size of an arena's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageKind {
     /// Reserved 2 MiB pages.
@@ -38,8 +38,8 @@ impl fmt::Display for PageKind {
     }
 }
 
-/// Half of what a process can address: no arena can be larger, and sizes up to
-/// this one can be rounded and added without overflow.
+/// Half of a process's address space: no arena can be larger, and sizes up to this one can be
+/// rounded and added without overflow.
 const SIZE_MAX: usize = 1 << 46;
 
 /// A mapped memfd, unmapped on drop.
@@ -66,8 +66,8 @@ impl Mapping {
         check_available(size, u64::MAX)?;
         let mut mapping = Mapping::with(size, false, node)?;
         if huge {
-            // Without transparent pages for shared memory this fails or does
-            // nothing, and `kind` tells what came of it.
+            // Without transparent pages for shared memory this fails or does nothing; `kind` tells
+            // the outcome.
             mapping.advise(Advice::LinuxHugepage);
         }
         mapping.populate(0..mapping.len())?;
@@ -106,7 +106,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Miri knows neither memfds nor nodes: small pages of nobody else's.
+    /// Miri has neither memfds nor NUMA nodes: small private pages.
     #[cfg(miri)]
     fn with(size: usize, reserved: bool, _: Option<u32>) -> Result<Mapping, MemoryError> {
         if reserved {
@@ -222,7 +222,7 @@ impl Mapping {
         }
     }
 
-    /// Looks up what the kernel mapped.
+    /// Reads from `/proc/self/smaps` whether the kernel used transparent huge pages.
     fn inspect(&self) -> PageKind {
         let smaps = read_proc("/proc/self/smaps").unwrap_or_default();
         let huge = huge_bytes_at(&smaps, self.start().as_ptr() as usize);
@@ -247,7 +247,7 @@ impl Mapping {
     }
 }
 
-/// What failed, and what the kernel said.
+/// Adds the failed step to the kernel's error.
 fn fail(step: &'static str) -> impl FnOnce(Errno) -> MemoryError {
     move |errno| MemoryError::System { step, source: errno.into() }
 }
@@ -262,23 +262,23 @@ fn map_file(fd: &OwnedFd, len: usize, reserved: bool) -> rustix::io::Result<Page
     }
     let nothing = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let pages = Pages::map(len, HUGE, ProtFlags::empty(), nothing)?;
-    // SAFETY: takes the place of what was reserved for it, which nobody has
-    // looked at, and goes when the pages do.
+    // SAFETY: replaces the reserved range, to which there are no references yet, and goes when the
+    // pages do.
     let mapped = unsafe {
         let start = pages.start().as_ptr().cast();
         rustix::mm::mmap(start, len, access, MapFlags::SHARED | MapFlags::FIXED, fd, 0)
     };
     if let Err(errno) = mapped {
-        // The kernel may have unmapped what was reserved before it refused, and another thread
-        // may have the addresses by now: to unmap them would take its memory.
+        // The kernel may have unmapped the reserved range before it refused, and another thread may
+        // have the addresses by now: to unmap them would take its memory.
         std::mem::forget(pages);
         return Err(errno);
     }
     Ok(pages)
 }
 
-/// Refuses what is above `limit` or would drive the machine out of memory,
-/// before the kernel has to kill somebody.
+/// Refuses a size above `limit`, or above the memory available to the machine or the control group,
+/// before the kernel's OOM killer acts.
 fn check_available(size: usize, limit: u64) -> Result<(), MemoryError> {
     let meminfo = read_proc("/proc/meminfo").unwrap_or_default();
     let limits = [available_bytes(&meminfo), control_group_limit()];
@@ -289,7 +289,7 @@ fn check_available(size: usize, limit: u64) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// A file of the kernel's; none under Miri, whose memory is not what it tells of.
+/// Reads a file of procfs or sysfs; `None` under Miri, whose memory the kernel does not know.
 fn read_proc(path: &str) -> Option<String> {
     if cfg!(miri) { None } else { fs::read_to_string(path).ok() }
 }
@@ -300,7 +300,7 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// What the control group (version 2) we run in may still take, in bytes.
+/// Bytes left to this process's control group (version 2).
 fn control_group_limit() -> Option<u64> {
     let group = read_proc("/proc/self/cgroup")?;
     let path = group.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -358,7 +358,7 @@ mod tests {
                         let pages = Pages::map(1 << 18, PAGE, access, MapFlags::PRIVATE).unwrap();
                         let bytes = pages.start().as_ptr().cast::<u8>();
                         for at in (0..1 << 18).step_by(PAGE) {
-                            // SAFETY: inside the mapping, which is nobody else's.
+                            // SAFETY: inside the mapping, which this thread alone has.
                             unsafe {
                                 bytes.add(at).write_volatile(round as u8);
                                 assert_eq!(bytes.add(at).read_volatile(), round as u8);

@@ -1,8 +1,8 @@
-//! The memory packets live in.
+//! Packet memory.
 //!
-//! An arena is one memfd, mapped once, sealed so that nobody who is handed it
-//! can shrink it under us: an array of [`Meta`], an array of share counts, and
-//! the buffers. All are found by index, never by pointer.
+//! An arena is one memfd, mapped once, and sealed so that a process that gets the descriptor cannot
+//! shrink it: an array of [`Meta`], an array of share counts, and the buffers. All are found by
+//! index, never by pointer.
 
 #[cfg(not(any(loom, miri)))]
 mod attach;
@@ -104,7 +104,7 @@ enum Writers {
     Sealed,
 }
 
-/// Where the buffers of an arena are.
+/// Numbers of free and held buffers of an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accounting {
     /// Buffers there are.
@@ -140,7 +140,7 @@ impl Arena {
         self.buffer_size() - self.headroom()
     }
 
-    /// What kind of pages the arena got.
+    /// Page size that the arena got.
     pub fn pages(&self) -> PageKind {
         self.inner.mapping.kind()
     }
@@ -152,8 +152,8 @@ impl Arena {
 
     /// The memfd behind the arena, for processes that are to map it too.
     ///
-    /// Not for safe code: what is written through it changes packets that others
-    /// hold references to, and share counts.
+    /// Not for safe code: writes through it change packets that others hold references to, and
+    /// share counts.
     ///
     /// ```compile_fail,E0133
     /// # fn f(arena: &linerate_memory::Arena) {
@@ -167,10 +167,9 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// Through the descriptor, its copies and what is mapped from it, nothing is
-    /// written but bytes of buffers whose slots whoever writes has been given
-    /// ([`Slot::into_raw`]), and no byte of a buffer is read that another may be
-    /// writing.
+    /// Through the descriptor, its copies and mappings of it, nothing is written but bytes of
+    /// buffers whose slots the writer has been given ([`Slot::into_raw`]), and no byte of a buffer
+    /// is read that another may be writing.
     #[cfg(not(miri))]
     pub unsafe fn fd(&self) -> std::io::Result<BorrowedFd<'_>> {
         let mut writers = self.inner.writers.lock().expect("no panic while held");
@@ -229,8 +228,7 @@ impl Arena {
         PoolCache::new(self.clone(), sync::Arc::clone(&self.inner.free), size, held)
     }
 
-    /// Where the buffers are: exact when no worker runs, else a moment's
-    /// estimate.
+    /// Counts free and held buffers: exact when no worker runs, else a moment's estimate.
     pub fn accounting(&self) -> Accounting {
         let caches = self.inner.caches.lock().expect("no panic while held");
         let cached: usize = caches
@@ -261,9 +259,9 @@ impl Arena {
     #[inline]
     pub fn packet<'a>(&'a self, slot: &'a Slot) -> &'a [u8] {
         let index = self.index(slot);
-        // SAFETY: the slot's bytes lie inside its buffer (its invariant) and
-        // that inside the mapping. Nobody writes them while `slot` is
-        // borrowed: a writer needs `&mut` of the only slot, see `packet_mut`.
+        // SAFETY: the slot's bytes lie inside its buffer (its invariant) and that inside the
+        // mapping. There are no writes to them while `slot` is borrowed: a writer needs `&mut` of
+        // the only slot, see `packet_mut`.
         unsafe {
             let start = self.buffer(index).add(slot.offset as usize);
             std::slice::from_raw_parts(start.as_ptr(), slot.len())
@@ -288,9 +286,9 @@ impl Arena {
         }
     }
 
-    /// Calls `each` with every packet of a frame, for writing, skipping those
-    /// `packet_mut` refuses. What is the same for all packets is loaded once,
-    /// and the first line of each is prefetched a few packets ahead.
+    /// Calls `each` with every packet of a frame, for writing, skipping those `packet_mut` refuses.
+    /// Values common to all packets are loaded once, and the first line of each is prefetched a few
+    /// packets ahead.
     #[inline]
     pub fn for_each_mut(&self, frame: &mut Frame, mut each: impl FnMut(&mut [u8])) {
         let Inner { buffers, tag, mask, stride, .. } = *self.inner;
@@ -308,9 +306,8 @@ impl Arena {
         });
     }
 
-    /// Calls `each` with every packet of a frame, in order. What is the same for
-    /// all packets is loaded once, and the first line of each is prefetched a
-    /// few packets ahead.
+    /// Calls `each` with every packet of a frame, in order. Values common to all packets are loaded
+    /// once, and the first line of each is prefetched a few packets ahead.
     ///
     /// # Panics
     ///
@@ -332,8 +329,8 @@ impl Arena {
         });
     }
 
-    /// The same with the slot and the metadata of each packet, whose line is prefetched
-    /// as well.
+    /// Calls `each` with slot, bytes and metadata of every packet of a frame, in order. The first
+    /// lines of packet and metadata are prefetched a few packets ahead.
     ///
     /// # Panics
     ///
@@ -386,9 +383,9 @@ impl Arena {
         frame.slots().iter().map(|slot| self.packet(slot))
     }
 
-    /// Makes the packet `length` bytes long, growing or cutting it at its end.
-    /// Returns `false`, changing nothing, when the buffer ends before that or
-    /// belongs to another arena. New bytes hold whatever was there.
+    /// Makes the packet `length` bytes long, growing or cutting it at its end. Returns `false`,
+    /// changing nothing, when the buffer ends before that or belongs to another arena. New bytes
+    /// keep their old contents.
     #[inline]
     pub fn resize(&self, slot: &mut Slot, length: usize) -> bool {
         let fits = length <= self.buffer_size() - (slot.offset as usize).min(self.buffer_size());
@@ -467,7 +464,7 @@ impl Arena {
         (self.inner.buffers, used.next_multiple_of(4096).min(self.region_limit()))
     }
 
-    /// Where in the arena's file the first buffer begins, in bytes.
+    /// Offset of the first buffer in the arena's file, in bytes.
     pub fn file_offset(&self) -> usize {
         self.size() - self.region_limit()
     }
@@ -488,8 +485,8 @@ impl Arena {
         self.index(slot) as usize * self.buffer_size() + slot.headroom()
     }
 
-    /// Which of the arena's buffers a packet is in, from 0 to
-    /// [`Arena::count`], for tables with an entry per buffer.
+    /// Index of the packet's buffer, from 0 to [`Arena::count`], for tables with an entry per
+    /// buffer.
     ///
     /// # Panics
     ///
@@ -589,8 +586,7 @@ impl Arena {
 
     /// Copies a packet, its place in the buffer and its metadata.
     pub(crate) fn copy_whole(&self, from: &Slot, to: &mut Slot) {
-        // What is in front of the packet as well: a header that was stripped
-        // there may be put back.
+        // The bytes in front of the packet as well: a header that was stripped may be put back.
         let whole = Slot::compose(from.buffer, 0, from.offset + from.length);
         to.offset = 0;
         to.length = whole.length;

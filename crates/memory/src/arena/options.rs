@@ -1,4 +1,4 @@
-//! How an arena is to be made, and how its memory is divided.
+//! Options of an arena, and the layout of its memory.
 
 use std::sync::{Arc, Mutex, atomic::AtomicU32};
 
@@ -7,7 +7,7 @@ use super::track::Tracker;
 use super::{Arena, Inner, growth::Growth, map::Mapping, numbers::Numbers, template::Template};
 use crate::{error::MemoryError, meta::Meta, ring::Mpmc, sync};
 
-/// How an arena is to be made.
+/// Options of an arena.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArenaOptions {
     /// Bytes of memory in all, at least 64 KiB and room for one buffer;
@@ -23,10 +23,10 @@ pub struct ArenaOptions {
     pub huge: bool,
     /// NUMA node to take the memory from; the kernel's choice when `None`.
     pub node: Option<u32>,
-    /// Whether buffers come a piece at a time, whenever none is free, and not
-    /// all at the start. For programs that should start and end at once:
-    /// whoever takes the first buffer of a piece waits for the kernel, about
-    /// half a millisecond. Pages are of 4 KiB then, whatever `huge` says.
+    /// Whether buffers are populated a piece at a time, whenever none is free, and not all at the
+    /// start. For programs that should start and end at once: the caller that takes the first
+    /// buffer of a piece waits for the kernel, about half a millisecond. Pages are of 4 KiB then,
+    /// and `huge` is ignored.
     pub gradual: bool,
 }
 
@@ -51,7 +51,7 @@ const SIZE_MIN: usize = 64 << 10;
 pub const BUFFER_MAX: usize = 65_472;
 /// Most buffers: their numbers are 30 bits, and several arenas share those.
 pub(super) const COUNT_MAX: usize = 1 << 28;
-/// Where the buffers start is a multiple of this.
+/// Alignment of the first buffer, in bytes.
 const PAGE: usize = 4096;
 
 /// Distance between buffers that hold `buffer_size` bytes: an odd number of
@@ -61,8 +61,7 @@ pub const fn stride_for(buffer_size: usize) -> usize {
     (buffer_size.div_ceil(LINE) | 1).saturating_mul(LINE)
 }
 
-/// Where things are: metadata from offset 0, share counts, buffers from a page
-/// on.
+/// Offsets of an arena's parts: metadata from offset 0, share counts, buffers from a page on.
 struct Layout {
     count: usize,
     shares: usize,
@@ -78,8 +77,8 @@ impl Layout {
 
     /// The one with most buffers that fits in `len` bytes; it may have none.
     fn fit(len: usize, stride: usize) -> Layout {
-        // An upper estimate of the count first, then what really fits: the
-        // start of the buffers is rounded up by less than a page.
+        // An upper estimate of the count first, then the count that really fits: the start of the
+        // buffers is rounded up by less than a page.
         let per_buffer = stride + size_of::<Meta>() + size_of::<AtomicU32>();
         let mut layout = Layout::of((len / per_buffer).min(COUNT_MAX));
         while layout.buffers + layout.count * stride > len && layout.count > 0 {

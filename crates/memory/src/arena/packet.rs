@@ -1,5 +1,5 @@
-//! A packet with all of it at hand: its bytes, its place in the buffer and what is
-//! known about it, found once however often it is looked at.
+//! A packet with the addresses of its bytes and metadata, looked up once for any number of
+//! accesses.
 
 use std::{ops::Deref, ptr::NonNull};
 
@@ -14,8 +14,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Packet<'a> {
     slot: &'a mut Slot,
-    /// First byte of the packet, and what is known about it, if the buffer is the arena's:
-    /// who only moves ends need not ask.
+    /// First byte of the packet and its metadata, if the buffer is the arena's: moving the ends
+    /// alone needs no check of that.
     start: *mut u8,
     meta: *mut Meta,
     /// The buffer's number in the arena and whether it is shared; more than that if it is
@@ -27,9 +27,9 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// # Safety
     ///
-    /// `index` is the slot's buffer word without the arena's tag. If it is one of a buffer
-    /// of the arena, `start` is where the slot's bytes begin and `meta` what is known about
-    /// them.
+    /// `index` is the slot's buffer word without the arena's tag. If it names a buffer of the
+    /// arena, `start` is the address of the slot's first byte and `meta` that of the buffer's
+    /// metadata.
     #[inline(always)]
     pub(super) unsafe fn new(
         arena: &'a Arena,
@@ -61,7 +61,7 @@ impl<'a> Packet<'a> {
         self.slot.is_empty()
     }
 
-    /// Where its bytes begin.
+    /// Address of the packet's first byte.
     #[inline(always)]
     pub(super) fn start(&self) -> *mut u8 {
         self.start
@@ -81,13 +81,13 @@ impl<'a> Packet<'a> {
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         self.check();
-        // SAFETY: the slot's bytes lie inside its buffer (its invariant), which is the
-        // arena's, and begin at `start`. Who holds the buffer as well does not write to
-        // it, and we do only through `PacketMut`, which borrows this mutably.
+        // SAFETY: the slot's bytes lie inside its buffer (its invariant), which is the arena's, and
+        // begin at `start`. Other holders of the buffer do not write to it, and we do only through
+        // `PacketMut`, which borrows this mutably.
         unsafe { std::slice::from_raw_parts(self.start, self.slot.len()) }
     }
 
-    /// What is known about it.
+    /// Metadata of the packet.
     ///
     /// # Panics
     ///
@@ -99,8 +99,8 @@ impl<'a> Packet<'a> {
         unsafe { &*self.meta }
     }
 
-    /// How far behind its start the network header begins; beyond its end when that is not
-    /// known, or in front of it.
+    /// Offset of the network header from the start of the packet; beyond its end when the header is
+    /// not known, or in front of it.
     ///
     /// # Panics
     ///
@@ -110,7 +110,7 @@ impl<'a> Packet<'a> {
         self.meta().network.index(self.headroom())
     }
 
-    /// The same of the transport header.
+    /// Offset of the transport header, as [`Packet::network`].
     ///
     /// # Panics
     ///
@@ -154,14 +154,14 @@ impl<'a> Packet<'a> {
             return None;
         }
         self.arena.track_used(self.slot.buffer);
-        // SAFETY: `PacketMut` is this type in a transparent wrapper, and what it demands
-        // has just been seen: the index is one of the arena's and nothing but that, so the
-        // buffer is not shared. Only a pool changes that, which would need the slot.
+        // SAFETY: `PacketMut` is this type in a transparent wrapper, and its condition has just
+        // been seen: the index is one of the arena's and nothing but that, so the buffer is not
+        // shared. Only a pool changes that, which would need the slot.
         Some(unsafe { &mut *std::ptr::from_mut(self).cast() })
     }
 }
 
-/// A packet that nobody else holds: for writing.
+/// A packet without another holder: for writing.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct PacketMut<'a>(Packet<'a>);
@@ -216,21 +216,21 @@ impl<'a> PacketMut<'a> {
         }
     }
 
-    /// What is known about it.
+    /// Metadata of the packet.
     #[inline(always)]
     pub fn meta(&self) -> &Meta {
         // SAFETY: as in `parts`.
         unsafe { &*self.0.meta }
     }
 
-    /// How far behind its start the network header begins; beyond its end when that is not
-    /// known, or in front of it.
+    /// Offset of the network header from the start of the packet; beyond its end when the header is
+    /// not known, or in front of it.
     #[inline(always)]
     pub fn network(&self) -> usize {
         self.meta().network.index(self.headroom())
     }
 
-    /// The same of the transport header.
+    /// Offset of the transport header, as [`PacketMut::network`].
     #[inline(always)]
     pub fn transport(&self) -> usize {
         self.meta().transport.index(self.headroom())
@@ -249,7 +249,7 @@ impl<'a> PacketMut<'a> {
         self.meta_mut().network = HeaderStart::new(self.headroom(), network);
     }
 
-    /// Its bytes and what is known about it, for writing.
+    /// Bytes and metadata of the packet, for writing.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut [u8], &mut Meta) {
         let Packet { slot, start, meta, .. } = &mut self.0;
@@ -269,7 +269,7 @@ impl<'a> PacketMut<'a> {
         self.parts().0
     }
 
-    /// What is known about it, for writing.
+    /// Metadata of the packet, for writing.
     #[inline(always)]
     pub fn meta_mut(&mut self) -> &mut Meta {
         self.parts().1
@@ -299,9 +299,8 @@ impl<'a> PacketMut<'a> {
         self.0.arena.resize(self.0.slot, length)
     }
 
-    /// Adds `count` bytes in front, which hold what was there, or zero where the packet
-    /// had to be moved inside its buffer for them. `false`, changing nothing, when the
-    /// buffer is too small.
+    /// Adds `count` bytes in front, with their old contents, or zero where the packet had to be
+    /// moved inside its buffer for them. `false`, changing nothing, when the buffer is too small.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> bool {
         self.push(count) || self.apart(|packet| packet.prepend_moving(count))
@@ -330,8 +329,8 @@ impl<'a> PacketMut<'a> {
         self.resize(self.len() + count) || self.apart(|packet| packet.append_moving(count))
     }
 
-    /// Has something done to the packet out of line, which would otherwise keep it from
-    /// being in registers: what is passed by its address is in memory from the start.
+    /// Runs work on the packet out of line, on a copy, which keeps the packet itself in registers:
+    /// a value passed by address is in memory from the start.
     #[inline(always)]
     fn apart(&mut self, work: impl FnOnce(&mut PacketMut<'_>) -> bool) -> bool {
         let Packet { ref mut slot, start, meta, index, arena } = self.0;

@@ -1,14 +1,15 @@
-//! What a pass over a frame has found out about its packets, for the passes behind it.
+//! Header cache per frame: places and header words of its packets, for the elements behind.
 //!
-//! Elements one behind the other go over the same frame. Each would find anew where the packets
-//! lie, and load the same words of their headers again. A worker has one [`Survey`] for all of
-//! them, of the frame that was gone over last: the addresses of its packets and of their
-//! metadata, and, where a pass had to do with headers, their first words and the destinations, in
-//! columns of eight packets.
+//! Elements one behind the other go over the same frame. Each would find anew the addresses of the
+//! packets, and load the same words of their headers again. A worker has one [`Survey`] for all of
+//! them, of the frame that was gone over last: the addresses of its packets and of their metadata,
+//! and, where a pass read headers, their first words and the destinations, in columns of eight
+//! packets.
 //!
-//! A frame has the number of the survey that is of it. Whatever takes packets out of a frame, or
-//! lets somebody write to one, needs `&mut` to its slots, and that makes it forget the number
-//! ([`Frame`]). So nobody has to say that a survey is out of date, and elements that know nothing
+//! A frame has the number of the survey that is of it. Code that takes packets out of a frame, or
+//! passes one on for writing, needs `&mut` to its slots, and that makes the frame forget the number
+//! ([`Frame`]). So no caller has to invalidate a survey, and elements that do not use surveys pay a
+//! store per frame.
 //! of surveys pay a store per frame.
 
 use std::{
@@ -39,14 +40,14 @@ pub(super) const AHEAD: usize = 4;
 const NUMBERS: u64 = 1 << 20;
 static NEXT_NUMBERS: AtomicU64 = AtomicU64::new(NUMBERS);
 
-/// What is known of the packets of the frame that a worker has gone over last.
+/// Header cache of the frame that a worker has gone over last.
 ///
 /// Places are those of the frame with the number of this survey, whose packets are all of one
-/// arena, not shared, and as many as `count`: that holds while the frame has the number. What is
-/// behind `count` in the last group means nothing.
+/// arena, not shared, and as many as `count`: that holds while the frame has the number. Lanes
+/// behind `count` in the last group are meaningless.
 pub struct Survey {
     pub(super) groups: Vec<Group>,
-    /// Where packets of a frame are that it is not of, a few at a time.
+    /// Addresses of the packets of a frame without this survey's number, a few at a time.
     pub(super) run: Box<Group>,
     /// Words that are known of all network headers.
     pub(super) words: usize,
@@ -61,16 +62,16 @@ pub struct Survey {
     is_on: bool,
 }
 
-/// What is known of eight packets that are next to each other.
+/// Cached places and words of eight adjacent packets.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Group {
-    /// Where each begins, in bytes from the first buffer.
+    /// Start of each packet, in bytes from the first buffer.
     pub(super) starts: [u64; LANES],
-    /// Where its metadata is, in bytes from the first.
+    /// Metadata of each packet, in bytes from the first.
     pub(super) metas: [u64; LANES],
-    /// Where its network header begins, in bytes from the first buffer, as long as words of it
-    /// are known: those are in the buffer from there on.
+    /// Network header of each packet, in bytes from the first buffer, as long as words of it are
+    /// known: those are in the buffer from there on.
     pub(super) heads: [u64; LANES],
     /// In the upper half the first four bytes of its destination annotation, the first one
     /// lowest. Below, where its headers were when that was noted.
@@ -131,7 +132,7 @@ impl Group {
         self.starts.iter().for_each(|start| prefetch_address(bases.byte(*start)));
     }
 
-    /// The same, and for their metadata.
+    /// Prefetches the first lines of packets and of their metadata.
     #[inline(always)]
     pub(super) fn prefetch(&self, bases: Bases) {
         for lane in 0..LANES {
@@ -148,8 +149,8 @@ impl Group {
     }
 }
 
-/// Where an arena's buffers and their metadata begin: a copy of its own for a loop that writes to
-/// packets, after every one of which the compiler would load the arena's again.
+/// Addresses of an arena's buffers and of their metadata: a copy for a loop that writes to packets,
+/// after every one of which the compiler would load the arena's again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bases {
     buffers: *mut u8,
@@ -183,10 +184,10 @@ impl Bases {
     }
 }
 
-/// What of a frame's survey is still true behind a pass that has written to its packets.
+/// Parts of a frame's survey that are still true behind a pass that wrote to its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaves {
-    /// The bytes of network headers, and the annotations that say where headers are.
+    /// The bytes of network headers, and the annotations with the places of headers.
     pub headers: bool,
     /// The destination annotation.
     pub destination: bool,
@@ -216,7 +217,7 @@ impl Survey {
         }
     }
 
-    /// One that knows nothing: every pass finds for itself what it needs.
+    /// A survey that stays empty: every pass looks up packets and headers by itself.
     pub fn off() -> Survey {
         Survey { is_on: false, ..Survey::new(1) }
     }
@@ -275,7 +276,7 @@ impl Survey {
         are_own
     }
 
-    /// What a pass has left of it.
+    /// Forgets the cached fields that a pass does not preserve.
     #[inline(always)]
     pub(super) fn keep(&mut self, leaves: Leaves) {
         if !leaves.headers {
@@ -284,9 +285,9 @@ impl Survey {
         self.has_destinations &= leaves.destination;
     }
 
-    /// The first four bytes of the destination annotations of all packets of a frame, by eight,
-    /// the first byte lowest, if they are known without a look at the packets. What is behind the
-    /// last packet means nothing.
+    /// The first four bytes of the destination annotations of all packets of a frame, by eight, the
+    /// first byte lowest, if they are known without a look at the packets. Lanes behind the last
+    /// packet are meaningless.
     #[inline]
     pub fn destinations(
         &self,

@@ -33,7 +33,7 @@ enum State {
 }
 
 impl Template {
-    /// Of an arena whose buffers others write.
+    /// For an arena whose buffers other processes write.
     #[cfg(not(any(loom, miri)))]
     pub(super) fn forgotten() -> Template {
         Template { state: Mutex::new(State::Forgotten), ..Template::default() }
@@ -64,7 +64,7 @@ impl Arena {
     }
 
     /// Returns true while fresh packets begin with the template. Asked after a packet was taken it
-    /// is right about that packet: what was written into its buffer was written before.
+    /// is right about that packet: writes into its buffer happened before.
     #[inline]
     pub fn has_template(&self) -> bool {
         // Relaxed: a worker that forgets it passes its buffers on by a ring, which orders the two.

@@ -32,14 +32,13 @@ impl Arena {
         rest.iter().for_each(prefetch);
     }
 
-    /// Keeps the packets `judge` has nothing against, which it may change, in
-    /// their order, and passes the others to `out` with their places in the frame
-    /// and what was said about them, oldest first. What is the same for all packets
-    /// is loaded once. Nothing is prefetched: whoever is first to touch packets
-    /// calls [`Arena::prefetch_packets`] before.
+    /// Keeps the packets `judge` accepts, which it may change, in their order, and passes the
+    /// others to `out` with their places in the frame and the verdict, oldest first. Values common
+    /// to all packets are loaded once. Nothing is prefetched: the first pass to touch packets calls
+    /// [`Arena::prefetch_packets`] before.
     ///
-    /// Packets that [`Arena::packet_mut`] refuses are kept without being judged:
-    /// unshare them before.
+    /// Packets that [`Arena::packet_mut`] refuses are kept without being judged: unshare them
+    /// before.
     #[inline]
     pub fn sift_packets<V>(
         &self,
@@ -91,8 +90,9 @@ impl Arena {
         );
     }
 
-    /// As [`Arena::sift_packets`], with the places of packets as the survey has them, or finds
-    /// them for those behind. `leaves` says what else of it is still true after that.
+    /// As [`Arena::sift_packets`], with the places of packets from the survey, or found and stored
+    /// there for the passes behind. `leaves` says which other fields of it are still true after
+    /// that.
     #[inline(always)]
     pub fn sift_surveyed<V>(
         &self,
@@ -121,8 +121,8 @@ impl Arena {
         sift_places(self, (frame, is_known), survey, index, judge, out);
     }
 
-    /// As [`Arena::sift_read`], with the places of packets where the survey has them. `leaves`
-    /// says what else of it is still true after that: who reads may write by
+    /// As [`Arena::sift_read`], with the places of packets from the survey, where it has them.
+    /// `leaves` says which other fields of it are still true after that: `judge` may write by
     /// [`Packet::writable`].
     #[inline(always)]
     pub fn sift_read_surveyed<V>(
@@ -184,8 +184,8 @@ impl Arena {
                 *mark = u64::from(known[lane]) << 32 | *mark & u64::from(u32::MAX);
             }
             let set = |lane: usize| {
-                // SAFETY: the survey is of this frame, which is borrowed mutably: its metadata
-                // is there and nobody else's.
+                // SAFETY: the survey is of this frame, which is borrowed mutably: its metadata is
+                // there and without another holder.
                 let meta = unsafe { &mut *bases.meta_at(group.metas[lane]) };
                 meta.destination[..4].copy_from_slice(&known[lane].to_le_bytes());
             };
@@ -241,7 +241,7 @@ impl Arena {
         })
     }
 
-    /// The same for packets that all stay.
+    /// Edits all packets of a frame; all stay. See [`Arena::sift_packets`].
     #[inline]
     pub fn edit_packets(&self, frame: &mut Frame, mut edit: impl FnMut(&mut PacketMut<'_>)) {
         self.sift_packets(
@@ -254,9 +254,9 @@ impl Arena {
         );
     }
 
-    /// Calls `each` with the metadata of each packet, in order; their bytes are
-    /// not touched. Nothing is prefetched: somebody has just written the
-    /// metadata. Where it is is found for those behind as well.
+    /// Calls `each` with the metadata of each packet, in order; their bytes are not touched.
+    /// Nothing is prefetched: the metadata was written just before. The places found are stored in
+    /// the survey for the passes behind.
     ///
     /// # Panics
     ///
@@ -272,8 +272,8 @@ impl Arena {
             let bases = self.inner.bases();
             let mut left = frame.len();
             for group in &survey.groups[..frame.len().div_ceil(LANES)] {
-                // SAFETY: that of the frame's packets, which nobody writes to as long as it is
-                // borrowed.
+                // SAFETY: that of the frame's packets, to which there are no writes as long as it
+                // is borrowed.
                 let mut one = |lane: usize| each(unsafe { &*bases.meta_at(group.metas[lane]) });
                 match left {
                     LANES.. => (0..LANES).for_each(&mut one),
@@ -295,9 +295,9 @@ impl Arena {
         }
     }
 
-    /// The same for writing, passing over those that [`Arena::meta_mut`]
-    /// refuses, each with the one of `with` in its place. Where a survey has the metadata, it stays
-    /// the frame's, with what `leaves` says.
+    /// Calls `each` with the metadata of each packet, for writing, and the item of `with` in its
+    /// place, skipping packets that [`Arena::meta_mut`] refuses. A survey of the frame stays valid,
+    /// with the fields that `leaves` says.
     #[inline]
     pub fn for_each_meta_mut<T>(
         &self,
@@ -314,7 +314,7 @@ impl Arena {
             for group in &survey.groups[..frame.len().div_ceil(LANES)] {
                 let mut one = |lane: usize| {
                     let Some(with) = with.next() else { return };
-                    // SAFETY: that of the frame's packets, which nobody else holds and which are
+                    // SAFETY: that of the frame's packets, which have no other holder and are
                     // borrowed mutably.
                     each(unsafe { &mut *bases.meta_at(group.metas[lane]) }, with);
                 };

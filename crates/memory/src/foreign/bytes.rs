@@ -5,9 +5,9 @@ use std::{fmt, marker::PhantomData, ptr::NonNull};
 use super::{ForeignRegion, copy};
 use crate::prefetch::prefetch_address;
 
-/// Some bytes of a region that were found to be inside of it, or none: what a descriptor names, which is
-/// looked up before many packets are copied, and copied then. As with [`ForeignRegion::read`], others
-/// write them at any time.
+/// Some bytes of a region that were found to be inside of it, or none: the bytes that a descriptor
+/// names, looked up before many packets are copied, and copied then. As with
+/// [`ForeignRegion::read`], others write them at any time.
 #[derive(Clone, Copy)]
 pub struct ForeignBytes<'a> {
     start: NonNull<u8>,
@@ -29,7 +29,7 @@ impl ForeignRegion {
 }
 
 impl ForeignBytes<'_> {
-    /// How many there are.
+    /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -65,8 +65,8 @@ impl ForeignBytes<'_> {
     pub fn read(&self, to: &mut [u8]) -> bool {
         let enough = to.len() <= self.len;
         if enough {
-            // SAFETY: they are inside the mapping, which lives as long as what this borrows; `to` is
-            // ours alone and not in the mapping, to whose bytes there are no references.
+            // SAFETY: they are inside the mapping, which lives as long as the borrowed region; `to`
+            // is ours alone and not in the mapping, to whose bytes there are no references.
             unsafe { copy::copy(self.start.as_ptr(), to.as_mut_ptr(), to.len()) };
         }
         enough
@@ -84,7 +84,7 @@ impl ForeignBytes<'_> {
         enough
     }
 
-    /// Prefetches the line so many bytes behind the first, whatever it is of.
+    /// Prefetches the line so many bytes behind the first; any offset is allowed.
     #[inline]
     pub fn prefetch(&self, at: usize) {
         prefetch_address(self.start.as_ptr().wrapping_add(at));

@@ -1,9 +1,9 @@
-//! Copies out of and into memory that somebody else writes at the same time.
+//! Copies out of and into memory that another process writes at the same time.
 //!
-//! In assembly, because nothing else says what is meant: a `memcpy` of bytes that change is a data
-//! race, which is undefined behaviour, and volatile loads and stores are one instruction for each
-//! word. To the compiler the instructions here are a call it does not see through: it cannot read
-//! twice what was to be read once, nor assume that what it has read is still there.
+//! In assembly, because nothing in Rust or C expresses this: a `memcpy` of bytes that change is a
+//! data race, which is undefined behaviour, and volatile loads and stores are one instruction for
+//! each word. To the compiler the instructions here are a call it does not see through: it cannot
+//! read twice a value to be read once, nor assume that a value it has read is still there.
 //!
 //! Short copies end with a piece that overlaps the one before, instead of a loop over bytes.
 
@@ -15,12 +15,13 @@ const STRING: usize = 1024;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE: usize = 128;
 
-/// Copies `len` bytes. Those of the shortest frames, and of headers of rings, are copied without a call.
+/// Copies `len` bytes. Those of the shortest frames, and of headers of rings, are copied without a
+/// call.
 ///
 /// # Safety
 ///
-/// Both ranges are mapped, `to` for writing, and they do not overlap. What is ours of the two is
-/// not accessed by anybody else meanwhile.
+/// Both ranges are mapped, `to` for writing, and they do not overlap. The range of the two that is
+/// ours is not accessed by other code meanwhile.
 #[inline(always)]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
@@ -182,7 +183,7 @@ unsafe fn copy_8(from: *const u8, to: *mut u8) {
     }
 }
 
-/// The same a word at a time, where there is no assembly of ours and under Miri, which interprets
+/// Copies a word at a time, where there is no assembly of ours and under Miri, which interprets
 /// none: volatile accesses are neither joined nor repeated.
 ///
 /// # Safety

@@ -1,9 +1,9 @@
-//! What happens when an access to foreign memory fails.
+//! Handler of SIGBUS, by which the kernel reports a failed access to foreign memory.
 //!
-//! The kernel answers an access behind the end of a file with SIGBUS. The handler here looks whether
-//! the address is in a region that is watched, maps zeros of our own over all of it and returns, so
-//! that the access is made again and succeeds. Everything else goes to the handler there was before:
-//! the standard library's, which tells of a stack that overflowed.
+//! The kernel answers an access behind the end of a file with SIGBUS. The handler here looks
+//! whether the address is in a region that is watched, maps zeros of our own over all of it and
+//! returns, so that the access is made again and succeeds. Everything else goes to the handler
+//! there was before: the standard library's, which reports a stack overflow.
 
 use std::{
     mem::MaybeUninit,
@@ -21,7 +21,7 @@ const PLACES: usize = 256;
 /// number.
 static WATCHED: Table = Table::new();
 static INSTALL: Once = Once::new();
-/// What SIGBUS did before.
+/// Action of SIGBUS before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A part of the table, and the next part; parts are never freed.
@@ -159,13 +159,13 @@ fn mend(address: usize) -> bool {
     false
 }
 
-/// Does what would have been done without us.
+/// Passes the signal to the action there was before ours.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let default = libc::SIG_DFL;
     let (action, flags) =
         BEFORE.get().map_or((default, 0), |before| (before.sa_sigaction, before.sa_flags));
-    // SAFETY: the address is of a handler that was installed with these flags, which say what it
-    // takes. Without one the signal gets its default action, when the access is made again.
+    // SAFETY: the address is of a handler that was installed with these flags, which say its
+    // arguments. Without one the signal gets its default action, when the access is made again.
     unsafe {
         if action == libc::SIG_DFL || action == libc::SIG_IGN {
             libc::signal(signal, libc::SIG_DFL);

@@ -1,18 +1,17 @@
 //! Memory that a foreign process may write.
 //!
-//! Shared-memory ports get files from peers nobody vouches for, and give them files of ours. What
-//! is in such memory may change between any two looks at it, and the file behind it may be cut
-//! short while we look. So there is no way from here to a `&[u8]`, a promise that the bytes stay as
-//! they are: bytes are copied, in machine code the compiler does not see through
-//! ([`copy`]), and words are atomics. Whoever needs a value twice copies it once and looks at the
-//! copy.
+//! Shared-memory ports get files from untrusted peers, and give them files of ours. The contents of
+//! such memory may change between any two looks at it, and the file behind it may be cut short
+//! while we look. So there is no way from here to a `&[u8]`, a promise that the bytes stay as they
+//! are: bytes are copied, in machine code the compiler does not see through ([`copy`]), and words
+//! are atomics. Code that needs a value twice copies it once and looks at the copy.
 //!
-//! A file that is cut short behind a mapping makes the next access to it a SIGBUS. That it is sealed
-//! against shrinking cannot be demanded, because the memory that DPDK's pools are in is not, and
-//! would not be enough: a hole punched into a file of huge pages is an access that fails, too, once
-//! there is no page left. So [`fault`] catches the signal, puts zeros in the place of the whole
-//! region and marks it [broken](ForeignRegion::is_broken). Who polls looks at that now and then and
-//! gives the peer up.
+//! A file that is cut short behind a mapping makes the next access to it a SIGBUS. That it is
+//! sealed against shrinking cannot be demanded, because the memory that DPDK's pools are in is not,
+//! and would not be enough: a hole punched into a file of huge pages is an access that fails, too,
+//! once there is no page left. So [`fault`] catches the signal, puts zeros in the place of the
+//! whole region and marks it [broken](ForeignRegion::is_broken). A polling port looks at that now
+//! and then and gives the peer up.
 
 mod bytes;
 mod copy;
@@ -45,7 +44,7 @@ pub use self::{
 use self::{fault::Watch, quota::Share};
 use crate::prefetch::prefetch_address;
 
-/// Largest region that is mapped: half of what a process can address.
+/// Largest region that is mapped: half of a process's address space.
 const SIZE_MAX: u64 = 1 << 46;
 /// The file system of huge pages (statfs(2)).
 const HUGETLBFS: i64 = 0x9584_58f6;
@@ -65,7 +64,7 @@ pub enum ForeignError {
     Size {
         /// Length of the file.
         size: u64,
-        /// What was announced.
+        /// Length the peer announced.
         wanted: u64,
     },
     /// The quota of regions is used up.
@@ -88,9 +87,9 @@ pub enum ForeignError {
     /// The kernel refused a step.
     #[error("{step}: {source}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -118,14 +117,14 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 // SAFETY: the mapping belongs to no thread, and everything that is read from it or written to it
-// goes through atomics or copies that the compiler takes for accesses by somebody else.
+// goes through atomics or copies that the compiler takes for accesses by other code.
 unsafe impl Send for ForeignRegion {}
 // SAFETY: as above.
 unsafe impl Sync for ForeignRegion {}
 
 impl ForeignRegion {
     /// Maps the first `len` bytes of a peer's file. None of it is populated, so that a peer cannot
-    /// make us allocate what it announces: the kernel allocates what is touched.
+    /// make us allocate the length it announces: the kernel allocates pages on first access.
     ///
     /// # Errors
     ///
@@ -147,7 +146,7 @@ impl ForeignRegion {
         ForeignRegion::map_for(file, len, ProtFlags::READ | ProtFlags::WRITE, Some(quota))
     }
 
-    /// The same for a file that is only to be read: nobody may store to its words.
+    /// Maps a peer's file for reading: its words must not be stored to.
     #[cfg(not(any(loom, miri)))]
     pub(crate) fn map_readable(file: impl AsFd, len: u64) -> Result<ForeignRegion, ForeignError> {
         ForeignRegion::map_for(file, len, ProtFlags::READ, None)
@@ -197,8 +196,7 @@ impl ForeignRegion {
         Ok(ForeignRegion { start, len: len as usize, sealed, mapping })
     }
 
-    /// Makes a region of zeros, populated, to give to a peer: a memfd that nobody, neither it nor
-    /// we, can resize.
+    /// Makes a region of zeros, populated, to give to a peer: a memfd that neither side can resize.
     ///
     /// # Errors
     ///
@@ -269,8 +267,8 @@ impl ForeignRegion {
     pub fn read(&self, at: usize, to: &mut [u8]) -> bool {
         let inside = self.contains(at, to.len());
         if inside {
-            // SAFETY: `at..at + to.len()` is inside the mapping, which lives as long as `self`; `to`
-            // is ours alone and not in the mapping, to whose bytes there are no references.
+            // SAFETY: `at..at + to.len()` is inside the mapping, which lives as long as `self`;
+            // `to` is ours alone and not in the mapping, to whose bytes there are no references.
             unsafe { copy::copy(self.start.as_ptr().add(at), to.as_mut_ptr(), to.len()) };
         }
         inside
@@ -297,8 +295,8 @@ impl ForeignRegion {
             return None;
         }
         // SAFETY: inside the mapping, which starts at a page and lives as long as `self`, aligned,
-        // and valid whatever the bits are. Others write it at any time, which atomics are for; all
-        // of this process's accesses of words are atomic, too.
+        // and valid with any bits. Others write it at any time, which atomics are for; all of this
+        // process's accesses of words are atomic, too.
         Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at).cast(), count) })
     }
 
@@ -357,9 +355,9 @@ impl Drop for ForeignRegion {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Before it is unmapped: what comes to lie there next is not to be taken for it.
+        // Before it is unmapped: a later mapping at these addresses is not to be taken for it.
         self.watch.end();
-        // SAFETY: exactly what was mapped; all that points into it borrows the region.
+        // SAFETY: exactly the mapped range; all pointers into it borrow the region.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -374,12 +372,12 @@ impl fmt::Debug for ForeignRegion {
     }
 }
 
-/// What failed, and what the kernel said.
+/// Adds the failed step to the kernel's error.
 fn system(step: &'static str) -> impl Fn(Errno) -> ForeignError {
     move |errno| ForeignError::System { step, source: errno.into() }
 }
 
-// Miri maps no files; what it can interpret of this is tested in `copy`.
+// Miri maps no files; the part of this that it can interpret is tested in `copy`.
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use std::sync::atomic::Ordering;

@@ -1,18 +1,17 @@
 //! Waking a receiver that sleeps, without a fence per burst.
 //!
-//! With [`NeedWakeup`](super::NeedWakeup) both sides issue a full fence, the
-//! sender one for every burst, which would cost more than a small burst does.
-//! Here the fence is asymmetric: the receiver, who is about to sleep anyway,
-//! issues the barrier for both (membarrier(2)), and the sender only keeps the
-//! compiler from reordering and loads a flag.
+//! With [`NeedWakeup`](super::NeedWakeup) both sides issue a full fence, the sender one for every
+//! burst, which would cost more than a small burst does. Here the fence is asymmetric: the
+//! receiver, which is about to sleep anyway, issues the barrier for both (membarrier(2)), and the
+//! sender only keeps the compiler from reordering and loads a flag.
 
 use std::fmt;
 
 use crate::sync::{AtomicU32, Ordering, heavy_fence, light_fence};
 
-/// What a receiver sleeps on: an eventfd(2), say.
+/// Event a receiver sleeps on: an eventfd(2), say.
 pub trait Event {
-    /// Wakes who sleeps on it, now or as soon as it does.
+    /// Wakes its sleeper, now or as soon as it sleeps.
     fn set(&self);
 
     /// Forgets that it was set.
@@ -29,12 +28,12 @@ pub struct Bell<E> {
 }
 
 impl<E: Event> Bell<E> {
-    /// A bell nobody waits for.
+    /// A bell without a waiting receiver.
     pub fn new(event: E) -> Bell<E> {
         Bell { sleeping: AtomicU32::new(0), event }
     }
 
-    /// What the receiver sleeps on.
+    /// The event the receiver sleeps on.
     pub fn event(&self) -> &E {
         &self.event
     }
@@ -43,9 +42,9 @@ impl<E: Event> Bell<E> {
     /// after this, and sleeps only if that is still empty. `false` when it cannot
     /// be woken on this kernel: it must poll the ring by itself.
     pub fn arm(&self) -> bool {
-        // First: what was rung for until now is seen by the check that follows.
+        // First: elements rung for until now are seen by the check that follows.
         self.event.clear();
-        // Release: whoever sees it and sets the event does so after it was cleared.
+        // Release: a sender that sees it and sets the event does so after it was cleared.
         self.sleeping.swap(1, Ordering::Release);
         heavy_fence()
     }

@@ -1,5 +1,5 @@
-//! The storage of a ring: cells that whoever owns a range of positions may
-//! read or write without synchronisation.
+//! Storage of a ring: cells that the owner of a range of positions may read or write without
+//! synchronisation.
 
 #[cfg(loom)]
 use loom::cell::UnsafeCell;
@@ -37,8 +37,8 @@ unsafe impl<T: Send> Send for Cells<T> {}
 impl<T> Drop for Cells<T> {
     fn drop(&mut self) {
         let count = self.capacity();
-        // SAFETY: `new` has made so many cells there, in memory of that layout, and nobody has a
-        // reference to them any more. What elements they hold is the ring's to drop.
+        // SAFETY: `new` has made so many cells there, in memory of that layout, and there are no
+        // references to them any more. Elements in them are the ring's to drop.
         unsafe {
             ptr::slice_from_raw_parts_mut(self.first.as_ptr(), count).drop_in_place();
             dealloc(self.first.as_ptr().cast(), Cells::<T>::layout(count));

@@ -1,15 +1,13 @@
 //! The multi-producer multi-consumer ring.
 //!
-//! Each side has two positions: `claim` is moved by compare-and-swap to
-//! reserve a range of cells for one caller, `done` follows when the cells have
-//! been written (or read), in the order of the claims. A burst costs one
-//! compare-and-swap whatever its length. The scheme is that of the BSD
-//! `buf_ring` and of DPDK's `rte_ring` (its programmer's guide, "Ring
-//! Library"), where `claim` is called `prod.head` or `cons.head` and `done`
-//! `prod.tail` or `cons.tail`. What is added is that each side caches the
-//! other's `done`, as the single-producer ring does, and loads it again only
-//! when what it allows is used up: otherwise every call would fetch a cache
-//! line the other side is writing to.
+//! Each side has two positions: `claim` is moved by compare-and-swap to reserve a range of cells
+//! for one caller, `done` follows when the cells have been written (or read), in the order of the
+//! claims. A burst of any length costs one compare-and-swap. The scheme is that of the BSD
+//! `buf_ring` and of DPDK's `rte_ring` (its programmer's guide, "Ring Library"), where `claim` is
+//! called `prod.head` or `cons.head` and `done` `prod.tail` or `cons.tail`. In addition each side
+//! caches the other's `done`, as the single-producer ring does, and loads it again only when the
+//! cells it allows are used up: otherwise every call would fetch a cache line the other side is
+//! writing to.
 //!
 //! Claiming is lock-free; publishing is ordered, so a thread that is
 //! descheduled between the two delays the others' publication. They spin for a
@@ -39,23 +37,22 @@ const SPINS: u32 = 0;
 /// sleeps between reading `claim` and moving it cannot wake to find the same
 /// value again after a lap.
 struct Side {
-    /// What only this side touches.
+    /// Words that only this side touches.
     own: CachePadded<Own>,
-    /// End of what is done. Stored with `Release` by the owner of the range
-    /// that starts here; loaded with `Acquire` by the other side, whose cells
-    /// those become. On a line of its own: when the other side loads it, the
-    /// next claim does not miss.
+    /// End of the finished range. Stored with `Release` by the owner of the range that starts here;
+    /// loaded with `Acquire` by the other side, whose cells those become. On a line of its own:
+    /// when the other side loads it, the next claim does not miss.
     done: CachePadded<AtomicU64>,
 }
 
 struct Own {
-    /// End of what has been claimed. Moved by compare-and-swap.
+    /// End of the claimed range. Moved by compare-and-swap.
     claim: AtomicU64,
-    /// How far this side may claim: the other side's `done` as somebody of this
-    /// side last loaded it (plus the capacity, for producers). May be behind the
-    /// real one and even behind `claim`, never ahead. Stored with `Release` by
-    /// whoever loaded it, loaded with `Acquire`, so that whoever relies on the
-    /// cached value sees the cells as if it had loaded `done` itself.
+    /// How far this side may claim: the other side's `done` as a caller of this side last loaded it
+    /// (plus the capacity, for producers). May be behind the real one and even behind `claim`,
+    /// never ahead. Stored with `Release` by the caller that loaded it, loaded with `Acquire`, so
+    /// that a caller that relies on the cached value sees the cells as if it had loaded `done`
+    /// itself.
     limit: AtomicU64,
 }
 
@@ -91,8 +88,7 @@ impl<T: Send> Mpmc<T> {
         self.cells.capacity()
     }
 
-    /// Elements in the ring: exact when nobody else uses it, else a moment's
-    /// estimate.
+    /// Elements in the ring: exact while there is no other caller, else a moment's estimate.
     pub fn len(&self) -> usize {
         let head = self.consumers.done.load(Ordering::Acquire);
         let tail = self.producers.done.load(Ordering::Acquire);
@@ -150,8 +146,7 @@ impl<T: Send> Mpmc<T> {
     where
         T: Copy,
     {
-        // SAFETY: the slice is writable, and `Copy` types need no drop of what
-        // is overwritten.
+        // SAFETY: the slice is writable, and overwritten `Copy` values need no drop.
         unsafe { self.pop_raw(to.as_mut_ptr(), to.len()) }
     }
 
@@ -166,8 +161,8 @@ impl<T: Send> Mpmc<T> {
         if count == 0 {
             return 0;
         }
-        // SAFETY: the claim made `start..start + count` ours, and the
-        // consumers' `done` (Acquire in `claim`) has passed what they held.
+        // SAFETY: the claim made `start..start + count` ours, and the consumers' `done` (Acquire in
+        // `claim`) has passed the cells they held.
         unsafe { self.cells.write(start as usize, from, count) };
         publish(&self.producers, start, count);
         count
@@ -227,9 +222,8 @@ impl Mpmc<Slot> {
 /// Returns the first and how many, which may be none.
 #[inline(always)]
 fn claim(side: &Side, other: &Side, ahead: usize, count: usize) -> (u64, usize) {
-    // Acquire here and AcqRel below: what is read of `limit` and `other.done`
-    // must not be older than what justified this position, or the difference
-    // would wrap.
+    // Acquire here and AcqRel below: the values of `limit` and `other.done` read must not be older
+    // than those that justified this position, or the difference would wrap.
     let mut start = side.own.claim.load(Ordering::Acquire);
     loop {
         let mut limit = side.own.limit.load(Ordering::Acquire);
@@ -303,8 +297,8 @@ impl<T> Drop for Mpmc<T> {
         let tail = self.producers.done.load(Ordering::Relaxed);
         while head != tail {
             let mut element = MaybeUninit::<T>::uninit();
-            // SAFETY: `&mut self` means nobody holds a claim, so `head..tail`
-            // hold elements; each is read once and dropped once.
+            // SAFETY: `&mut self` means that there are no claims, so `head..tail` hold elements;
+            // each is read once and dropped once.
             unsafe {
                 self.cells.read(head as usize, element.as_mut_ptr(), 1);
                 element.assume_init_drop();

@@ -1,4 +1,4 @@
-//! Telling whoever found a ring empty, or full, that it no longer is.
+//! Wake-up flag of a sleeper that found a ring empty, or full.
 //!
 //! Going to sleep is a race: the other side may change the ring between the
 //! last check of it and the sleep (a lost wake-up). With this flag one of the
@@ -22,7 +22,7 @@ impl Default for NeedWakeup {
 }
 
 impl NeedWakeup {
-    /// Nobody sleeps.
+    /// A flag without a sleeper.
     pub fn new() -> NeedWakeup {
         NeedWakeup { armed: AtomicU32::new(0) }
     }

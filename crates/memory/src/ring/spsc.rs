@@ -26,7 +26,7 @@ struct Ring<T> {
     /// its reads, loaded by the producer with `Acquire` before overwriting.
     head: CachePadded<AtomicU32>,
     cells: Cells<T>,
-    /// Takes what is in the ring when both ends are gone; `None` drops it.
+    /// Takes the elements in the ring when both ends are gone; `None` drops them.
     leftover: Option<Leftover<T>>,
 }
 
@@ -72,9 +72,9 @@ pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, 0, None)
 }
 
-/// As [`spsc`], for elements that must not just be dropped: what is in the ring
-/// when the last of both ends is dropped goes to `leftover`. An end that empties
-/// the ring before it goes cannot do that: the other may still be adding to it.
+/// As [`spsc`], for elements that must not just be dropped: elements in the ring when the last of
+/// both ends is dropped go to `leftover`. An end that empties the ring before it goes cannot do
+/// that: the other may still be adding to it.
 ///
 /// # Panics
 ///
@@ -255,7 +255,7 @@ impl<T: Send> Consumer<T> {
         abandoned(&self.ring)
     }
 
-    /// How many elements can be taken at least: the producer's position is read only where no
+    /// Least number of elements that can be taken: the producer's position is read only where no
     /// more than one is known of.
     #[inline]
     pub fn known(&mut self) -> usize {
@@ -290,8 +290,7 @@ impl<T: Send> Consumer<T> {
     where
         T: Copy,
     {
-        // SAFETY: the slice is writable, and `Copy` types need no drop of what
-        // is overwritten.
+        // SAFETY: the slice is writable, and overwritten `Copy` values need no drop.
         unsafe { self.pop_raw(to.as_mut_ptr(), to.len()) }
     }
 

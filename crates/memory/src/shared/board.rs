@@ -10,7 +10,7 @@ use super::{
 };
 use crate::sync::Ordering;
 
-/// The writing side: a memfd of 64-bit words that nobody else can write or resize (Linux 5.1).
+/// The writing side: a memfd of 64-bit words that no other process can write or resize (Linux 5.1).
 #[derive(Debug)]
 pub struct Board {
     region: Region,
@@ -29,7 +29,7 @@ impl Board {
         Ok(Board { region, file, words })
     }
 
-    /// The file, for those who read. It can be mapped for reading only.
+    /// The file, for readers. It can be mapped for reading only.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ pub struct BoardView {
 }
 
 impl BoardView {
-    /// Maps somebody's board, of at least `least` words.
+    /// Maps another process's board, of at least `least` words.
     ///
     /// # Errors
     ///

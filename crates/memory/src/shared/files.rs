@@ -1,4 +1,4 @@
-//! The files that a member is handed: what is where, and how it is checked.
+//! The files handed to a member: their layout and their checks.
 
 use std::{
     io,
@@ -39,7 +39,7 @@ pub enum Access {
     Write,
 }
 
-/// What a member is handed, for `SCM_RIGHTS(7)` or inheritance.
+/// Files handed to a member, by `SCM_RIGHTS(7)` or inheritance.
 #[derive(Debug)]
 pub struct Files {
     /// Header and ledger, which only the server can write.
@@ -92,17 +92,17 @@ impl Place for Region {
     }
 }
 
-/// Where the ledger begins, in words.
+/// Offset of the ledger, in words.
 pub(super) const LEDGER: usize = DIRECTORY_HEADER / 8;
-/// Where the ring to the member begins, in words.
+/// Offset of the ring to the member, in words.
 pub(super) const TO_MEMBER: usize = CHANNEL_HEADER / 8;
 
-/// Where the ring to the server begins, in words.
+/// Offset of the ring to the server, in words.
 pub(super) fn to_server(cells: u32) -> usize {
     TO_MEMBER + words_of(cells)
 }
 
-/// A channel's header, and who it is for.
+/// Header of a channel, with the member it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Channel {
     pub(super) member: u32,
@@ -137,7 +137,7 @@ pub(super) fn create(
     Ok((Region(Arc::new(region)), file))
 }
 
-/// How long the directory of an arena of so many buffers is.
+/// Bytes of the directory of an arena of so many buffers.
 pub(super) fn directory_len(count: u32) -> u64 {
     DIRECTORY_HEADER as u64 + 8 * u64::from(count)
 }
@@ -168,11 +168,11 @@ pub(super) fn create_channel(channel: Channel) -> Result<(Region, OwnedFd), Atta
     create("linerate-channel", &header, channel.len(), SealFlags::empty())
 }
 
-/// Both ends of a doorbell: a byte from one wakes whoever waits at the other.
+/// Both ends of a doorbell: a byte from one wakes the waiter at the other.
 ///
-/// An eventfd would be one file of both sides, and whether writing to it waits the other's choice as
-/// much as ours. The ends of a pair of sockets are files of their own, and hang up when the other side
-/// has ended.
+/// An eventfd would be one file of both sides, and whether writing to it waits the other's choice
+/// as much as ours. The ends of a pair of sockets are files of their own, and hang up when the
+/// other side has ended.
 pub(super) fn create_doorbell() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
@@ -211,7 +211,7 @@ fn sealed(file: impl AsFd, seals: SealFlags, what: &'static str) -> Result<u64, 
     Ok(u64::try_from(status.st_size).unwrap_or(0))
 }
 
-/// Maps a file that only its owner can write, and nobody can cut short; returns its length.
+/// Maps a file that only its owner can write, and that cannot be cut short; returns its length.
 pub(super) fn open_readable(
     file: impl AsFd,
     what: &'static str,

@@ -1,9 +1,10 @@
-//! Memory of one member's own, into which packets are copied: for one that is trusted with nothing.
+//! Memory of one untrusted member, into and out of which packets are copied.
 //!
 //! To the member it is an arena like any other that it may write to, with the same files and rings
-//! ([the format](super)). To the server it is foreign memory: there are no slots of it, no free list in
-//! it and no reference to any of its bytes; they are copied in and out. What the member has is in a
-//! ledger that only the server can write, and all that it says by its ring is checked against that.
+//! ([the format](super)). To the server it is foreign memory: there are no slots of it, no free
+//! list in it and no reference to any of its bytes; they are copied in and out. The member's
+//! buffers are in a ledger that only the server can write, and every word on its ring is checked
+//! against that.
 
 use std::{
     mem::offset_of,
@@ -51,7 +52,7 @@ pub struct Isolated {
 pub struct Sent<'a> {
     /// The buffer.
     pub index: u32,
-    /// Whether what is decided by it holds for all of the packet's flow.
+    /// Whether the decision on the packet holds for all of its flow.
     pub flow: bool,
     /// Whether it has sent the packet, or returned the buffer.
     pub passes: bool,
@@ -59,7 +60,7 @@ pub struct Sent<'a> {
     pub packet: Option<ForeignBytes<'a>>,
 }
 
-/// Where what is in memory with room for so many buffers: as many as a power of two.
+/// Layout of memory with room for so many buffers: their number rounded up to a power of two.
 fn geometry(stride: u32, headroom: u32, cells: u32) -> Geometry {
     let count = cells.next_power_of_two();
     let buffers = (count as usize * size_of::<Meta>()).next_multiple_of(PAGE);
@@ -107,8 +108,8 @@ impl Isolated {
         Ok((isolated, Files { directory, packets, channel: file, doorbell: theirs }))
     }
 
-    /// How much memory one that holds at most `cells` buffers of that [size](Arena::buffer_size) takes, all
-    /// of its files together.
+    /// Bytes of memory for a member that holds at most `cells` buffers of that
+    /// [size](Arena::buffer_size), all of its files together.
     pub fn bytes(buffer_size: usize, cells: u32) -> u64 {
         let Geometry { count, size, .. } =
             geometry(buffer_size as u32, 0, cells.clamp(1, CELLS_MAX));
@@ -179,28 +180,29 @@ impl Isolated {
         count
     }
 
-    /// Where a buffer begins.
+    /// Offset of a buffer.
     fn at(&self, index: u32) -> usize {
         self.geometry.buffers as usize + index as usize * self.geometry.stride as usize
     }
 
     fn put(&mut self, index: u32, (offset, length): (u16, u16), empty: bool) {
-        // First, so that whoever finds the word is a holder.
+        // First, so that a reader of the word is a holder.
         self.ledger.set(index, 1 << MEMBER);
         let (kept, flow) = (false, false);
         self.to_member.put(Word { index, offset, length, kept, empty, flow }.pack());
     }
 
-    /// Tells the member of what was put on its ring.
+    /// Publishes the words put on the member's ring.
     pub fn publish(&mut self) {
         if self.to_member.publish() {
             files::ring(&self.doorbell);
         }
     }
 
-    /// Takes what it sent and returned, `limit` words at most, and calls `each` with what every one of
-    /// them says: it copies what is to be kept, for the buffer is free behind that, and returns how many
-    /// bytes those were. Returns how many words there were.
+    /// Takes the packets it sent and the buffers it returned, `limit` words at most, and calls
+    /// `each` with the meaning of every one of them: it copies bytes that are to be kept, for the
+    /// buffer is free behind that, and returns how many bytes those were. Returns how many words
+    /// there were.
     ///
     /// # Errors
     ///
@@ -219,7 +221,7 @@ impl Isolated {
             let Some(word) = self.to_server.take() else { break };
             taken += 1;
             let word = Word::unpack(word, self.geometry.count, self.geometry.stride);
-            // Nobody else holds anything here, so there is nothing to keep.
+            // There are no other holders here, so there is nothing to keep.
             let Some(word) =
                 word.filter(|word| !word.kept && self.ledger.holds(MEMBER, word.index))
             else {
@@ -249,12 +251,12 @@ impl Isolated {
         self.to_member.room(cells).map_or(0, |room| cells - room)
     }
 
-    /// The same as far as it is known: when there was last no room.
+    /// Words on its ring that it had not taken when there was last no room.
     pub fn seen_waiting(&self) -> usize {
         self.to_member.waiting()
     }
 
-    /// What has gone to it and come from it.
+    /// Counts of packets to it and from it.
     pub fn tally(&self) -> Tally {
         self.tally
     }

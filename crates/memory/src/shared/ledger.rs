@@ -1,9 +1,10 @@
-//! Who holds which buffer.
+//! Ledger: the members that hold each buffer.
 //!
-//! A word per buffer, a bit in it per member; none is set of a buffer that is the server's alone. Only
-//! the server writes it: a bit is set before the buffer's name is on the ring to the member, and taken
-//! away when the name has come back, or when the member is gone. So there is no moment at which a
-//! member's death could leave a word half changed, and one look at each says what it had.
+//! A word per buffer, a bit in it per member; none is set of a buffer that is the server's alone.
+//! Only the server writes it: a bit is set before the buffer's name is on the ring to the member,
+//! and taken away when the name has come back, or when the member is gone. So there is no moment at
+//! which a member's death could leave a word half changed, and one look at each finds all buffers
+//! it held.
 
 use super::ring::Place;
 use crate::sync::{AtomicU64, Ordering};
@@ -25,8 +26,8 @@ impl<P: Place> Ledger<P> {
         Ledger { place, base, count }
     }
 
-    /// The words of all buffers, in their order, for who looks at many: bits of holders, which the server
-    /// alone writes, relaxed as in [`Ledger::set`].
+    /// The words of all buffers, in their order, for loops over many: bits of holders, which the
+    /// server alone writes, relaxed as in [`Ledger::set`].
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
         self.place.words(self.base, self.count as usize)
@@ -59,7 +60,8 @@ impl<P: Place> Ledger<P> {
         left
     }
 
-    /// Takes a member off all buffers, `held` of them, and calls `left` with those nobody has now.
+    /// Takes a member off all buffers, `held` of them, and calls `left` with those without a holder
+    /// now.
     pub fn sweep(&self, member: usize, mut held: u32, mut left: impl FnMut(u32)) {
         for index in 0..self.count {
             if held == 0 {

@@ -15,19 +15,19 @@ use crate::{
     slot::{SHARED, Slot},
 };
 
-/// Most buffers that the server is told of at once. It tells more by a single look at what this process
-/// writes, and each is a barrier here.
+/// Most buffers returned before the server is told of them: telling it is a barrier here, and one
+/// look of the server at this process's position then finds them all.
 const RETURNED: usize = 64;
 
-/// What this process has of a buffer.
+/// Ownership of a buffer by this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Have {
     Nothing,
-    /// It alone has it.
+    /// This process alone has it.
     Alone,
     /// Other processes may hold it as well: it is returned when no slot of it is left here.
     Anchored,
-    /// The same, where the list of those is gone over.
+    /// Anchored, and seen on the current pass over the list of those.
     Seen,
 }
 
@@ -49,7 +49,7 @@ pub struct Member {
     /// Buffers that this process has, and those of them that are anchored.
     held: usize,
     anchors: usize,
-    /// The anchored ones, and some that were: those are left out when somebody goes over it.
+    /// The anchored ones, and some that were: those are removed on the next pass over it.
     anchored: Vec<u32>,
     /// Buffers that are returned until the server is told of them, as long as there are packets.
     told_at_once: usize,
@@ -57,8 +57,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Maps what a server has handed out. Headers are checked on copies: all that is used of them is
-    /// inside the files, which nobody can make shorter.
+    /// Maps the files that a server has handed out. Headers are checked on copies: all ranges used
+    /// from them are inside the files, which cannot be made shorter.
     ///
     /// # Errors
     ///
@@ -73,13 +73,13 @@ impl Member {
         unsafe { Member::map(files) }
     }
 
-    /// The same with files that have come by a UNIX socket from a program of the same user, or of the
-    /// superuser. Those could write to this process's memory anyway; so what is promised to
+    /// Maps files that have come by a UNIX socket from a program of the same user, or of the
+    /// superuser. Those could write to this process's memory anyway; so the promise to
     /// [`Member::attach`] is as true as it is of this process by itself.
     ///
     /// # Errors
     ///
-    /// As there, and when whoever is at the other end is somebody else.
+    /// As there, and when the program at the other end has another user.
     pub fn attach_from(socket: BorrowedFd<'_>, files: Files) -> Result<Member, AttachError> {
         match files::stranger_at(socket)? {
             Some(user) => Err(AttachError::Stranger(user)),
@@ -115,7 +115,7 @@ impl Member {
         })
     }
 
-    /// The arena, with what this process has of it.
+    /// The arena, with this process's part of it.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
@@ -135,8 +135,8 @@ impl Member {
         self.held
     }
 
-    /// Takes what the server has lent: packets go to the end of `frame`, as many as there is room
-    /// for, empty buffers to `pool`. Returns how many packets there were.
+    /// Takes the buffers that the server has lent: packets go to the end of `frame`, as many as
+    /// there is room for, empty buffers to `pool`. Returns how many packets there were.
     ///
     /// # Errors
     ///
@@ -167,8 +167,8 @@ impl Member {
         Ok(received)
     }
 
-    /// Takes packets as long as each is one like most are, with these flags. What is left is looked at
-    /// one by one.
+    /// Takes packets as long as each is one like most are, with these flags. The remaining words
+    /// are looked at one by one.
     #[inline(always)]
     fn receive_front(&mut self, frame: &mut Frame, flags: u64) {
         let Member { arena, have, from_server, anchored, .. } = self;
@@ -293,7 +293,7 @@ impl Member {
             let slot = std::mem::replace(slot, Slot::compose(0, 0, 0));
             self.put(pool, slot, false);
         }
-        // SAFETY: those slots have been sent, and what is in their places is none.
+        // SAFETY: those slots have been sent, and their places hold none.
         unsafe { frame.forget_front(sent) };
         self.publish();
         Ok(sent)
@@ -457,8 +457,8 @@ impl Member {
         sleeps
     }
 
-    /// What can be read once the server has lent something to a member that sleeps, and hangs up when
-    /// it has ended. [`Member::arm`] empties it.
+    /// Descriptor that is readable once the server has lent something to a member that sleeps, and
+    /// hangs up when the server has ended. [`Member::arm`] empties it.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.doorbell.as_fd()
     }

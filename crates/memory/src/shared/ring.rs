@@ -1,9 +1,9 @@
 //! A ring between two processes that need not trust each other.
 //!
-//! Each side keeps its own position in memory of its own and only tells the other. What the other
-//! tells is believed as far as it is possible: it lies between what it said last and where this side
-//! is. All else is [`Broken`], for good. So a liar can make itself a broken ring and wrong words,
-//! which the receiver checks, and nothing else.
+//! Each side keeps its own position in memory of its own and only publishes it to the other. A
+//! position published by the other is believed as far as it is possible: it lies between the last
+//! one and this side's. All else is [`Broken`], for good. So a malicious peer can make itself a
+//! broken ring and wrong words, which the receiver checks, and nothing else.
 
 use crate::{
     prefetch::prefetch_for_writing,
@@ -23,7 +23,7 @@ const PREFETCHED: usize = 128;
 /// Most cells of a ring.
 pub const CELLS_MAX: u32 = 1 << 16;
 
-/// Where a ring is: words that another process may write at any time.
+/// Memory of a ring: words that another process may write at any time.
 pub trait Place {
     /// So many of the words.
     fn words(&self, at: usize, count: usize) -> &[AtomicU64];
@@ -136,7 +136,7 @@ impl<P: Place> Sender<P> {
         self.tail += 1;
     }
 
-    /// The cells of the words to come: what is written there is put by [`Sender::advance`].
+    /// The cells of the words to come: words written there are put by [`Sender::advance`].
     #[inline]
     pub fn cells(&self) -> Cells<'_> {
         Cells::of(&self.place, self.base, self.cells, self.tail)
@@ -172,15 +172,15 @@ impl<P: Place> Sender<P> {
         (self.tail - self.told) as usize
     }
 
-    /// Tells the other side of what was put. `true` when it sleeps and has to be woken: once for each
-    /// time it went to sleep.
+    /// Publishes the words put so far. Returns `true` when the other side sleeps and has to be
+    /// woken: once for each time it went to sleep.
     #[inline]
     pub fn publish(&mut self) -> bool {
         if self.told == self.tail {
             return false;
         }
         self.told = self.tail;
-        // Release: the words, and what they name, are there.
+        // Release: the words, and the buffers they name, are there.
         self.place.word(self.base + TAIL).store(self.tail, Ordering::Release);
         // Between our position and the look at the flag, as in `Receiver::arm` the other way round.
         // Both fences are of this kind: membarrier(2) reaches threads of one process.
@@ -197,7 +197,7 @@ impl<P: Place> Receiver<P> {
         Receiver { place, base, cells: cells.into(), head: 0, tail: 0 }
     }
 
-    /// Where the ring is.
+    /// Memory of the ring.
     #[cfg(not(any(loom, miri)))]
     pub(super) fn place(&self) -> &P {
         &self.place
@@ -206,7 +206,7 @@ impl<P: Place> Receiver<P> {
     /// Words that can be taken.
     #[inline]
     pub fn ready(&mut self) -> Result<usize, Broken> {
-        // Acquire: the words and what they name were written before.
+        // Acquire: the words and the buffers they name were written before.
         let tail = self.place.word(self.base + TAIL).load(Ordering::Acquire);
         if tail < self.tail || tail - self.head > self.cells {
             return Err(Broken);
@@ -247,7 +247,7 @@ impl<P: Place> Receiver<P> {
         self.head += count as u64;
     }
 
-    /// Lets the other side have the cells of what was taken.
+    /// Returns the cells of the words taken to the other side.
     #[inline]
     pub fn release(&self) {
         self.place.word(self.base + HEAD).store(self.head, Ordering::Release);

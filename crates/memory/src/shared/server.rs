@@ -1,4 +1,4 @@
-//! The side that has the arena: members, and what is lent to them.
+//! The side that has the arena: members, and the buffers lent to them.
 
 mod receive;
 
@@ -93,7 +93,7 @@ pub struct Invitation {
     channel: Channel,
 }
 
-/// A member whose files are there, before it is one.
+/// A member whose files are made, before [`Server::welcome`].
 #[derive(Debug)]
 pub struct Joining {
     bit: usize,
@@ -184,9 +184,9 @@ impl Server {
     ///
     /// # Safety
     ///
-    /// Whoever gets the files maps the arena as `access` says and writes only to buffers that it got
-    /// by its ring unshared and has not given back. Who cannot be trusted with that gets an arena of
-    /// his own and copies.
+    /// The process that gets the files maps the arena as `access` says and writes only to buffers
+    /// that it got by its ring unshared and has not given back. A process that cannot be trusted
+    /// with that gets an arena of its own and copies.
     pub unsafe fn admit(
         &mut self,
         access: Access,
@@ -246,11 +246,11 @@ impl Server {
         Ok(Invitation { arena: self.arena.clone(), directory, channel })
     }
 
-    /// Takes in who was invited.
+    /// Takes in the member that was invited.
     ///
     /// # Errors
     ///
-    /// When another has his place by now: who takes in several at a time invites them anew.
+    /// When another has its place by now: to take in several at a time, invite them anew.
     pub fn welcome(&mut self, joining: Joining) -> Result<MemberId, AttachError> {
         let Joining { bit, peer } = joining;
         if self.members[bit].is_some() {
@@ -275,7 +275,7 @@ impl Server {
         self.members[id.0].as_ref().expect("a member that was not removed").held as usize
     }
 
-    /// Whether a member may write to what it alone holds.
+    /// Access of a member to buffers that it alone holds.
     pub fn access(&self, id: MemberId) -> Access {
         self.members[id.0].as_ref().expect("a member that was not removed").access
     }
@@ -308,8 +308,8 @@ impl Server {
         peer.to_member.room(cells).map_or(0, |room| cells - room)
     }
 
-    /// The same as far as it is known without a look at what the member writes: the server looks when it
-    /// finds no room.
+    /// Words on the ring to a member that it has not taken, as far as known without reading the
+    /// position that the member writes: the server reads that when it finds no room.
     pub fn seen_waiting(&self, id: MemberId) -> usize {
         self.members[id.0].as_ref().expect("a member that was not removed").to_member.waiting()
     }
@@ -372,13 +372,14 @@ impl Server {
         Ok(lent)
     }
 
-    /// Lends each packet of a frame to members of its own: those whose [bits](MemberId::bit) `to` has
-    /// at its place, and has then of those that got it. What somebody got leaves the frame, the rest
-    /// stays, in order; who missed a packet has it in his [`Tally`]. With `all` a packet is lent to all its members or to none, and nothing
-    /// behind one that was not. A member with a broken ring gets nothing, and keeps nobody waiting.
+    /// Lends each packet of a frame to members of its own: those whose [bits](MemberId::bit) `to`
+    /// has at its place, and has then of those that got it. Packets that a member got leave the
+    /// frame, the rest stays, in order; a member that missed a packet has it in its [`Tally`]. With
+    /// `all` a packet is lent to all its members or to none, and nothing behind one that was not. A
+    /// member with a broken ring gets nothing, and delays no other.
     ///
-    /// A buffer is lent once to a member. Of one that he has already, from a packet that was shared in
-    /// this process, he gets a copy, as far as `pool` has a buffer for it.
+    /// A buffer is lent once to a member. Of a buffer that it has already, from a packet that was
+    /// shared in this process, it gets a copy, as far as `pool` has a buffer for it.
     ///
     /// # Panics
     ///
@@ -502,8 +503,8 @@ impl Server {
         }
     }
 
-    /// The packet as one that a member does not hold, and what buffer it is in: a copy where it has the
-    /// packet already. `None` when there is no buffer for that.
+    /// Makes the packet one that a member does not hold, by a copy where it has the packet already,
+    /// and returns its buffer. `None` when there is no buffer for that.
     pub fn new_to(&mut self, id: MemberId, slot: &mut Slot, pool: &mut PoolCache) -> Option<u32> {
         self.make_new_to(id.bit(), slot, pool);
         let index = self.arena.strip(slot).0;
@@ -515,8 +516,8 @@ impl Server {
         (self.peer(id).room(wanted) as usize).min(wanted)
     }
 
-    /// Says that a member is going to be lent so many packets: the processor fetches what is written for it
-    /// then, which the member's has, while something else is done.
+    /// Announces that a member is going to be lent so many packets: the processor fetches the cells
+    /// of its ring, which the member's core has, during other work.
     #[inline]
     pub fn expect(&self, id: MemberId, count: usize) {
         if let Some(peer) = &self.members[id.0] {
@@ -524,7 +525,7 @@ impl Server {
         }
     }
 
-    /// What each of these members can be lent of so many packets.
+    /// Packets that each of these members can be lent, of so many.
     fn room(&mut self, to: u64, wanted: usize) -> [u32; MEMBERS_MAX + 1] {
         let mut room = [0; MEMBERS_MAX + 1];
         for bit in bits(to) {
@@ -578,7 +579,7 @@ impl Server {
         added
     }
 
-    /// Tells members of what was put on their rings.
+    /// Publishes the words put on the members' rings.
     fn publish(&mut self, to: u64) {
         for bit in bits(to) {
             let peer = self.peer(MemberId(bit));
@@ -588,13 +589,14 @@ impl Server {
         }
     }
 
-    /// Takes a member off everything, after its process has ended: what it has returned, what is
-    /// underway to it and what it held. Packets it has sent and that were not received are given back,
-    /// too. Returns how many buffers it held. One that could only read may live on: what it sees then
-    /// is of no use to it.
+    /// Takes a member off everything, after its process has ended: the buffers it has returned,
+    /// those underway to it and those it held. Packets it has sent and that were not received are
+    /// given back, too. Returns how many buffers it held. A reading member may live on: the bytes
+    /// it sees then are of no use to it.
     ///
-    /// That its socket was hung up says that no thread of it has the memory any more: the kernel takes
-    /// memory from a process before its files. Its number does not: children may have both.
+    /// That its socket was hung up says that no thread of it has the memory any more: the kernel
+    /// takes memory from a process before its files. Its process number does not: children may have
+    /// both.
     pub fn remove(&mut self, id: MemberId, pool: &mut PoolCache) -> usize {
         let held = self.held(id);
         if self.peer(id).to_server.ready().is_ok() {
@@ -608,7 +610,7 @@ impl Server {
         let (arena, shared) = (&self.arena, &mut self.shared);
         self.ledger.sweep(id.0, rest, |index| {
             let shared = std::mem::take(&mut shared[index as usize]);
-            // SAFETY: the buffer was lent out, and nobody has it now; an empty packet is inside.
+            // SAFETY: the buffer was lent out, and has no holder now; an empty packet is inside.
             pool.give_one(unsafe { arena.restore(index, shared, (0, 0)) });
         });
         if let Some(peer) = self.members[id.0].take() {
@@ -633,7 +635,8 @@ impl Server {
         sleeps
     }
 
-    /// What can be read once a member has sent to a server that sleeps. [`Server::arm`] empties it.
+    /// Descriptor that is readable once a member has sent to a server that sleeps. [`Server::arm`]
+    /// empties it.
     pub fn event(&self, id: MemberId) -> BorrowedFd<'_> {
         self.members[id.0].as_ref().expect("a member that was not removed").doorbell.as_fd()
     }

@@ -1,33 +1,33 @@
 //! Slots as they are on rings between processes.
 
-/// In a ring to a member: others hold the buffer too, nobody writes. In a ring to the server: the
-/// member keeps on holding it, and nobody writes.
+/// In a ring to a member: there are other holders, and none writes. In a ring to the server: the
+/// member keeps on holding the buffer, and none writes.
 pub(super) const KEPT: u64 = 1 << 31;
 /// Only the buffer changes hands, there is no packet in it.
 const EMPTY: u64 = 1 << 30;
-/// In a ring to the server: what it says of the packet holds for the packet's flow.
+/// In a ring to the server: the decision on the packet holds for the packet's flow.
 const FLOW: u64 = 1 << 29;
 /// All of these.
 #[cfg_attr(any(loom, miri), allow(dead_code, reason = "of those who look at many words"))]
 const FLAGS: u64 = KEPT | EMPTY | FLOW;
-/// The bits in front of them, which say what buffer it is.
+/// The bits in front of them: the index of the buffer.
 const INDEX: u64 = FLOW - 1;
 
 /// One packet or buffer, named the same in every process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
-    /// Which of the arena's buffers, from 0.
+    /// Index of the arena's buffer, from 0.
     pub index: u32,
     /// Bytes in front of the packet.
     pub offset: u16,
     /// Bytes of the packet.
     pub length: u16,
-    /// Whether somebody else holds it too, see [the format](super).
+    /// Whether the buffer has another holder too, see [the format](super).
     pub kept: bool,
     /// Whether there is no packet in the buffer.
     pub empty: bool,
-    /// Whether what a member decides by it, to send the packet or not to, holds for all of the packet's
-    /// flow. Says nothing to those that ask for no decision.
+    /// Whether the decision of a member by it, to send the packet or not to, holds for all of the
+    /// packet's flow. Without meaning for members that are asked for no decision.
     pub flow: bool,
 }
 
@@ -43,9 +43,9 @@ impl Word {
             | u64::from(self.length) << 48
     }
 
-    /// The buffer of a word that has none of the other flags than [empty](Word::empty) and `with`, which
-    /// it has, and whose packet is inside of the stride; and whether it is empty. For who looks at many
-    /// words, nearly all of them such, and finds out whether there is the buffer.
+    /// The buffer of a word that has none of the other flags than [empty](Word::empty) and `with`,
+    /// which it has, and whose packet is inside of the stride; and whether it is empty. For loops
+    /// over many words, nearly all of them such, that check the index by themselves.
     #[cfg_attr(any(loom, miri), allow(dead_code, reason = "as above"))]
     #[inline(always)]
     pub(super) fn plain(word: u64, with: u64, stride: u32) -> Option<(usize, bool)> {
@@ -54,8 +54,8 @@ impl Word {
         is_plain.then_some(((word & INDEX) as usize, word & EMPTY != 0))
     }
 
-    /// What somebody wrote on a ring, `None` when there is no such buffer, the packet is not inside
-    /// of it, or the flags contradict each other.
+    /// Parses a word that the other side wrote on a ring; `None` when there is no such buffer, the
+    /// packet is not inside of it, or the flags contradict each other.
     #[inline]
     pub fn unpack(word: u64, count: u32, stride: u32) -> Option<Word> {
         let (kept, empty) = (word & KEPT != 0, word & EMPTY != 0);

@@ -1,4 +1,4 @@
-//! What members give back, keep and answer.
+//! Members give back, keep and answer packets.
 
 use linerate_memory::{Frame, shared::Access};
 

@@ -1,4 +1,4 @@
-//! The files that members are handed, and figures: who may have them, and what they have to be.
+//! The files that members are handed, and figures: their checks and who may have them.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -118,7 +118,7 @@ fn sealed_memory_is_written_by_its_server_alone() {
     }
     // SAFETY: nothing is written.
     assert!(unsafe { arena.fd() }.is_err(), "a port could share it");
-    // SAFETY: what was returned is not looked at.
+    // SAFETY: the returned packets are not looked at.
     let mut member = unsafe { Member::attach(files).unwrap() };
     let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
     let (mut frame, mut got) = (Frame::new(4), Frame::new(4));

@@ -9,7 +9,7 @@ use linerate_memory::{
 
 use crate::arena;
 
-/// To the member its memory is an arena like any other; what it says is checked against the ledger.
+/// To the member its memory is an arena like any other; its words are checked against the ledger.
 #[test]
 fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     let like = arena();
@@ -51,7 +51,8 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     assert_eq!((tally.packets, tally.missed, tally.malformed), (4, 2, 0));
     assert_eq!(tally.copied, 60 + like.room() as u64 + 1 + 4 * 60);
     assert_eq!((isolated.held(), isolated.waiting(), isolated.supply(9)), (0, 0, 4));
-    // Besides a true one: what it says it keeps, what is outside, and what it does not hold any more.
+    // Besides a true one: words that keep the buffer, of packets outside, and of buffers it does
+    // not hold any more.
     let words = [0, 1 << 31, 9, u64::from(u16::MAX) << 48, 1 << 30];
     let to_server = 8 + 24 + 8;
     isolated.receive_each(0, |_| 0).unwrap();
@@ -71,7 +72,7 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     assert_eq!((isolated.room(1), isolated.lend(&[1], 0)), (0, None));
 }
 
-/// The process may keep the files; what the server has put into them goes.
+/// The process may keep the files; the packets that the server has put into them go.
 #[test]
 fn memory_of_a_member_that_is_gone_is_given_back() {
     let (mut isolated, files) = Isolated::create(&arena(), 64, true).unwrap();

@@ -75,7 +75,7 @@ impl Drop for Process {
     }
 }
 
-/// Not a test of its own: what the member processes of the one below do.
+/// Not a test of its own: the program of the member processes of the one below.
 #[test]
 fn member_process() {
     let Ok(text) = env::var(FILES) else { return };
@@ -201,7 +201,7 @@ impl World {
         assert_eq!(self.server.malformed(other), 0);
     }
 
-    /// What comes back from the steady member is whole and in order.
+    /// Packets that come back from the steady member are whole and in order.
     fn receive(&mut self, steady: MemberId) {
         let mut frame = Frame::new(32);
         self.server.receive(steady, &mut self.pool, &mut frame).unwrap();
@@ -215,7 +215,7 @@ impl World {
     }
 }
 
-/// What this thread has had of processors: others may have them when a process is noticed to end.
+/// Processor time of this thread: others may have the processors when a process is noticed to end.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,4 +1,4 @@
-//! What goes to members and comes back, and who has it meanwhile.
+//! Packets that go to members and come back, and their holders meanwhile.
 
 use linerate_memory::{
     Arena, ForeignRegion, Frame,
@@ -52,7 +52,7 @@ fn a_reader_can_neither_write_nor_map_for_writing() {
     assert_eq!(member.give_back(&mut theirs, 0), Ok(2));
     server.receive(id, &mut pool, &mut frame).unwrap();
     assert_eq!((server.held(id), arena.accounting().held), (0, 0));
-    // SAFETY: nothing is written, that is what is tested.
+    // SAFETY: nothing is written, which is tested here.
     let (_, files) = unsafe { server.admit(Access::Read, 1).unwrap() };
     assert!(ForeignRegion::map(&files.packets, 4096).is_err());
     assert!(ForeignRegion::map(&files.directory, 128).is_err());
@@ -73,7 +73,7 @@ fn a_buffer_with_several_holders_is_free_when_the_last_has_gone() {
     let (mut one, mut two) = (Frame::new(1), Frame::new(1));
     member.receive(&mut theirs, &mut one).unwrap();
     reader.receive(&mut readers, &mut two).unwrap();
-    // Sent on by one, lent to nobody who has it.
+    // Sent on by one, lent to no member that has it.
     member.send(&mut theirs, &mut one).unwrap();
     member.give_back(&mut theirs, 0).unwrap();
     assert_eq!(server.receive(first, &mut pool, &mut frame), Ok(1));
@@ -100,7 +100,7 @@ fn each_packet_goes_to_members_of_its_own() {
     for (at, slot) in frame.slots_mut().iter_mut().enumerate() {
         arena.packet_mut(slot).unwrap().fill(at as u8);
     }
-    // The second holds two at most, so it misses the packets 4 and 6, and nobody gets 1 and 6.
+    // The second holds two at most, so it misses the packets 4 and 6, and no member gets 1 and 6.
     let (one, two) = (first.bit(), second.bit());
     let mut to = [one, 0, two, one | two, one | two, one, two, one];
     server.lend_each(&mut to, false, &mut pool, &mut frame);
@@ -135,7 +135,7 @@ fn each_packet_goes_to_members_of_its_own() {
     assert_eq!(arena.accounting().held, 0);
 }
 
-/// Bursts of one member and of two, more than are looked at at once: what each has got, and in what order.
+/// Bursts of one member and of two, more than are looked at at once: the packets of each, in order.
 #[test]
 fn bursts_come_in_order_and_go_back_whole() {
     for access in [Access::Write, Access::Read] {
@@ -155,7 +155,7 @@ fn bursts_come_in_order_and_go_back_whole() {
                 number = number.wrapping_add(1);
             }
             let (one, two) = (first.bit(), second.bit());
-            // All to one, by turns, and with some for nobody.
+            // All to one, by turns, and with some for no member.
             let mut to: Vec<u64> = (0..frame.len())
                 .map(|at| match round % 3 {
                     0 => two,

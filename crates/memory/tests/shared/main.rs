@@ -1,4 +1,5 @@
-//! An arena in several processes: members that are killed, lie, or attach to what is no arena.
+//! An arena in several processes: members that are killed, lie, or attach to files that are no
+//! arena.
 #![cfg(not(any(loom, miri)))]
 #![allow(missing_docs, reason = "a test program")]
 
