@@ -1,8 +1,7 @@
-//! Records of a machine that nobody disturbed.
+//! Noise filter: leaves out repetitions that other load disturbed.
 //!
-//! Repetitions of a point are minutes apart. Those during which others used the
-//! core say what the machine did then, and not what a packet costs: where there
-//! are others of the same point, they are left out.
+//! Repetitions of a point are minutes apart. One that shared its core measured the machine of that
+//! moment, not the cost of a packet: it is left out if there are undisturbed ones of its point.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +10,8 @@ use crate::{
     point::{Key, Record, Spec, value},
 };
 
-/// Of all paces, the share that may be faster than the machine's own: what is
-/// left of a clock that was higher for a moment.
+/// Quantile of all paces that is the machine's own; the faster ones had a clock that was higher for
+/// a moment.
 const FASTEST: f64 = 0.05;
 
 /// Leaves out disturbed repetitions of points that have undisturbed ones too,
@@ -48,7 +47,7 @@ fn pace(record: &Record) -> Option<f64> {
     record.value(value::PACE).filter(|_| record.is_measured())
 }
 
-/// What all repetitions of a point have in common.
+/// The key that all repetitions of a point share.
 fn place(record: &Record) -> Key {
     Spec { repetition: 0, seed: 0, ..record.spec.clone() }.key()
 }

@@ -1,17 +1,17 @@
-//! Forwarders beside each other: ours and others', in one run, in turns, between
-//! the same two links, with the same generator.
+//! Forwarders beside each other: ours and others', in one run, in turns, between the same two
+//! links, with the same generator.
 //!
 //! ```text
 //!   tester --- device0 [ forwarder ] device1 --- tester
 //! ```
 //!
-//! Each turn makes two veth pairs in a namespace of its own, starts one
-//! [`Contender`] between them, and has the tester send as fast as it can. Turns
-//! go round: in each round every contender has one, in an order that changes, so
-//! that a machine that slows down for a while slows all. What is compared are
-//! ratios within a round.
+//! Each turn makes two veth pairs in a namespace of its own, starts one [`Contender`] between them,
+//! and has the tester send as fast as it can. Turns go round: in each round every contender has
+//! one, in an order that changes, so that a machine that slows down for a while slows all. Only
+//! ratios within a round are compared.
 //!
-//! Everything made is removed when it is dropped; what a killed run has left is
+//! Everything made is removed when it is dropped; the leftovers of a killed run are removed by the
+//! next.
 //! removed by the next.
 
 mod contender;
@@ -38,14 +38,14 @@ use crate::{
     trials::{Order, Phase, RunError, Runner, Tester, TesterOptions},
 };
 
-/// How long a forwarder may take until its first frame comes through.
+/// Longest time a forwarder may take until its first frame comes through.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Frames of one try to get something through.
 const PROBE: u64 = 16;
 /// Trial and residual of a try.
 const TRY: Duration = Duration::from_millis(50);
 
-/// What is measured of each.
+/// Driver, traffic, loads and times of the measurement of a contender.
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
     /// The driver of the tester's ports: `packet` or `xdp`.
@@ -54,7 +54,7 @@ pub struct CompareOptions {
     pub traffic: Traffic,
     /// Most frames sent at a time.
     pub burst: usize,
-    /// How long each is overloaded.
+    /// Time for which each is overloaded.
     pub window: Seconds,
     /// A low load, at which latency is measured as long.
     pub calm: PacketsPerSecond,
@@ -62,16 +62,16 @@ pub struct CompareOptions {
     pub stop: Stop,
 }
 
-/// What came of one turn.
+/// Result of one turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Turn {
     /// The contender.
     pub name: String,
     /// The round, from 0.
     pub round: usize,
-    /// What the tester sent as fast as it could.
+    /// Rate of the tester sending as fast as it could.
     pub sent_pps: f64,
-    /// What came through meanwhile.
+    /// Rate of the frames that came through meanwhile.
     pub forwarded_pps: f64,
     /// The share of the frames sent that was lost.
     pub loss_ratio: f64,
@@ -81,7 +81,7 @@ pub struct Turn {
     pub latency_p99_ns: Option<u64>,
 }
 
-/// Why a turn came to nothing.
+/// The reason why a turn has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
     /// The network cannot be made.
@@ -92,7 +92,7 @@ pub enum TurnError {
     Start {
         /// The contender.
         name: String,
-        /// What it said.
+        /// The output of its process.
         reason: String,
     },
     /// Nothing comes through it.
@@ -100,7 +100,7 @@ pub enum TurnError {
     Nothing {
         /// The contender.
         name: String,
-        /// What it said.
+        /// The output of its process.
         output: String,
     },
     /// The namespace cannot be entered.
@@ -161,7 +161,7 @@ pub fn turn(
     })
 }
 
-/// What a tester sends by, and what it receives by.
+/// Both sides of a tester: its transmitter and its receivers.
 type Sides = (Box<dyn Transmit>, Vec<Box<dyn Receive>>);
 
 /// A tester at the outer ends of the network.

@@ -19,8 +19,8 @@ use crate::{
 
 /// Frames that came due longer ago than this are late.
 const LATE: Duration = Duration::from_millis(2);
-/// Late frames are made up for, as fast as the port takes them, as long as the generator is late by less
-/// than this. What came due before is given up, and stays intended and not accepted.
+/// Late frames are made up for, as fast as the port takes them, as long as the generator is late by
+/// less than this. Frames due before that are given up, and stay intended and not accepted.
 const CATCH_UP: Duration = Duration::from_secs(1);
 /// Gaps longer than this are slept through, where the idle strategy allows
 /// sleeping at all: a sleep overshoots by about as much.
@@ -40,12 +40,12 @@ pub struct Generator {
     owed: u64,
     /// Most frames it was late with since it was last on time; 0 when it is.
     late: u64,
-    /// When the schedule began.
+    /// Time of the schedule's begin, in nanoseconds.
     start: u64,
-    /// How it is changed, and the last change that was made.
+    /// The handle that changes it, and the last change made.
     steering: Steering,
     changed: u64,
-    /// Whether it sends.
+    /// Set while it sends.
     sends: bool,
 }
 
@@ -90,13 +90,13 @@ impl Generator {
         self.meter.reader()
     }
 
-    /// A handle by which other threads change what it does.
+    /// A handle by which other threads change its traffic.
     pub fn steering(&self) -> Steering {
         self.steering.clone()
     }
 
-    /// Sends until told to stop or all is sent; then waits for what is on the
-    /// way and gives all buffers back.
+    /// Sends until told to stop or all is sent; then waits for the frames on the way and gives all
+    /// buffers back.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl Generator {
         }
     }
 
-    /// Offers what is made; what the port does not take stays.
+    /// Offers the frames made; those that the port does not take stay.
     #[inline]
     fn offer(&mut self) -> Result<usize, PortError> {
         let sent = self.outlet.offer()?;
@@ -262,7 +262,7 @@ mod tests {
         Schedule::new(Some(rate), Pattern::Constant, 1)
     }
 
-    /// Raises it at the end, whatever happens.
+    /// Raises the stop at the end, also after a panic.
     struct Raises<'a>(&'a Stop);
 
     impl Drop for Raises<'_> {
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// A generator that runs while `steer` does; what it sent, and how many bytes.
+    /// Runs a generator while `steer` does; returns its progress, and the number of bytes sent.
     fn steered(steer: impl FnOnce(&Steering, &dyn Fn() -> Progress)) -> (Progress, u64) {
         let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
         let context = Context::new(arena.create().unwrap());
@@ -350,7 +350,7 @@ mod tests {
         let progress = generator.progress();
         generator.run(&Stop::new()).unwrap();
         let sent = progress.read();
-        // The schedule asks for no frame twice: what was late is not given up.
+        // The schedule asks for no frame twice: late frames are not given up.
         assert_eq!((sent.intended, sent.accepted, sent.unsent()), (20_000, 20_000, 0));
         assert!(sent.longest_catch_up >= 4_900, "{sent:?}");
         assert!(sent.caught_up >= sent.longest_catch_up, "{sent:?}");
@@ -365,7 +365,7 @@ mod tests {
         let pool = context.arena.cache(64);
         let (frames, schedule) = (frames("64"), schedule(1e4));
         let mut generator = Generator::new(frames, schedule, transmit, pool, 32, Idle::Poll, None);
-        // A minute late: what came due in the last second is made up for.
+        // A minute late: the frames of the last second are made up for.
         generator.fill(0, 60_000_000_000);
         let made = generator.outlet.progress().offered;
         assert_eq!((made, generator.owed + made, generator.late), (32, 10_000, 10_000));
@@ -379,7 +379,7 @@ mod tests {
             steering.change(Change { schedule: Some(schedule(1e5)), ..Change::default() });
             until(progress, 100);
             steering.change(Change { sends: Some(false), ..Change::default() });
-            // What was on its way when it was told comes out, and then nothing.
+            // Frames on their way at the change come out, and then nothing.
             let mut before = progress();
             loop {
                 thread::sleep(2 * NAP_MAX);

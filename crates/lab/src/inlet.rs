@@ -39,7 +39,7 @@ impl Latency {
         self.histogram.saturating_record(nanoseconds.max(1));
     }
 
-    /// How many there are.
+    /// Number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -64,16 +64,16 @@ impl Latency {
         self.histogram.value_at_percentile(percent)
     }
 
-    /// What was recorded after `earlier`, which is an earlier state of this.
+    /// The latencies recorded after `earlier`, which is an earlier state of this.
     pub fn since(&self, earlier: &Latency) -> Latency {
         let mut histogram = self.histogram.clone();
-        // Fails only when `earlier` is not what it is said to be.
+        // Fails only when `earlier` is no earlier state.
         let _ = histogram.subtract(&earlier.histogram);
         Latency { histogram }
     }
 }
 
-/// What has arrived.
+/// Counts and latencies of arrived frames.
 #[derive(Debug, Clone, Default)]
 pub struct Arrivals {
     /// All frames.
@@ -82,12 +82,12 @@ pub struct Arrivals {
     pub bytes: u64,
     /// Frames without a signature.
     pub unsigned: u64,
-    /// What became of each stream.
+    /// Loss, duplication and reordering of each stream.
     pub streams: BTreeMap<u16, SequenceCounts>,
     /// Latency of the signed frames.
     pub latency: Latency,
-    /// When the frame was sent, by the clock of signatures, behind the last
-    /// number that was missing when it came.
+    /// Sending time, by the clock of signatures, of the frame behind the last gap in the sequence
+    /// numbers when it came.
     pub last_gap: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Arrivals {
     }
 }
 
-/// The queues of a port and what has come in by them.
+/// The receive queues of a port and their arrivals.
 pub(crate) struct Inlet {
     receives: Vec<Box<dyn Receive>>,
     pool: PoolCache,
@@ -134,8 +134,7 @@ impl Inlet {
         }
     }
 
-    /// Forgets what has arrived. From now on frames of other streams than this
-    /// one count as unsigned.
+    /// Forgets all arrivals. From now on frames of other streams than this one count as unsigned.
     pub(crate) fn begin(&mut self, only: u16) {
         self.only = Some(only);
         self.arrivals = Arrivals::default();
@@ -156,7 +155,7 @@ impl Inlet {
         self.receives.len()
     }
 
-    /// Takes what is ready at one queue; returns how many frames, which
+    /// Takes the frames that are ready at one queue; returns how many, which
     /// [`analyse`](Self::analyse) then looks at.
     #[inline]
     pub(crate) fn receive(&mut self, queue: usize) -> Result<usize, PortError> {
@@ -197,7 +196,7 @@ impl Inlet {
         time
     }
 
-    /// What has arrived.
+    /// All arrivals so far.
     pub(crate) fn arrivals(&mut self) -> &Arrivals {
         let counts = self.sequences.iter().map(|(&stream, sequence)| (stream, sequence.counts()));
         self.arrivals.streams = counts.collect();
@@ -209,12 +208,12 @@ impl Inlet {
         self.sequences.get(&stream).map_or(0, |sequence| sequence.counts().received)
     }
 
-    /// Whether no frame will ever come again.
+    /// Returns true if no frame will ever come again.
     pub(crate) fn ended(&self) -> bool {
         self.receives.iter().all(|receive| receive.ended())
     }
 
-    /// What to wait for until a queue may have frames.
+    /// Events after which a queue may have frames.
     pub(crate) fn wakes(&mut self) -> Vec<Wake<'_>> {
         self.receives.iter_mut().map(|receive| receive.wake()).collect()
     }

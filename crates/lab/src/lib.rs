@@ -1,21 +1,19 @@
-//! Measurement: a traffic generator, a sink that analyses what arrives, and
-//! searches for what a device can do.
+//! Measurement: a traffic generator, a sink that analyses arriving frames, and searches for the
+//! limits of a device.
 //!
-//! The [`Generator`] makes frames after a [`Traffic`] description at a
-//! [`Schedule`], marks each with a [`Signature`] (a sequence number and a time),
-//! and says what it was meant to send, what it offered and what was taken. The
-//! [`Sink`] finds loss, duplication, reordering and latency from the
-//! signatures. [`trials::Tester`] is both in one loop, for one trial after the
-//! other; [`search`] decides which trial comes next, and [`procedures`] are the
-//! benchmarks made of them. [`connections`] are for what looks at more than packets: clients and
-//! servers of TCP, thousands of them.
+//! The [`Generator`] makes frames after a [`Traffic`] description at a [`Schedule`], marks each
+//! with a [`Signature`] (a sequence number and a time), and counts the frames that were intended,
+//! offered and accepted. The [`Sink`] finds loss, duplication, reordering and latency from the
+//! signatures. [`trials::Tester`] is both in one loop, for one trial after the other; [`search`]
+//! decides which trial comes next, and [`procedures`] are the benchmarks made of them.
+//! [`connections`] load devices that look at more than packets: clients and servers of TCP,
+//! thousands of them.
 //!
-//! A [`point`] is one measurement of this machine that can be repeated;
-//! [`measure`] carries it out with [`instruments`], and a [`store`] keeps what
-//! came of it. An [`experiment`] is many of them, which the [`runner`] measures.
-//! What is made of the results: [`criteria`] that any machine must meet, a [`calibration`] of the
-//! cost model, a [`report`], and a [`plan`] for a configuration. [`compare`] measures
-//! forwarders of others beside ours.
+//! A [`point`] is one measurement of this machine that can be repeated; [`measure`] carries it out
+//! with [`instruments`], and a [`store`] keeps its record. An [`experiment`] is many of them, which
+//! the [`runner`] measures. Results are judged by [`criteria`] that any machine must meet, and go
+//! into a [`calibration`] of the cost model, a [`report`], and a [`plan`] for a configuration.
+//! [`compare`] measures forwarders of other projects beside ours.
 #![forbid(unsafe_code)]
 
 pub mod calibration;

@@ -1,4 +1,4 @@
-//! What results were measured on.
+//! The machine of the results: its processor, memory and kernel.
 
 use std::path::Path;
 
@@ -14,8 +14,7 @@ use crate::{
 /// A machine, as `machine.json` holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// Hash of what tells it from others: processor, cores, caches, memory,
-    /// nodes, kernel.
+    /// Hash of the facts that tell it from others: processor, cores, caches, memory, nodes, kernel.
     pub id: String,
     /// The processor.
     pub model: String,
@@ -33,21 +32,21 @@ pub struct Description {
     pub threads_per_core: u32,
     /// The kernel.
     pub kernel: String,
-    /// What kind of virtual machine it is, if one.
+    /// Kind of the virtual machine, if it is one.
     pub virtual_machine: Option<String>,
-    /// What kind of pages packet memory gets.
+    /// Kind of pages that packet memory gets.
     pub pages: String,
     /// 2 MiB pages set aside.
     pub huge_pages: u64,
     /// Transparent huge pages, as the kernel is set.
     pub transparent_pages: Option<String>,
-    /// Whether the processor's event counters can be read: cache misses.
+    /// Set if the processor's event counters can be read: cache misses.
     pub counters: bool,
-    /// Whether the clock can be set.
+    /// Set if the clock can be set.
     pub clock_can_be_set: bool,
-    /// Whether energy can be read.
+    /// Set if energy can be read.
     pub energy: bool,
-    /// Whether interfaces can be made to measure ports of the kernel's.
+    /// Set if interfaces can be made to measure ports of the kernel's.
     pub interfaces: bool,
     /// The version of Linerate.
     pub version: String,

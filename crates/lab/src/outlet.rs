@@ -14,7 +14,7 @@ use linerate_port::{DRAIN_LIMIT, PortError, Transmit, Wake, drain};
 
 use crate::traffic::Frames;
 
-/// What a generator was to send and what came of it.
+/// Packets that a generator was to send, offered and had taken.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Frames that came due; those sent when there is no schedule.
@@ -68,7 +68,7 @@ impl ProgressReader {
     }
 }
 
-/// One queue of a port and what is sent to it.
+/// One queue of a port and the frames sent to it.
 pub(crate) struct Outlet {
     frames: Frames,
     transmit: Box<dyn Transmit>,
@@ -103,7 +103,7 @@ impl Outlet {
         self.progress = Progress::default();
     }
 
-    /// Other frames from now on; what is made already is sent, and counts go on.
+    /// Takes other frames from now on; frames already made are sent, and counts go on.
     pub(crate) fn set_frames(&mut self, frames: Frames) {
         self.frames = frames;
     }
@@ -121,7 +121,7 @@ impl Outlet {
         self.frame.limit() as u64
     }
 
-    /// Whether all frames made were taken.
+    /// Returns true if all frames made were taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.frame.is_empty()
     }
@@ -166,7 +166,7 @@ impl Outlet {
         self.published.offered.store(self.progress.offered, Ordering::Release);
     }
 
-    /// Offers what is made; what the port does not take stays.
+    /// Offers the frames made; those that the port does not take stay.
     #[inline]
     pub(crate) fn offer(&mut self) -> Result<usize, PortError> {
         if self.frame.is_empty() {
@@ -183,12 +183,12 @@ impl Outlet {
         self.published.accepted.store(self.progress.accepted, Ordering::Release);
     }
 
-    /// Gives up what is made and was not taken.
+    /// Gives up the frames that were made and not taken.
     pub(crate) fn give_up(&mut self) {
         self.pool.give(&mut self.frame);
     }
 
-    /// Pushes out what is on the way; returns how much of it there is.
+    /// Pushes out the frames on the way; returns their number.
     pub(crate) fn flush(&mut self) -> Result<usize, PortError> {
         self.transmit.flush(&mut self.pool)
     }
@@ -201,8 +201,7 @@ impl Outlet {
         self.transmit.refresh();
     }
 
-    /// Offers what is left, waits for what is on the way and gives all buffers
-    /// back.
+    /// Offers the rest, waits for the frames on the way and gives all buffers back.
     pub(crate) fn close(&mut self) -> Result<(), PortError> {
         let (left, deadline) = (self.frame.len(), Instant::now() + DRAIN_LIMIT);
         let drained = drain(&mut *self.transmit, &mut self.pool, &mut self.frame, deadline);

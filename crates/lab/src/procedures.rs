@@ -1,16 +1,15 @@
-//! The benchmarks of RFC 2544 and its successors, from the first trial to the
-//! result, on whatever carries out trials.
+//! The benchmarks of RFC 2544 and its successors, from the first trial to the result, on any runner
+//! of trials.
 //!
-//! - [`platform()`]: what generator and sink do by themselves, first of all.
+//! - [`platform()`]: the limits of generator and sink by themselves, first of all.
 //! - [`throughput()`]: MLRsearch (RFC 9971) for one goal or several.
 //! - [`loss()`]: the frame loss rate (RFC 2544, 26.3).
 //! - [`back_to_back()`]: bursts (RFC 2544, 26.4, with RFC 9004).
 //! - [`recovery()`]: after overload (RFC 2544, 26.5).
 //! - [`latency()`]: against load (RFC 8219, 7.2 and 7.3.1).
 //!
-//! A trial that the generator could not send as meant is void: it is repeated,
-//! and then said to be the generator's limit. It is never taken for a result of
-//! the device.
+//! A trial that the generator could not send as meant is void: it is repeated, and then said to be
+//! the generator's limit. It is never taken for a result of the device.
 
 mod back_to_back;
 mod latency;
@@ -36,24 +35,24 @@ use crate::{
     trials::{Order, Outcome, RunError, Runner},
 };
 
-/// What all procedures do alike.
+/// Trial options of all procedures.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// How long frames still on the way are waited for (RFC 2544: 2 s).
+    /// Time for which frames still on the way are waited for (RFC 2544: 2 s).
     pub residual: Duration,
-    /// How unsent frames are taken.
+    /// Treatment of unsent frames.
     pub unsent: Unsent,
-    /// How often a void trial is repeated.
+    /// Most repetitions of a void trial.
     pub retries: u32,
 }
 
-/// A trial that was run, for who watches.
+/// A trial that was run, for observers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Intended load; as fast as possible when `None`.
     #[serde(rename = "load_pps")]
     pub load: Option<PacketsPerSecond>,
-    /// How long it was meant to last.
+    /// Intended duration.
     #[serde(rename = "duration_s")]
     pub duration: Option<Seconds>,
     /// Frames by where they were counted.
@@ -61,11 +60,11 @@ pub struct Report {
     pub frames: Frames,
     /// Share of frames meant to be sent that did not come back.
     pub loss_ratio: f64,
-    /// What it was taken for.
+    /// The judgement on it.
     pub taken: Taken,
 }
 
-/// What a trial was taken for.
+/// Judgement on a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Taken {
@@ -73,11 +72,11 @@ pub enum Taken {
     Counted,
     /// The generator did not send what it should; it is repeated.
     Void,
-    /// The same, once too often: the generator is the limit.
+    /// Void once too often: the generator is the limit.
     GeneratorLimit,
 }
 
-/// What was measured, trial by trial.
+/// Measurements in the order of their trials.
 #[derive(Clone, Debug, Serialize)]
 pub struct Points<T> {
     /// In their order.
@@ -94,7 +93,7 @@ fn unless_broken_off<T>(trial: Result<T, RunError>, found: bool) -> Result<Optio
     }
 }
 
-/// Somebody who watches trials go by.
+/// An observer of trials.
 pub type Observe<'a> = &'a mut dyn FnMut(&Report);
 
 /// Runs a trial at one load until the generator has sent it, or cannot.
@@ -109,7 +108,7 @@ fn steady(
     repeated(runner, &order, Some(load), Some(time), manner, observe)
 }
 
-/// The same for any order.
+/// Runs a trial of any order until the generator has sent it, or cannot.
 fn repeated(
     runner: &mut dyn Runner,
     order: &Order,

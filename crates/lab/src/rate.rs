@@ -1,4 +1,4 @@
-//! How fast, and in which rhythm.
+//! Rate and rhythm of sending.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -150,7 +150,7 @@ pub struct Schedule {
     /// Mean gap in nanoseconds; `None` for as fast as possible.
     gap: Option<f64>,
     pattern: Pattern,
-    /// When the next frame or burst is due, in nanoseconds since the start.
+    /// Time at which the next frame or burst is due, in nanoseconds since the start.
     next: f64,
     random: fastrand::Rng,
 }

@@ -1,10 +1,9 @@
 //! Carrying out experiments: point after point, into a results directory.
 //!
-//! Points are in the order of their repetitions, so that what drifts while a run
-//! goes on is in all of an experiment's points alike, and an interrupted run has
-//! something of everything. What has figures in the directory already is not
-//! measured again. What has none is: a machine may be quieter now, or its user
-//! another one.
+//! Points are in the order of their repetitions, so that drift during a run is in all of an
+//! experiment's points alike, and an interrupted run has something of everything. A point with
+//! figures in the directory is not measured again. One without is: a machine may be quieter now, or
+//! its user another one.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -23,7 +22,7 @@ use crate::{
 /// others.
 const TRIES: u32 = 2;
 
-/// Why a run cannot go on.
+/// The reason why a run cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// A point cannot be kept.
@@ -51,7 +50,7 @@ pub fn plan(experiments: &[Experiment], quick: bool) -> Result<Vec<Planned>, Exp
     Ok(all)
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug)]
 pub struct Step<'a> {
     /// The point just measured.
@@ -60,11 +59,11 @@ pub struct Step<'a> {
     pub done: usize,
     /// Points of the plan.
     pub total: usize,
-    /// Time the rest is expected to take, by what this run's points took.
+    /// Expected time of the rest, by the points of this run.
     pub left: Duration,
 }
 
-/// What came of a run.
+/// Counts of a run's points by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunSummary {
     /// Points of which something new is known.
@@ -75,9 +74,9 @@ pub struct RunSummary {
     pub left: usize,
 }
 
-/// Measures what of `plan` has no figures in `store` yet; what is void twice, the
-/// second time at the end, is left so. `measure` says what came of a point, or
-/// nothing when the user wants no more. `step` is told of every point.
+/// Measures the points of `plan` without figures in `store`; a point that is void twice, the second
+/// time at the end, is left so. `measure` returns the result of a point, or nothing when the user
+/// wants no more. `step` is told of every point.
 ///
 /// # Errors
 ///
@@ -140,7 +139,7 @@ mod tests {
         store::read,
     };
 
-    /// What comes of the points of an experiment by the cycles they burn.
+    /// Result of an experiment's point by the cycles it burns.
     fn measured(planned: &Planned) -> Measured {
         match &planned.spec.kind {
             Kind::Load(load) if load.cycles == 9 => {

@@ -1,7 +1,7 @@
 //! Searches, as pure logic: results of trials in, the next trial out.
 //!
-//! Nothing here sends a frame or waits; whoever runs trials asks a search for
-//! the next one and tells it what came of it.
+//! Nothing here sends a frame or waits; the runner of trials asks a search for the next one and
+//! tells it the result.
 //!
 //! - [`Search`]: MLRsearch (RFC 9971), which finds throughput for several
 //!   [`Goal`]s at once: RFC 2544's, and the rates with no and with little loss

@@ -9,7 +9,7 @@
 const WINDOW: u64 = 1 << 16;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What became of the frames of one stream.
+/// Loss, duplication and reordering of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SequenceCounts {
     /// Frames that arrived for the first time.

@@ -1,7 +1,7 @@
-//! The mark in a generated frame that lets the sink tell what became of it.
+//! The mark in a generated frame by which the sink finds loss, order and latency.
 //!
-//! Eighteen bytes at the start of the payload, which is what the smallest
-//! UDP/IPv4 frame holds, all big-endian:
+//! Eighteen bytes at the start of the payload, the size that the smallest UDP/IPv4 frame holds, all
+//! big-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -24,11 +24,11 @@ const MASK: u64 = (1 << 48) - 1;
 /// The mark of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
-    /// Which generator, which of its workers.
+    /// Number of the generator and of its worker.
     pub stream: u16,
     /// Place in the stream, from 0; 48 bits.
     pub sequence: u64,
-    /// When it was sent, as [`clock::now`](crate::now); 48 bits.
+    /// Time of sending, as [`clock::now`](crate::now); 48 bits.
     pub time: u64,
 }
 

@@ -12,18 +12,17 @@ use crate::{
     inlet::{Arrivals, Inlet},
 };
 
-/// How often what was found is published.
+/// Interval of publishing, in nanoseconds.
 const PUBLISH: u64 = 100_000_000;
 
-/// Reads what a sink has found from another thread.
+/// Reads a sink's arrivals from another thread.
 #[derive(Debug, Clone)]
 pub struct SinkReader {
     published: Arc<Mutex<Arrivals>>,
 }
 
 impl SinkReader {
-    /// What had arrived a tenth of a second ago at most; everything once the
-    /// sink has ended.
+    /// The arrivals of a tenth of a second ago at most; all once the sink has ended.
     pub fn read(&self) -> Arrivals {
         self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -37,7 +36,7 @@ pub struct Sink {
     meter: Meter,
     left: Option<u64>,
     published: Arc<Mutex<Arrivals>>,
-    /// When to publish next.
+    /// Time of the next publishing.
     due: u64,
 }
 
@@ -64,7 +63,7 @@ impl Sink {
         }
     }
 
-    /// A handle to what is found, for other threads.
+    /// A handle to the arrivals, for other threads.
     pub fn reader(&self) -> SinkReader {
         SinkReader { published: Arc::clone(&self.published) }
     }
@@ -135,8 +134,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Lets readers see what was found. Skipped when one is just reading,
-    /// unless it must be.
+    /// Publishes the arrivals. Skipped while a reader has them locked, unless it must be.
     #[cold]
     fn publish(&mut self, time: u64, must: bool) {
         self.due = time + PUBLISH;
@@ -177,7 +175,7 @@ mod tests {
         traffic
     }
 
-    /// Sends `count` frames through a ring and returns what the sink says.
+    /// Sends `count` frames through a ring and returns the sink's arrivals.
     fn through_a_ring(traffic: &Traffic, rate: Rate, count: u64) -> Arrivals {
         let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
         let context = Context::new(arena.create().unwrap());

@@ -1,4 +1,4 @@
-//! What another thread changes about a generator that runs: what it sends, how fast, and whether.
+//! Control of a running generator by another thread: its frames, its rate, and pauses.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -7,15 +7,14 @@ use std::sync::{
 
 use crate::{rate::Schedule, traffic::Frames};
 
-/// A change; what is `None` stays as it is.
+/// A change; fields that are `None` stay as they are.
 #[derive(Debug, Default)]
 pub struct Change {
-    /// What is sent. Counts go on.
+    /// The frames. Counts go on.
     pub frames: Option<Frames>,
-    /// When it is due, counted from the change on: what was due before and was not sent is given
-    /// up.
+    /// Their schedule, counted from the change on: frames due before and not sent are given up.
     pub schedule: Option<Schedule>,
-    /// Whether anything is sent. Who goes on after a pause has a schedule that begins then.
+    /// Whether anything is sent. After a pause a schedule that begins then is needed.
     pub sends: Option<bool>,
 }
 
@@ -27,7 +26,7 @@ pub struct Steering {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many changes there have been: the generator looks at nothing else.
+    /// Number of changes: the generator looks at nothing else.
     changes: AtomicU64,
     wanted: Mutex<Change>,
 }
@@ -43,7 +42,7 @@ impl Steering {
         self.shared.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether there was a change behind the one numbered `seen`.
+    /// Returns true if there was a change behind the one numbered `seen`.
     #[inline]
     pub(crate) fn has_changed(&self, seen: u64) -> bool {
         self.shared.changes.load(Ordering::Relaxed) != seen

@@ -32,18 +32,18 @@ pub const MACHINE: &str = "machine.json";
 /// Name of the folder of experiments.
 pub const EXPERIMENTS: &str = "experiments";
 
-/// Why a results directory cannot be used.
+/// The reason why a results directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// A file cannot be read or written.
     #[error("cannot {action} {path}")]
     File {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// A file holds something else.
@@ -53,7 +53,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The line, from 1 on.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// Another process adds points.
@@ -88,7 +88,7 @@ pub struct Store {
     known: BTreeMap<Key, Known>,
 }
 
-/// What came of a point, and why it has no figures.
+/// Outcome of a point, and the reason why it has no figures.
 type Known = (Outcome, Option<String>);
 
 fn known(record: &Record) -> (Key, Known) {
@@ -96,13 +96,12 @@ fn known(record: &Record) -> (Key, Known) {
 }
 
 impl Store {
-    /// Opens a directory, or makes it. What is in it stays: a run that was
-    /// interrupted goes on.
+    /// Opens a directory, or makes it. Its content stays: a run that was interrupted goes on.
     ///
     /// # Errors
     ///
-    /// When files cannot be used, another process has it, or there is a line in
-    /// it that is not a point.
+    /// When files cannot be used, another process has it, or there is a line in it that is not a
+    /// point.
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(dir).map_err(StoreError::file("make", dir))?;
         let path = dir.join(POINTS);
@@ -127,13 +126,13 @@ impl Store {
         &self.dir
     }
 
-    /// What came of the point of this key, if it is there.
+    /// The outcome of the point of this key, if it is there.
     pub fn outcome(&self, key: &Key) -> Option<Outcome> {
         self.known.get(key).map(|(outcome, _)| *outcome)
     }
 
-    /// Adds what came of a point, and says whether it did: figures that are there
-    /// stay, and the same want of them is not noted twice.
+    /// Adds the record of a point, and returns whether it did: figures that are there stay, and an
+    /// equal want of them is not noted twice.
     ///
     /// # Errors
     ///
@@ -146,7 +145,7 @@ impl Store {
         }
         let mut line = serde_json::to_vec(record).expect("records have names for keys");
         line.push(b'\n');
-        // In one piece, and no buffer behind it: what is measured is kept.
+        // In one piece, and no buffer behind it: a measured point is kept.
         let path = self.dir.join(POINTS);
         self.points.write_all(&line).map_err(StoreError::file("write", &path))?;
         self.known.insert(key, new);

@@ -1,6 +1,6 @@
-//! Elements of the lab's own, with which configurations are tried: one records what comes to an
-//! element, one plays that to it where it is alone, one takes what leaves it, and one says when a run
-//! ends.
+//! Record and replay for elements measured alone: a recorder keeps the packets of an element's
+//! inputs, a player feeds them to the element, a taker frees its output, and a keeper says when a
+//! run ends.
 //!
 //! Recorder and player are in different runs. A tape goes from one to the other by its number,
 //! which is what can be written in a configuration ([`Shelf`]).
@@ -33,9 +33,9 @@ const FOR_EVER: i32 = i32::MAX / 2;
 struct Packet {
     headroom: usize,
     bytes: Vec<u8>,
-    /// Whether somebody else had it, too.
+    /// Set when another frame had it, too.
     shared: bool,
-    /// What was known about it, where anybody looks.
+    /// Its annotations, where elements read them.
     meta: Option<Meta>,
 }
 
@@ -47,7 +47,7 @@ struct Burst {
     packets: Vec<Packet>,
 }
 
-/// What came to an element, in order; of more packets than a tape has, the last.
+/// The packets of an element's inputs, in order; of more than fit, the last.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tape {
     bursts: VecDeque<Burst>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Tape {
 }
 
 impl Tape {
-    /// Whether nothing came.
+    /// Returns true if no packet came.
     pub(crate) fn is_empty(&self) -> bool {
         self.bursts.is_empty()
     }
@@ -109,7 +109,7 @@ fn shelves() -> MutexGuard<'static, BTreeMap<u32, Arc<Shelved>>> {
     SHELVES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is on a shelf.
+/// Content of a shelf.
 #[derive(Debug, Default)]
 struct Shelved {
     tape: Mutex<Tape>,
@@ -123,7 +123,7 @@ impl Shelved {
     }
 }
 
-/// Where elements of a configuration find a tape by its number, as long as this lives.
+/// Store from which elements of a configuration take a tape by its number, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     number: u32,
@@ -152,7 +152,7 @@ impl Drop for Shelf {
     }
 }
 
-/// The tape of this number; one that nobody looks at where there is none.
+/// The tape of this number; an unused one where there is none.
 fn shelved(make: &mut Make<'_>) -> Arc<Shelved> {
     let number: u32 = make.need("TAPE");
     let shelved = shelves().get(&number).cloned();
@@ -193,9 +193,9 @@ impl Element for Recorder {
     }
 }
 
-/// Plays what came to an input over and over, as fast as packets are taken. Those of several inputs
-/// can take `TURNS`, in the order in which packets came; by one with several outputs, which could meet
-/// at the element, packets would go one by one.
+/// Plays the packets of an input over and over, as fast as they are taken. Those of several inputs
+/// can take `TURNS`, in the order in which packets came; by one with several outputs, which could
+/// meet at the element, packets would go one by one.
 const PLAYER: Class = Class {
     name: "lab@@player",
     ports: "0/1",
@@ -211,15 +211,15 @@ const PLAYER: Class = Class {
 };
 
 struct Player {
-    /// Those of all inputs where it takes turns.
+    /// The bursts of all inputs where it takes turns.
     bursts: Vec<Burst>,
     port: usize,
     /// The burst that is played, and how many of its packets have been.
     at: usize,
     played: usize,
-    /// What says whose turn it is.
+    /// The burst to be played next, where it takes turns.
     turns: Option<Arc<Shelved>>,
-    /// Those who have its shared packets, too, until it plays again.
+    /// Further owners of its shared packets, until it plays again.
     others: Vec<Slot>,
     annotated: bool,
     pushes: bool,
@@ -327,7 +327,7 @@ const TAKER: Class = Class {
 };
 
 struct Taker {
-    /// Where the order is to be any.
+    /// Set where buffers are given back in any order.
     random: Option<Rng>,
     pulls: bool,
 }
@@ -408,7 +408,7 @@ impl Element for Ender {
     }
 }
 
-/// Has a graph keep what is known about packets, as others do in which somebody looks at it.
+/// Has a graph keep annotations of packets, as graphs do in which an element reads them.
 const ANNOTATED: Class =
     Class { name: "lab@@annotated", role: Role::Information, annotates: true, ..Class::here() };
 
@@ -416,7 +416,7 @@ const ANNOTATED: Class =
 const TYPED: Class =
     Class { name: "lab@@typed", role: Role::Information, asks_type: true, ..Class::here() };
 
-/// The declarations of those that have a graph keep about packets what another one keeps.
+/// The declarations of elements that have a graph keep the annotations which another one keeps.
 pub(crate) fn keeping_as(plan: &Plan, landmark: &Landmark) -> Vec<FlatElement> {
     let any = |does: fn(&Class) -> bool| plan.elements.iter().any(|one| does(one.class));
     let kept = [
@@ -432,7 +432,7 @@ pub(crate) fn keeping_as(plan: &Plan, landmark: &Landmark) -> Vec<FlatElement> {
     kept.into_iter().filter(|(_, is)| *is).map(declared).collect()
 }
 
-/// The declaration of one that records what comes to an input.
+/// The declaration of an element that records the packets of an input.
 pub(crate) fn recorder(
     name: String,
     shelf: &Shelf,
@@ -443,7 +443,7 @@ pub(crate) fn recorder(
     FlatElement { name, class: RECORDER.name.into(), config, landmark }
 }
 
-/// The declaration of one that plays what of a tape came to an input, in turns with others or not.
+/// The declaration of an element that plays the packets of an input, in turns with others or not.
 pub(crate) fn player(
     name: String,
     shelf: &Shelf,
@@ -472,7 +472,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a configuration, in real time or in simulated time; what `handler` says then.
+    /// Runs a configuration, in real time or in simulated time; returns the value of `handler`
+    /// then.
     fn run(text: &str, simulated: bool, handler: &str) -> String {
         let library = with_own(&linerate_elements::library()).unwrap();
         let mut none = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };

@@ -27,7 +27,7 @@ use crate::{
     values::Values,
 };
 
-/// What the frames carry.
+/// Protocol of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// UDP datagrams.
@@ -40,7 +40,7 @@ pub enum Protocol {
     Raw(u16),
 }
 
-/// How varying fields go through their values.
+/// Order in which varying fields go through their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// Through all combinations, the first of [`Variation`]'s fields fastest.
@@ -96,7 +96,7 @@ impl Variation {
 pub struct Traffic {
     /// Frame sizes.
     pub sizes: Sizes,
-    /// What the frames carry.
+    /// Protocol of the frames.
     pub protocol: Protocol,
     /// Whether the addresses are IPv6.
     pub ipv6: bool,
@@ -108,19 +108,19 @@ pub struct Traffic {
     pub outer_vlan: Option<u16>,
     /// 802.1Q priority.
     pub priority: u8,
-    /// What varies.
+    /// The fields that vary.
     pub variation: Variation,
-    /// How it does.
+    /// The order of their values.
     pub order: Order,
     /// Whether each frame carries a [`Signature`].
     pub signed: bool,
-    /// What the payload behind the signature is, over and over; zeros when empty.
+    /// Payload behind the signature, repeated; zeros when empty.
     pub payload: Vec<u8>,
-    /// Seed of what is random.
+    /// Seed of random values.
     pub seed: u64,
 }
 
-/// Why a description cannot be made into frames.
+/// The reason why a description cannot be made into frames.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrafficError {
     /// Headers and signature are longer than the smallest frame.
@@ -130,12 +130,12 @@ pub enum TrafficError {
     TooShort {
         /// The smallest size, FCS included.
         size: usize,
-        /// What is needed, FCS included.
+        /// Bytes needed, FCS included.
         need: usize,
         /// ` and the signature`, or nothing.
         signature: &'static str,
     },
-    /// A value is outside what its field holds.
+    /// A value is outside the range of its field.
     #[error("{field} {value} is above {limit}")]
     Value {
         /// The field.
@@ -224,7 +224,7 @@ impl Traffic {
     /// The frame of `size` bytes with FCS, with the first of all values.
     fn template(&self, size: usize) -> Result<Template, TrafficError> {
         let wire = size - FCS;
-        // The headers' length first: what is left is payload.
+        // The headers' length first: the rest is payload.
         let headers = self.emit(&mut [0; 256], 0)?.payload;
         let need = headers + if self.signed { SIGNATURE_LEN } else { 0 };
         if wire < need {

@@ -1,8 +1,7 @@
-//! Trials: what to send, what came of it, and who does it.
+//! Trials: their orders, their results, and their runners.
 //!
-//! A [`Runner`] carries out one [`Order`] at a time. [`Tester`] is the one that
-//! sends and receives frames; the [`procedures`](crate::procedures) do not know
-//! the difference to a simulated one.
+//! A [`Runner`] carries out one [`Order`] at a time. [`Tester`] is the one that sends and receives
+//! frames; the [`procedures`](crate::procedures) do not know the difference to a simulated one.
 
 mod device;
 mod tester;
@@ -23,9 +22,9 @@ use crate::{inlet::Latency, search::Frames};
 /// Frames in a row at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
-    /// How fast; as fast as possible when `None`.
+    /// Rate; as fast as possible when `None`.
     pub load: Option<PacketsPerSecond>,
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
 }
 
@@ -37,13 +36,12 @@ impl Phase {
     }
 }
 
-/// What a trial is to send.
+/// The frames that a trial is to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
     /// One after the other, without a break.
     pub phases: Vec<Phase>,
-    /// How long frames still on the way are waited for. The wait ends when all
-    /// have come.
+    /// Time for which frames still on the way are waited for. The wait ends when all have come.
     pub residual: Duration,
 }
 
@@ -59,14 +57,14 @@ impl Order {
     }
 }
 
-/// What came of a trial.
+/// Result of a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Frames by where they were counted.
     pub frames: Frames,
-    /// How long sending took.
+    /// Time of sending.
     pub sending: Seconds,
-    /// When each phase began, since the start of the trial.
+    /// Begin of each phase, since the start of the trial.
     pub begun: Vec<Seconds>,
     /// Frames that came more than once.
     pub duplicates: u64,
@@ -74,10 +72,10 @@ pub struct Outcome {
     pub reordered: u64,
     /// Frames of others, and of earlier trials.
     pub foreign: u64,
-    /// How long frames were on the way, counted from when they were made.
+    /// Time for which frames were on the way, counted from when they were made.
     pub latency: Latency,
-    /// When the last frame was sent that was missed, since the start of the
-    /// trial. What is lost at the very end of a trial is not seen here.
+    /// Sending time of the last missing frame, since the start of the trial. A loss at the very end
+    /// of a trial is not seen here.
     pub last_loss: Option<Seconds>,
     /// Frames taken by the port in successive windows of 10 ms of sending, as
     /// rates; the last, shorter one is left out.
@@ -93,7 +91,7 @@ impl Outcome {
     }
 }
 
-/// Why a trial came to nothing.
+/// The reason why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A port has failed.
@@ -105,7 +103,7 @@ pub enum RunError {
     /// The device has stopped.
     #[error("the device under test has stopped: {0}")]
     Device(String),
-    /// What is looked for makes no sense.
+    /// The goals of a search make no sense.
     #[error(transparent)]
     Search(#[from] crate::search::SearchError),
     /// The traffic cannot be made.
@@ -113,7 +111,7 @@ pub enum RunError {
     Traffic(#[from] crate::TrafficError),
 }
 
-/// What carries out trials.
+/// A runner of trials.
 pub trait Runner {
     /// Runs a trial to its end.
     ///
@@ -147,7 +145,7 @@ pub struct LatencyFigures {
 }
 
 impl LatencyFigures {
-    /// Of what was measured; `None` if nothing was.
+    /// Of the recorded latencies; `None` if there are none.
     pub fn of(latency: &Latency) -> Option<Self> {
         let at = |percent| latency.percentile(percent);
         (latency.count() > 0).then(|| LatencyFigures {

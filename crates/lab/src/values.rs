@@ -20,7 +20,7 @@ impl Values {
         (count <= 1 << 32).then_some(Values { first, count: count as u64 })
     }
 
-    /// How many there are.
+    /// Number of values.
     #[inline]
     pub const fn count(&self) -> u64 {
         self.count

@@ -1,5 +1,5 @@
-//! Reports as a browser shows them: headless Chromium loads the file, runs its
-//! script, and says what came of it.
+//! Reports as a browser shows them: headless Chromium loads the file, runs its script, and returns
+//! its result.
 
 use std::{
     fs,
@@ -68,7 +68,7 @@ fn report() -> Report {
     }
 }
 
-/// A folder of this test, removed with what is in it.
+/// A folder of this test, removed with its content.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,6 +1,5 @@
-//! Calibration, criteria and report on the records of a machine that is made
-//! up: the parameters it was made from are found, the criteria it was made to
-//! meet hold, and one that it is made to miss does not.
+//! Calibration, criteria and report on the records of a made-up machine: its parameters are found,
+//! the criteria it was made to meet hold, and one that it is made to miss does not.
 
 use std::{collections::BTreeMap, fs};
 
@@ -379,8 +378,8 @@ fn what_was_not_measured_is_not_judged() {
     }
 }
 
-/// A report of one experiment says what came of it, first the figures, and nothing of what
-/// nobody has tried.
+/// A report of one experiment has its results, first the figures, and nothing of the untried
+/// experiments.
 #[test]
 fn a_part_becomes_a_report_of_that_part() {
     let dir = tempfile::tempdir().unwrap();

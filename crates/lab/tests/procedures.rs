@@ -78,7 +78,7 @@ impl Runner for Simulated {
                 waiting = self.queue;
                 last_loss = Some(time(sending + seconds));
             } else if growth < 0.0 && before > 0.0 && last_loss.is_some() {
-                // What came while the queue was still full was lost.
+                // Frames that came while the queue was still full were lost.
                 last_loss = Some(time(sending + 1.0 / sent));
             }
             sending += seconds;
@@ -131,9 +131,8 @@ fn known_capacities_are_found_within_the_width_despite_noise() {
     }
 }
 
-/// Not one trial that the generator did not send in full is taken for the
-/// device's: all are void, and beyond what it can send it is said to be the
-/// limit.
+/// Not one trial that the generator did not send in full is taken for the device's: all are void,
+/// and loads beyond its rate are said to be the limit.
 #[test]
 fn generator_limited_trials_are_flagged_and_no_result() {
     let mut device = Simulated { generator: 3e6, ..Simulated::new(9e6) };
@@ -172,7 +171,7 @@ fn the_platform_tells_what_it_loses_by_itself() {
     assert!((quiet.highest.get() / 20e6 - 1.0).abs() < 1e-6, "{quiet:?}");
     assert!(quiet.resolves(&Goal::ndr()));
 
-    // What a slow device loses is not the platform's.
+    // The losses of a slow device are not the platform's.
     let most = Some(rate(1e6));
     let slow = platform(&mut Simulated::new(50e3), 0.01, most, None, &MANNER, &mut ignore).unwrap();
     let slow = slow.unwrap();
@@ -204,7 +203,7 @@ fn loss_points(device: &mut dyn Runner) -> Vec<LossAt> {
     found.points
 }
 
-/// Somebody who breaks off after so many trials.
+/// A runner that breaks off after so many trials.
 struct Impatient(Simulated, u32);
 
 impl Runner for Impatient {
@@ -334,7 +333,7 @@ fn recovery_counts_from_the_step() {
     let mut device = Simulated::new(8e6);
     let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
     assert!(found.points.iter().all(|one| !one.overloaded && one.time == Some(Seconds::ZERO)));
-    // What was not sent is no result.
+    // A load that was not sent is no result.
     let mut device = Simulated { generator: 3e6, ..Simulated::new(4e6) };
     let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
     assert!(found.points.iter().all(|one| one.generator_limited && one.time.is_none()));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const LINE: PacketsPerSecond = PacketsPerSecond::new(14.88e6);
 const LOWEST: PacketsPerSecond = PacketsPerSecond::new(10e3);
 
-/// What is between the ports, and the generator before it.
+/// The device between the ports, and the generator before it.
 struct Device {
     capacity: f64,
     /// The chance of a second in which something else takes a share of the
@@ -113,9 +113,9 @@ fn noise_is_tolerated_within_the_width() {
     }
 }
 
-/// A capacity that is another in every trial, 1 % up or down: what most trials
-/// reach is found. The loads tried are decided by 11 to 21 trials each, so
-/// that their order is uncertain near the middle.
+/// A capacity that is another in every trial, 1 % up or down: the rate that most trials reach is
+/// found. The loads tried are decided by 11 to 21 trials each, so that their order is uncertain
+/// near the middle.
 #[test]
 fn a_trembling_capacity_is_found_by_its_median() {
     let mut worst: f64 = 0.0;
@@ -131,8 +131,8 @@ fn a_trembling_capacity_is_found_by_its_median() {
     assert!(worst < 0.01, "{worst}");
 }
 
-/// Losses of a neighbour leave nothing of a goal that allows no second to lose a
-/// frame: that is what it says of such a device.
+/// Losses of a neighbour leave nothing of a goal that allows no second to lose a frame: that is its
+/// result for such a device.
 #[test]
 fn rfc_2544_sees_every_lost_frame() {
     let mut device = Device { disturbed: 0.1, share: 1e-4, ..Device::new(5e6) };
@@ -281,7 +281,7 @@ fn impossible_searches_are_refused() {
 }
 
 proptest! {
-    /// Whatever the capacity and the goal, the bounds hold it between them.
+    /// For any capacity and goal, the bounds hold the capacity between them.
     #[test]
     fn bounds_hold_the_capacity(
         capacity in 20e3..14e6_f64,
@@ -310,7 +310,7 @@ proptest! {
             prop_assert!(upper.get() >= edge - 2.0);
             prop_assert!(1.0 - result.lower.unwrap() / upper <= width + 1e-9);
         }
-        // The bounds are what the RFC's classification says of their trials.
+        // The bounds agree with the RFC's classification of their trials.
         for known in search.loads() {
             if Some(known.load) == result.lower {
                 prop_assert_eq!(known.classify(&goal), Bound::Lower);

@@ -91,8 +91,8 @@ fn losses_and_doubles_are_the_devices() {
     assert!(outcome.last_loss.is_some());
 }
 
-/// A device that takes nothing loses what its port does not hold; the generator
-/// is not slowed down, and the next trial is not told of the frames of the last.
+/// A device that takes nothing loses the frames that its port does not hold; the generator is not
+/// slowed down, and the next trial is not told of the frames of the last.
 #[test]
 fn a_full_device_loses_frames_and_does_not_stop_the_generator() {
     let text = "FromPort(ring:in, ACTIVE false) -> Discard; FromPort(ring:out) -> Discard";

@@ -1,4 +1,4 @@
-//! Input and output: what receiving and sending cost.
+//! Input and output: fits the cost of receiving and sending, per driver.
 
 use linerate_model::{
     Calibration, Costs, Estimate, Memory,
@@ -15,7 +15,7 @@ use crate::point::{Kind, Record, value};
 
 /// Confidence of all intervals.
 pub const LEVEL: f64 = 0.9;
-/// How parameters' intervals are found.
+/// Bootstrap of the parameters' intervals.
 const DRAWS: Bootstrap = Bootstrap { samples: 100, seed: 1 };
 
 /// A parameter with its interval.
@@ -29,7 +29,7 @@ pub struct Parameter {
     pub unit: String,
 }
 
-/// A point and what the fit says of it.
+/// A point with its prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Residual {
     /// The parameters.
@@ -45,7 +45,7 @@ pub struct Residual {
 pub struct DriverFit {
     /// Costs, and costs as likely as those.
     pub calibration: Calibration,
-    /// The same for people.
+    /// All fitted parameters, with units, for people.
     pub parameters: Vec<Parameter>,
     /// Share of the throughputs' variance that is explained.
     pub r_squared: f64,
@@ -61,16 +61,16 @@ pub struct ClockFit {
     pub clock: Hertz,
     /// Input and output at that slope.
     pub io: CyclesPerPacket,
-    /// How well the points lie on a line.
+    /// Coefficient of determination of the line.
     pub r_squared: f64,
-    /// How many there are.
+    /// Number of points.
     pub points: usize,
 }
 
-/// How well the model predicts points it was not fitted to.
+/// Error of the model on points that were held out of the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What was predicted.
+    /// The predicted quantity.
     pub name: String,
     /// The largest mean absolute percentage error that passes, as a share.
     pub limit: f64,
@@ -89,7 +89,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Whether the error is small enough, and smaller than the plain model's.
+    /// Returns true if the error is within the limit and below the plain model's.
     pub fn passes(&self) -> bool {
         self.mape <= self.limit && self.mape < self.plain_mape
     }
@@ -144,7 +144,7 @@ pub fn load_line(records: &[Record], driver: &str) -> Option<Result<ClockFit, Fi
     }))
 }
 
-/// Which parameters the points of a driver can tell apart.
+/// Parameters that the points of a driver can tell apart.
 pub(super) fn terms(points: &[Throughput]) -> Vec<Term> {
     let has = |receive, transmit| {
         let sides = points.iter().map(|point| &point.input.scenario);

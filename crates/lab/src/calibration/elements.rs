@@ -1,4 +1,4 @@
-//! What elements cost: cycles per packet and per frame, each class by itself.
+//! Cost of elements: cycles per packet and per frame, each class by itself.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::drivers::LEVEL;
 use crate::point::{Kind, Record, value};
 
-/// What the engine takes to call one more element, among the elements.
+/// Name among the elements for the engine's cost of calling one more element.
 pub const ENGINE: &str = "engine";
-/// What the engine takes for each round in which it calls a source, among the elements.
+/// Name among the elements for the engine's cost of a round in which it calls a source.
 pub const ROUND: &str = "round";
-/// What an element takes more for each call in a graph of many, where others have had the first-level
-/// caches since the last one, among the elements.
+/// Name among the elements for the extra cost of a call whose code and data other elements have
+/// evicted from the first-level caches.
 pub const COLD: &str = "cold";
 const PER_PACKET: &str = "per packet";
 const PER_BURST: &str = "per burst";
-/// The class in whose point the engine calls nothing but a source and the element.
+/// Class of the point in which the engine calls a source and the element alone.
 pub const PLAIN: &str = "Discard";
 
 /// `a + b / B`, in cycles per packet against packets at a time.
@@ -44,13 +44,12 @@ impl Model for CostModel {
     }
 
     fn residual(&self) -> Residual {
-        // What an element takes is a difference of two measurements, and may
-        // come out below zero.
+        // The cost of an element is a difference of two measurements, and may come out below zero.
         Residual::Difference
     }
 }
 
-/// `b / B`: what goes by for each frame, whatever is in it.
+/// `b / B`: the cost of a frame, whatever its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct CallModel;
 
@@ -75,7 +74,7 @@ impl Model for CallModel {
     }
 }
 
-/// What an element costs.
+/// The fitted cost of an element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ElementFit {
     /// The best fit.
@@ -98,7 +97,7 @@ pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit
         let Kind::Element(element) = &record.spec.kind else { continue };
         let Some(cycles) = record.value(value::CYCLES) else { continue };
         let vector = record.value(value::VECTOR).unwrap_or(element.vector.into());
-        // Errors grow with what is measured, which is largest in small frames.
+        // Errors grow with the measured cycles, which are most in small frames.
         let weight = vector.sqrt();
         let point = Observation { input: vector, value: cycles, weight };
         points.entry(&element.class).or_default().push(point);
@@ -121,7 +120,7 @@ pub fn element(points: &[Observation<f64>]) -> Result<ElementFit, FitError> {
     fitted(&CostModel, points)
 }
 
-/// Fits what the engine takes for each frame.
+/// Fits the engine's cost per frame.
 pub fn call(points: &[Observation<f64>]) -> Result<ElementFit, FitError> {
     fitted(&CallModel, points)
 }

@@ -22,16 +22,15 @@ const JUDGED: f64 = 0.9;
 /// Latency of one loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyFit {
-    /// The loop with what was fitted.
+    /// The loop with the fitted parameters.
     pub service: Loop,
-    /// Offered packets per second, measured mean latency in seconds, and what
-    /// the model says.
+    /// Offered packets per second, measured mean latency in seconds, and the model's latency.
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// Fits `L0` to polled latencies at half of the loads, and predicts the other
-/// half. `None` where there are not enough loads. Means are those of times in
-/// which nobody held the threads up, which is not in the model.
+/// Fits `L0` to polled latencies at half of the loads, and predicts the other half. `None` where
+/// there are not enough loads. Means leave out times in which the threads were held up, since the
+/// model has no such delay.
 pub(super) fn latency(
     records: &[Record],
     roles: &BTreeMap<Key, Role>,
@@ -76,7 +75,7 @@ pub(super) fn latency(
         fixed: Seconds::ZERO,
         queue: Packets::new(parameters.slots.into()),
     };
-    // Where experiments do not say what is held out, every second load is.
+    // Where experiments hold no load out, every second load is.
     let told = points.iter().any(|(_, role, ..)| *role == Role::HeldOut);
     let is_held = |load: u32, role: Role| {
         if told {

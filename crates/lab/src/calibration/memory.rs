@@ -1,5 +1,4 @@
-//! Memory, bytes, workers and hand-overs: what is fitted on top of input and
-//! output.
+//! Memory, bytes, workers and hand-overs: parameters fitted on top of input and output.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +71,7 @@ pub(super) fn one_more(
     Ok(Parameter { name, estimate, unit: unit.into() })
 }
 
-/// What each way to touch bytes takes.
+/// Fits the time per byte of each kind of touch.
 pub(super) fn touches(
     known: &Costs,
     points: &[Throughput],
@@ -94,8 +93,8 @@ pub(super) fn touches(
     kinds.into_iter().filter_map(of).collect()
 }
 
-/// What handing a packet over costs the worker that takes it, by placement:
-/// the cycles of a pipeline's stage against the burst, less those of sending.
+/// Fits the cost of a hand-over to the worker that takes the packet, by placement: the cycles of a
+/// pipeline's stage against the burst, less those of sending.
 pub(super) fn handovers(
     records: &[Record],
     transmit: Cost,

@@ -56,7 +56,7 @@ pub struct Calibrated {
     pub version: String,
     /// The rate of the cycle counter, in which cycles are counted.
     pub counter: Hertz,
-    /// The pace ([`Pace`](crate::instruments::Pace)) of its cores when nobody disturbs them.
+    /// The pace ([`Pace`](crate::instruments::Pace)) of its cores without other load.
     #[serde(default)]
     pub pace: Option<f64>,
     /// The clock that packets see.
@@ -65,9 +65,9 @@ pub struct Calibrated {
     pub drivers: BTreeMap<String, DriverFit>,
     /// Memory with 4 KiB pages.
     pub memory: Memory,
-    /// What an access costs a packet in place of what the list says, by pages.
+    /// Measured cost of an access to a packet over the cost that the list gives, by pages.
     pub memory_scale: BTreeMap<Pages, Parameter>,
-    /// Time per byte by what is done with it.
+    /// Time per byte by kind of touch.
     pub per_byte: BTreeMap<Touch, Parameter>,
     /// Workers that get into each other's way.
     pub scaling: Option<Parameter>,
@@ -75,15 +75,15 @@ pub struct Calibrated {
     pub handover: BTreeMap<Placement, Cost>,
     /// Elements by class, with a case behind a colon where it has several.
     pub elements: BTreeMap<String, ElementFit>,
-    /// Elements of configurations that were planned, each with its arguments and on the packets that
-    /// came to it: what they cost alone.
+    /// Cost of elements of planned configurations, each measured alone with its arguments and its
+    /// recorded packets.
     #[serde(default)]
     pub alone: BTreeMap<String, ElementFit>,
     /// Latency against load.
     pub latency: Option<LatencyFit>,
     /// Errors on points held out.
     pub gates: Vec<Gate>,
-    /// What could not be found, and why.
+    /// Parameters that could not be found, each with the reason.
     pub missing: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub struct Calibrated {
 /// kernel hides nothing.
 pub const REFERENCE: Driver = Driver::Ring;
 
-/// Why there is no calibration.
+/// The reason why there is no calibration.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
     /// There are no points.
@@ -99,12 +99,12 @@ pub enum CalibrationError {
     Empty,
 }
 
-/// Fits everything the records determine. `roles` says which of them are held
-/// out when the errors of predictions are judged.
+/// Fits everything the records determine. `roles` says which of them are held out when the errors
+/// of predictions are judged.
 ///
 /// # Errors
 ///
-/// When none of them has figures. What else cannot be found is named in
+/// When none of them has figures. Other parameters that cannot be found are named in
 /// [`Calibrated::missing`].
 pub fn calibrate(
     records: &[Record],
@@ -200,7 +200,7 @@ impl Calibrated {
         self.clock.map_or(self.counter, |fitted| fitted.clock)
     }
 
-    /// What is fitted on top of input and output of rings.
+    /// Fits the parameters on top of input and output of rings.
     fn on_top(&mut self, records: &[Record], roles: &BTreeMap<Key, Role>, all: &[Throughput]) {
         let mut problems = Vec::new();
         let mut keep = |what: &str, problem: String| problems.push(format!("{what}: {problem}"));

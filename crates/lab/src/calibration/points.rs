@@ -1,4 +1,4 @@
-//! Records as what a model is fitted to.
+//! Records as observations for the fits.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::{
     point::{Forward, Key, Kind, Pages, Record, Side, Touch, value},
 };
 
-/// The forwarder's own loop, as an element: what it costs to go from one port to
-/// the other, which neither side measured alone has.
+/// The forwarder's own loop, as an element: the cost of the way from one port to the other, which
+/// neither side measured alone has.
 pub const LOOP: &str = "loop";
 
 /// A worker that forwards from a port to a port.
@@ -23,18 +23,18 @@ pub fn forwarder() -> Scenario {
     Scenario { elements, ..Scenario::default() }
 }
 
-/// Where a throughput was measured.
+/// The conditions of a measured throughput.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// The driver's name.
     pub driver: &'static str,
-    /// What the model predicts from.
+    /// The input of the model.
     pub scenario: Scenario,
     /// The pages of the working set.
     pub pages: Pages,
-    /// What is done with a packet's bytes.
+    /// The touch of a packet's bytes.
     pub touch: Touch,
-    /// Whether experiments say that it is to be fitted, or predicted.
+    /// The point's part in experiments: to be fitted, or to be predicted.
     pub role: Role,
     /// The parameters, for people.
     pub label: String,

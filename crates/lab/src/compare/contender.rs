@@ -1,5 +1,4 @@
-//! Who is compared: how each is found, and how it is started between two
-//! interfaces.
+//! Contenders: each is looked for on this machine and started between two interfaces.
 
 use std::{
     io,
@@ -16,7 +15,7 @@ use super::{
     process::Process,
 };
 
-/// What a forwarder looks at.
+/// The layer at which a forwarder decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// Nothing, or Ethernet addresses: frames go to some other host.
@@ -73,9 +72,9 @@ pub struct Contender {
     programs: Arc<Programs>,
 }
 
-/// The forwarders this machine has, and the names of those it has not, with the
-/// reason. `own` is the program `linerate`, `core` the core that forwarders run
-/// on, `main` the one for what else their processes do.
+/// The forwarders this machine has, and the names of those it has not, with the reason. `own` is
+/// the program `linerate`, `core` the core that forwarders run on, `main` the one for the other
+/// threads of their processes.
 pub fn contenders(
     own: &Path,
     core: u32,
@@ -129,24 +128,24 @@ pub struct Running {
 }
 
 impl Running {
-    /// What a process of it has said, if one has ended.
+    /// Output of its first process that has ended, if one has.
     pub(super) fn ended(&mut self) -> Option<String> {
         self.processes.iter_mut().find_map(Process::ended)
     }
 
-    /// What its last process has said.
+    /// Output of its last process.
     pub(super) fn output(&self) -> String {
         self.processes.last().map_or(String::new(), Process::output)
     }
 }
 
 impl Contender {
-    /// What it is called.
+    /// Its name in tables.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether frames must be for the router.
+    /// The layer at which it decides; at the third, frames must be for the router.
     pub fn layer(&self) -> Layer {
         match self.kind {
             Kind::OurRouter(_) | Kind::RteL3fwd | Kind::LinuxForwarding => Layer::Three,
@@ -154,7 +153,7 @@ impl Contender {
         }
     }
 
-    /// Whether it shares memory with the tester, who listens and has to be there first.
+    /// Returns true if it shares memory with the tester, which listens and must be there first.
     pub(super) fn shares_memory(&self) -> bool {
         matches!(self.kind, Kind::Ours(MEMIF) | Kind::Testpmd(peers::NET_MEMIF))
     }

@@ -34,7 +34,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// With what `ip` said.
+    /// With the output of `ip`.
     pub fn new() -> Result<Network, TurnError> {
         sweep();
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -99,7 +99,7 @@ impl Drop for Network {
     }
 }
 
-/// Removes what runs of processes that are no more have left.
+/// Removes the namespaces that ended processes have left.
 fn sweep() {
     for entry in fs::read_dir(HANDLES).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -110,7 +110,7 @@ fn sweep() {
     }
 }
 
-/// Ends what runs in a namespace and removes it; its links go with it.
+/// Kills the processes of a namespace and removes it; its links go with it.
 fn remove(name: &str) {
     if let Ok(output) = Command::new("ip").args(["netns", "pids", name]).output() {
         for id in String::from_utf8_lossy(&output.stdout).split_whitespace() {
@@ -127,7 +127,7 @@ fn remove(name: &str) {
     }
 }
 
-/// Runs a program to its end; what it says is the error if it fails.
+/// Runs a program to its end; its output is the error if it fails.
 pub(super) fn run(program: &str, words: &[&str]) -> Result<String, TurnError> {
     let shown = || format!("{program} {}", words.join(" "));
     let output = Command::new(program)

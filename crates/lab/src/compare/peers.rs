@@ -1,4 +1,4 @@
-//! What the programs of others need: compilers, files, databases.
+//! Prerequisites of other projects' programs: compilers, files, databases.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ const SOURCES: [(&str, &str); 2] = [
 ];
 const HEADER: &str = include_str!("../../../../bench/peers/common.h");
 
-/// Where a system's programs are that a user's `PATH` may lack.
+/// Directories of system programs that a user's `PATH` may lack.
 const SYSTEM: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /// Huge pages a program of DPDK needs here, and their size.
 const PAGES: u64 = 128;
@@ -47,7 +47,7 @@ pub(super) struct Programs {
     compiled: Mutex<Compiled>,
 }
 
-/// The folder programs are in, and what became of each.
+/// The folder of the compiled programs, and each one's path or the compiler's error.
 #[derive(Debug, Default)]
 struct Compiled {
     folder: Option<TempDir>,

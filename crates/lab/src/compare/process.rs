@@ -10,7 +10,7 @@ use std::{
 
 use super::network::Network;
 
-/// A running program with a file of what it says. Dropping it kills it.
+/// A running program with a file of its output. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -34,14 +34,14 @@ impl Process {
             .args(["--pdeathsig", "KILL", "ip", "netns", "exec", network.name()])
             .args(words)
             .envs(variables.iter().copied())
-            // Kept open: some end when nobody could type any more.
+            // Kept open: some programs end at the end of their input.
             .stdin(Stdio::piped())
             .stdout(file.try_clone()?)
             .stderr(file);
         Ok(Process { child: command.spawn()?, log })
     }
 
-    /// What it has said, if it has ended.
+    /// Its output, if it has ended.
     pub(super) fn ended(&mut self) -> Option<String> {
         match self.child.try_wait() {
             Ok(None) => None,
@@ -50,7 +50,7 @@ impl Process {
         }
     }
 
-    /// The end of what it has said, in a line.
+    /// The last lines of its output, joined in one.
     pub(super) fn output(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -62,7 +62,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended, which is what they are for.
+        // Both fail only after its end, which is their purpose.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What the turns of all rounds come to.
+//! Summary of the turns of all rounds.
 
 use linerate_model::quantile;
 use serde::Serialize;
@@ -35,8 +35,7 @@ pub struct Row {
     pub rounds: usize,
     /// Frames forwarded per second.
     pub forwarded_pps: Quartiles,
-    /// What the first contender forwarded in the same round, as a multiple of
-    /// this one's.
+    /// The rate of the first contender in the same round, as a multiple of this one's.
     pub ratio: Option<Quartiles>,
     /// Share lost while overloaded.
     pub loss_ratio: f64,

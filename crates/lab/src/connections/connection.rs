@@ -1,14 +1,14 @@
 //! One TCP connection of either side, as a pure machine: segments and time in, segments out.
 //!
-//! It is TCP as RFC 9293 has it, as far as is needed to load what is between two ends and to see
-//! what it does to connections: the handshake, windows, slow start, retransmission by a timer,
-//! FIN both ways, resets. It sends from the oldest unacknowledged byte again when its timer runs
-//! out, and what comes behind a gap is not kept. There is no fast retransmission, no selective
-//! acknowledgement and no estimate of the round-trip time, so that loss is seen as what it is:
-//! retransmissions and time-outs.
+//! It is TCP as RFC 9293 has it, as far as is needed to load the device between two ends and to see
+//! its effect on connections: the handshake, windows, slow start, retransmission by a timer, FIN
+//! both ways, resets. It sends from the oldest unacknowledged byte again when its timer runs out,
+//! and drops data behind a gap. There is no fast retransmission, no selective acknowledgement and
+//! no estimate of the round-trip time, so that loss shows plainly: as retransmissions and
+//! time-outs.
 //!
-//! Places in both streams are counted from the SYN, which is at 0, in 64 bits. Times are ticks of
-//! a millisecond.
+//! Places in both streams are counted from the SYN, which is at 0, in 64 bits. Times are ticks of a
+//! millisecond.
 
 use linerate_packet::{build::Link, ethernet, tcp::Flags};
 
@@ -19,47 +19,47 @@ use super::{
 
 /// Segments a connection sends before it has heard of one (RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
-/// A window that slow start does not go beyond: what a header without scaling can say.
+/// Largest window, also of slow start: the limit of a header without scaling.
 const WINDOW_MAX: u32 = u16::MAX as u32;
 
 /// Bytes a stream may have: places in it and distances between them are numbers with a sign, too.
 const STREAM_MAX: u64 = 1 << 62;
 
-/// How a side behaves in all its connections.
+/// Options of a side that hold for all its connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) role: Role,
     /// The largest segment we send and say that we take.
     pub(super) mss: u16,
-    /// How long an acknowledgement is waited for, at first, in ticks.
+    /// First retransmission timeout, in ticks.
     pub(super) retransmit: u64,
-    /// How often a segment is sent again, each time waiting twice as long.
+    /// Most retransmissions of a segment, each after twice the time.
     pub(super) retries: u8,
-    /// How long the other side may be silent when it is its turn, in ticks.
+    /// Longest silence of the other side when it is its turn, in ticks.
     pub(super) timeout: u64,
 }
 
-/// Who opens connections and who answers.
+/// The end that opens connections, or the one that answers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
     Client(Client),
     Server,
 }
 
-/// What a client does in a connection.
+/// Options of the client in a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
-    /// How much it sends and wants back.
+    /// Bytes of its request and of the answer it asks for.
     pub(super) ask: Ask,
-    /// How often.
+    /// Number of requests.
     pub(super) requests: u64,
     /// Pause behind each answer, in ticks.
     pub(super) think: u64,
-    /// The group whose bytes it sends, if those are given: what comes back is not known then.
+    /// The group whose bytes it sends, if those are given: its answers are not known then.
     pub(super) given: Option<u16>,
 }
 
-/// Why a connection failed.
+/// The reason for a failed connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The server does not want it.
@@ -74,14 +74,14 @@ pub enum Failure {
     Mismatched,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Completed,
     Failed(Failure),
 }
 
-/// What a segment has brought about.
+/// Effects of a received segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Both sides know now that it is open.
@@ -106,7 +106,7 @@ pub(super) struct Piece {
     pub(super) mss: Option<u16>,
     pub(super) data: Data,
     pub(super) len: u16,
-    /// Whether it was sent before.
+    /// Set for a retransmission.
     pub(super) again: bool,
 }
 
@@ -124,16 +124,16 @@ enum Phase {
 /// One side of a connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Which of the endpoint's rules are its.
+    /// Index of its rules among the endpoint's.
     pub(super) rules: u16,
     pub(super) link: Link,
-    /// When it began, in nanoseconds.
+    /// Time of its begin, in nanoseconds.
     pub(super) began: u64,
-    /// When it is to be looked at, in ticks.
+    /// Tick of its timer.
     pub(super) deadline: u64,
-    /// When the wheel does, in ticks; never, as far as is known, at the most.
+    /// Tick at which the wheel looks at it; the largest value when the wheel does not.
     pub(super) scheduled: u64,
-    /// Whether it is in the queue of those that may have something to send.
+    /// Set while it is in the queue of those that may have something to send.
     pub(super) queued: bool,
     phase: Phase,
     /// Our first sequence number, and theirs.
@@ -141,11 +141,11 @@ pub(super) struct Connection {
     irs: u32,
     /// Up to where we have been acknowledged.
     una: u64,
-    /// What is sent next.
+    /// Place of the next byte to be sent.
     nxt: u64,
     /// Up to where anything was sent.
     high: u64,
-    /// What is expected next; 0 before their SYN has come.
+    /// Place of the next expected byte; 0 before their SYN has come.
     received: u64,
     /// Bytes of ours that may be sent by now, of the whole stream.
     allowed: u64,
@@ -160,10 +160,10 @@ pub(super) struct Connection {
     ack_due: bool,
     /// Their FIN has come.
     peer_closed: bool,
-    /// Ours is to be sent behind what is allowed.
+    /// Set when our FIN follows the allowed bytes.
     closing: bool,
     thinking: bool,
-    /// A byte is sent whatever the window is.
+    /// Set when a byte is sent in spite of a closed window.
     probing: bool,
     heard: Heard,
 }
@@ -225,12 +225,12 @@ impl Connection {
         self.slow = INITIAL_WINDOW * u32::from(self.mss);
     }
 
-    /// Whether it has come to its end and has nothing more to say.
+    /// Returns true if it has ended and has nothing more to send.
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over && !self.ack_due
     }
 
-    /// Whether its end has been counted.
+    /// Returns true if its end has been counted.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Over | Phase::Resetting)
     }
@@ -243,7 +243,7 @@ impl Connection {
         (expected, self.iss.wrapping_add(self.high as u32))
     }
 
-    /// It has ended; the other side is told of a failure unless it is who told us.
+    /// Ends it; the other side is told of a failure unless the failure came from it.
     pub(super) fn finish(&mut self, end: End) {
         match end {
             End::Completed => self.phase = Phase::Over,
@@ -312,25 +312,26 @@ impl Connection {
         true
     }
 
-    /// A segment of a connection whose other side is known. Says whether it counts.
+    /// Takes a segment of a connection whose other side is known. Returns true if it counts.
     fn receive_later(
         &mut self,
         rules: &Rules,
         segment: &Incoming<'_>,
         progress: &mut Progress,
     ) -> bool {
-        // By distances from what is expected, which are far below half of all numbers.
+        // By distances from the expected number, which are far below half of all numbers.
         let expected = self.irs.wrapping_add(self.received as u32);
         let at = self.received as i64 + i64::from(segment.seq.wrapping_sub(expected) as i32);
         let received = self.received as i64;
         if segment.has(Flags::RST) {
             if at == received {
-                // Who has all and has forgotten us says the same as who acknowledges our FIN.
+                // A peer with all data that has forgotten us resets where it would acknowledge our
+                // FIN.
                 let done = self.closing && self.peer_closed && self.una + 1 == self.end();
                 let end = if done { End::Completed } else { End::Failed(Failure::Reset) };
                 progress.ended = Some(end);
             } else if at > received && at - received <= i64::from(WINDOW_MAX) {
-                // Whoever means it says so again (RFC 5961, 3.2).
+                // A peer that means the reset repeats it (RFC 5961, 3.2).
                 self.ack_due = true;
             }
             return false;
@@ -356,7 +357,7 @@ impl Connection {
         let acked = self.una as i64 + i64::from(segment.ack.wrapping_sub(first) as i32);
         let una = self.una as i64;
         if acked > self.high as i64 {
-            // What was never sent.
+            // It acknowledges bytes that were never sent.
             progress.stale = self.una == 0;
             self.ack_due = self.una > 0;
             return false;
@@ -436,7 +437,7 @@ impl Connection {
         self.allowed + 2
     }
 
-    /// Decides what may be sent, from what has come.
+    /// Decides what may be sent, from the data received.
     fn advance(&mut self, rules: &Rules, tick: u64, progress: &mut Progress) {
         match &rules.role {
             Role::Client(client) => {
@@ -474,7 +475,7 @@ impl Connection {
         }
     }
 
-    /// Whether all requests begun have been answered.
+    /// Returns true if all requests begun have been answered.
     fn has_answers(&self, client: &Client) -> bool {
         let Ask { request, response } = client.ask;
         let answered = match response {
@@ -494,8 +495,8 @@ impl Connection {
         }
     }
 
-    /// Sets the deadline by what is waited for. An acknowledgement is waited for as long as
-    /// before when nothing has been acknowledged since.
+    /// Sets the deadline for the data or the acknowledgement that is due. With `as_before`, the
+    /// timer of an acknowledgement goes on.
     fn wait_on(&mut self, rules: &Rules, tick: u64, as_before: bool) {
         if self.una == self.nxt && !self.is_blocked() {
             self.deadline = tick + rules.timeout;
@@ -504,8 +505,8 @@ impl Connection {
         }
     }
 
-    /// Whether there is something to send, the window is closed, and nothing is on the way whose
-    /// acknowledgement could open it.
+    /// Returns true if there is something to send, the window is closed, and nothing is on the way
+    /// whose acknowledgement could open it.
     fn is_blocked(&self) -> bool {
         self.window == 0 && self.una == self.nxt && self.nxt <= self.allowed
     }
@@ -536,7 +537,7 @@ impl Connection {
         None
     }
 
-    /// What is to be sent now, if anything is.
+    /// The segment to be sent now, if there is one.
     pub(super) fn send(&mut self, rules: &Rules, tick: u64) -> Option<Piece> {
         if self.phase == Phase::Resetting {
             self.phase = Phase::Over;
@@ -600,7 +601,7 @@ impl Connection {
         Some(self.piece(at, flags, data, len))
     }
 
-    /// A segment at a place of our stream; it acknowledges what has come, if anything has.
+    /// A segment at a place of our stream; it acknowledges the data received, if there is any.
     fn piece(&self, at: u64, flags: Flags, data: Data, len: u16) -> Piece {
         let (ack, flags) = match self.received {
             0 => (0, flags),

@@ -1,9 +1,8 @@
-//! All connections of one side: who opens and who answers, the table they are in, and their
-//! timers.
+//! All connections of one side, client or server: their table and their timers.
 //!
-//! A segment costs one lookup. What a connection has to send is made when there is room for it: it
-//! waits in a queue of those that may have something, each in it once, so that they take turns
-//! segment by segment and nothing is sent that the port has no place for.
+//! A segment costs one lookup. A connection's frames are made when there is room for them: it waits
+//! in a queue of those that may have something, each in it once, so that they take turns segment by
+//! segment and nothing is sent that the port has no place for.
 
 use std::{collections::VecDeque, net::IpAddr};
 
@@ -32,7 +31,7 @@ use crate::Pattern;
 
 /// Connections begun, and timers looked at, before frames are received again.
 const BATCH: usize = 1024;
-/// Answers to what belongs to no connection that wait to be sent; there is no room for more.
+/// Most replies to segments without a connection that wait to be sent; further ones are dropped.
 const REPLIES: usize = 1024;
 /// Combinations of addresses and ports that are tried for one that is free.
 const TRIES: usize = 64;
@@ -53,11 +52,11 @@ pub struct Service {
     /// The largest segment over IPv4, in bytes of data; over IPv6 it is 20 shorter, and behind tags
     /// by their length.
     pub mss: u16,
-    /// When a connection has failed.
+    /// Times after which a connection has failed.
     pub patience: Patience,
 }
 
-/// Why there is no endpoint.
+/// The reason why an endpoint cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// The machine is short of memory.
@@ -68,11 +67,11 @@ pub enum EndpointError {
         available >> 20
     )]
     TooMany {
-        /// Those there may be.
+        /// Most connections of the configuration.
         connections: u64,
-        /// What they need.
+        /// Bytes they need.
         bytes: u64,
-        /// What is available.
+        /// Bytes available.
         available: u64,
     },
     /// The tables could not be made.
@@ -105,7 +104,7 @@ impl Outgoing {
 pub struct Endpoint {
     openers: Vec<Opener>,
     service: Option<Service>,
-    /// Those of each group, then the server's for IPv4 and IPv6.
+    /// The rules of each group, then the server's for IPv4 and IPv6.
     rules: Vec<Rules>,
     table: Table<Key, Connection>,
     wheel: Wheel,
@@ -184,12 +183,12 @@ impl Endpoint {
         })
     }
 
-    /// What became of its connections.
+    /// Counts and latencies of its connections.
     pub fn report(&self) -> &ConnectionReport {
         &self.report
     }
 
-    /// Whether all that was to be done is.
+    /// Returns true if all connections it was to open or answer are over.
     pub fn is_finished(&self) -> bool {
         if !self.replies.is_empty() || !self.ready.is_empty() {
             return false;
@@ -222,7 +221,7 @@ impl Endpoint {
         self.account(entry, segment, &progress, time);
     }
 
-    /// Counts what a segment has brought about, and sees to the connection.
+    /// Counts the effects of a segment, and sees to the connection.
     fn account(&mut self, entry: Entry, segment: &Incoming<'_>, progress: &Progress, time: u64) {
         let report = &mut self.report;
         report.counts.bytes_sent += progress.acked;
@@ -321,18 +320,18 @@ impl Endpoint {
         self.queue_reply(Kind::Segment(segment));
     }
 
-    /// What finds no room is lost, as it may be on any link.
+    /// Queues a reply; one without room is lost, as it may be on any link.
     fn queue_reply(&mut self, reply: Kind) {
         if self.replies.len() < REPLIES {
             self.replies.push_back(Outgoing(reply));
         }
     }
 
-    /// Begins a connection with who has sent a SYN.
+    /// Begins a connection with the sender of a SYN.
     fn accept(&mut self, syn: &Incoming<'_>, time: u64) {
         let Some(service) = &self.service else { return };
         if self.report.counts.open >= service.concurrent {
-            // He asks again.
+            // The client sends its SYN again.
             self.report.counts.turned_away += 1;
             return;
         }
@@ -351,7 +350,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether an address is one of this endpoint's.
+    /// Returns true if an address is one of this endpoint's.
     fn is_own(&self, address: IpAddr) -> bool {
         let served = self.service.iter().flat_map(|service| &service.addresses);
         let sources = self.openers.iter().map(|opener| &opener.group().sources);
@@ -417,7 +416,7 @@ impl Endpoint {
             let Some(connection) = self.table.get_mut(entry) else { continue };
             let rules = &self.rules[usize::from(connection.rules)];
             if connection.queued {
-                // What it has to send could not be sent: it is not the other side who is late.
+                // Its own segments could not be sent: the other side is not late.
                 connection.deadline = tick(time) + rules.retransmit;
                 self.follow(entry);
                 continue;
@@ -471,8 +470,8 @@ impl Endpoint {
         keys.find(|key| self.table.lookup(key).is_none())
     }
 
-    /// The next frame to be sent, if there is one. What is not sent after that is lost, as it may
-    /// be on any link.
+    /// The next frame to be sent, if there is one. A frame that the caller does not send is lost,
+    /// as it may be on any link.
     pub fn next(&mut self, time: u64) -> Option<Outgoing> {
         if let Some(reply) = self.replies.pop_front() {
             self.report.counts.segments_sent += u64::from(matches!(reply.0, Kind::Segment(_)));
@@ -533,7 +532,7 @@ impl Endpoint {
         }
     }
 
-    /// When something is to be done next that does not come by a frame, if anything is.
+    /// Time of the next thing to be done without a frame, if there is one.
     pub fn wake(&self, time: u64) -> Option<u64> {
         if !self.replies.is_empty() || !self.ready.is_empty() {
             return Some(time);
@@ -543,8 +542,8 @@ impl Endpoint {
         openers.filter_map(|opener| opener.wake(time)).chain(timer).min()
     }
 
-    /// Gives up all connections that are open; those on the other side are told by what
-    /// [`Endpoint::next`] brings.
+    /// Gives up all connections that are open; the frames of [`Endpoint::next`] tell the other
+    /// side.
     pub fn abort(&mut self) {
         self.left = Some(0);
         let open: Vec<Entry> = self.table.iter().map(|(entry, ..)| entry).collect();
@@ -560,7 +559,7 @@ impl Endpoint {
     }
 }
 
-/// Refuses what would drive the machine out of memory: the kernel would have to kill somebody.
+/// Refuses connections that need over half of the memory: the kernel would kill a process.
 fn check_memory(connections: u64, available: Option<u64>) -> Result<(), EndpointError> {
     let each = (size_of::<Key>() + size_of::<Connection>()) as u64 + BESIDES;
     let bytes = connections.saturating_mul(each);

@@ -1,4 +1,4 @@
-//! What a client opens: from and to which addresses and ports, how fast, and how many at a time.
+//! Connections that a client opens: their addresses and ports, rate, and number at a time.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Pattern, Schedule, Values};
 
-/// How often somebody is asked for an address before he is given up.
+/// Most questions for an address before its host counts as silent.
 const ASKED_AT_MOST: u32 = 8;
 /// Pause between two such questions, in nanoseconds.
 const ASK_AGAIN: u64 = 250_000_000;
@@ -27,7 +27,7 @@ const ASK_AGAIN: u64 = 250_000_000;
 /// Consecutive addresses of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hosts {
-    /// Whether they are of IPv6.
+    /// Set for addresses of IPv6.
     pub ipv6: bool,
     /// The addresses, as numbers.
     pub values: Values,
@@ -44,7 +44,7 @@ impl Hosts {
         }
     }
 
-    /// Whether an address is one of them.
+    /// Returns true if an address is one of them.
     pub fn contain(&self, address: IpAddr) -> bool {
         let (ipv6, bits) = match address {
             IpAddr::V4(address) => (false, address.to_bits().into()),
@@ -54,15 +54,14 @@ impl Hosts {
     }
 }
 
-/// How patient a side is.
+/// Timeouts of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// How long an acknowledgement is waited for before a segment is sent again; twice as long
-    /// each further time.
+    /// First retransmission timeout; it doubles with each retransmission.
     pub retransmit: Duration,
-    /// How often it is sent again, at most 16 times.
+    /// Most retransmissions of a segment, at most 16.
     pub retries: u8,
-    /// How long the other side may be silent when it is its turn.
+    /// Longest silence of the other side when it is its turn.
     pub timeout: Duration,
 }
 
@@ -82,12 +81,12 @@ fn ticks(time: Duration) -> u64 {
     tick(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Who frames are sent to.
+/// Destination of frames on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextHop {
-    /// Who has this Ethernet address.
+    /// The host with this Ethernet address.
     Mac(MacAddr),
-    /// Who has this address, which is asked for.
+    /// The host with this address, which is resolved.
     Address(IpAddr),
 }
 
@@ -104,7 +103,7 @@ pub struct Group {
     pub destination_ports: Values,
     /// Ethernet address of the client.
     pub mac: MacAddr,
-    /// Who frames are sent to.
+    /// Destination of its frames on the link.
     pub next_hop: NextHop,
     /// VLAN tags of the frames.
     pub tags: Tagging,
@@ -124,10 +123,10 @@ pub struct Group {
     pub think: Duration,
     /// The largest segment, in bytes of data.
     pub mss: u16,
-    /// When a connection has failed.
+    /// Times after which a connection has failed.
     pub patience: Patience,
-    /// What requests are made of, over and over. When empty, bytes that our own server
-    /// understands, and whose answer is checked.
+    /// Content of requests, repeated. When empty, bytes that our own server understands, and whose
+    /// answer is checked.
     pub payload: Vec<u8>,
 }
 
@@ -146,7 +145,7 @@ impl Group {
     }
 }
 
-/// Where frames go to, as far as that is known.
+/// State of the next hop's resolution.
 #[derive(Debug, Clone, Copy)]
 enum Hop {
     Known(MacAddr),
@@ -156,7 +155,7 @@ enum Hop {
         times: u32,
         again: u64,
     },
-    /// Nobody has answered.
+    /// No host has answered.
     Silent,
 }
 
@@ -166,7 +165,7 @@ pub(super) struct Opener {
     group: Group,
     schedule: Schedule,
     hop: Hop,
-    /// When the first connection came due, in nanoseconds.
+    /// Time at which the first connection came due, in nanoseconds.
     start: Option<u64>,
     /// Number of the next combination of addresses and ports.
     next: u64,
@@ -176,10 +175,10 @@ pub(super) struct Opener {
     pub(super) open: u64,
 }
 
-/// What came due, and what of that is to be begun now.
+/// Connections that came due, and those of them to be begun now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
-    /// What came due; nothing that could be counted without a rate.
+    /// Number that came due; `None` without a rate.
     pub(super) due: Option<u64>,
     pub(super) begin: u64,
     pub(super) skipped: u64,
@@ -199,12 +198,12 @@ impl Opener {
         &self.group
     }
 
-    /// Whether nobody answered for the address its frames go to.
+    /// Returns true if no host answered for the address of the next hop.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.hop, Hop::Silent)
     }
 
-    /// The link of its frames, once it is known who they go to.
+    /// The link of its frames, once the next hop is resolved.
     pub(super) fn link(&self) -> Option<Link> {
         match self.hop {
             Hop::Known(dst) => Some(Link { src: self.group.mac, dst, tags: self.group.tags }),
@@ -212,15 +211,15 @@ impl Opener {
         }
     }
 
-    /// Somebody has an address.
+    /// Takes the answer that `mac` has an address.
     pub(super) fn learn(&mut self, address: IpAddr, mac: MacAddr) {
         if matches!(self.hop, Hop::Asked { address: asked, .. } if asked == address) {
             self.hop = Hop::Known(mac);
         }
     }
 
-    /// The question who the frames go to, when it is time to ask. The address comes back of
-    /// who has not answered, once.
+    /// The question for the next hop's address, when it is time to ask. Fails once, with the
+    /// address, when its host has not answered.
     pub(super) fn ask(&mut self, time: u64) -> Result<Option<Notice>, IpAddr> {
         let Hop::Asked { address, times, again } = self.hop else { return Ok(None) };
         if time < again {
@@ -235,7 +234,7 @@ impl Opener {
         Ok(Notice::question(own, address, self.group.tags))
     }
 
-    /// What is due at a time, of which `left` may still be begun, and at most `batch` now.
+    /// The connections due at a time, of which `left` may still be begun, and at most `batch` now.
     pub(super) fn due(&mut self, time: u64, left: u64, batch: u64) -> Due {
         let start = *self.start.get_or_insert(time);
         let room = self.group.concurrent.saturating_sub(self.open);
@@ -247,7 +246,7 @@ impl Opener {
         // Of a counted run no more come due than it has left.
         let due = came.min(left.saturating_sub(self.owed));
         self.owed += due;
-        // Other groups may have begun some of what was left.
+        // Other groups may have begun some of the rest.
         let begin = self.owed.min(room).min(batch).min(left);
         self.owed -= begin;
         // Those that found no room are not begun later: their time is over.
@@ -263,12 +262,12 @@ impl Opener {
         if time < ramp { (time * time / (2.0 * ramp)) as u64 } else { (time - ramp / 2.0) as u64 }
     }
 
-    /// When something may be due next, at the earliest, seen from `time`.
+    /// Earliest time at which something may be due, seen from `time`.
     pub(super) fn wake(&self, time: u64) -> Option<u64> {
         match self.hop {
             Hop::Asked { again, .. } => Some(again),
             Hop::Silent => None,
-            // Somebody has to end first.
+            // A connection has to end first.
             Hop::Known(_) if self.open >= self.group.concurrent => None,
             Hop::Known(_) if self.owed > 0 || self.group.rate.is_none() => Some(time),
             Hop::Known(_) => {

@@ -2,12 +2,12 @@
 //!
 //! An [`Endpoint`] opens the connections of its [`Group`]s, or answers those that come for a
 //! [`Service`]; it is pure (frames and the time in, frames out) and keeps its connections in a
-//! table that is as large from the start as it will ever be. A [`ConnectionWorker`] runs one over
-//! a port. What became of the connections is in the [`ConnectionReport`].
+//! table that is as large from the start as it will ever be. A [`ConnectionWorker`] runs one over a
+//! port. The [`ConnectionReport`] counts the connections and their ends.
 //!
-//! How TCP behaves here, and how it does not, is in `connection`. A client's first bytes say what
-//! it wants to be answered (`payload`), so that a server needs no configuration; with bytes of its
-//! own it speaks to any server.
+//! The extent of TCP here is described in `connection`. A client's first bytes name the answer it
+//! wants (`payload`), so that a server needs no configuration; with bytes of its own it speaks to
+//! any server.
 
 mod connection;
 mod endpoint;

@@ -1,5 +1,4 @@
-//! Who has which address on the link: questions asked and answered, by ARP and by neighbour
-//! discovery.
+//! Address resolution on the link: questions asked and answered, by ARP and by neighbour discovery.
 //!
 //! An endpoint asks for one address per group and answers for those that are its own; it keeps no
 //! table. Source: RFC 826, RFC 4861.
@@ -21,26 +20,26 @@ use super::segment::{Arrival, MIN_FRAME};
 const OPTION_LEN: usize = 8;
 /// Of a neighbour solicitation or advertisement with such an option.
 const DISCOVERY_LEN: usize = NEIGHBOUR_LEN + OPTION_LEN;
-/// That nobody has routed it (RFC 4861, 7.1).
+/// Hop limit of a message that was not routed (RFC 4861, 7.1).
 const HOP_LIMIT: u8 = 255;
 /// It was asked for, and replaces what was known (RFC 4861, 4.4).
 const SOLICITED_OVERRIDE: u32 = 0x6000_0000;
 
-/// What was asked or said.
+/// A question or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Who has an address?
+    /// A request for the Ethernet address of `target`.
     Question {
         target: IpAddr,
-        /// Who asks.
+        /// Its sender.
         asker: (MacAddr, IpAddr),
         tags: Tagging,
     },
-    /// Who has it.
+    /// A reply: `mac` has the address.
     Answer { address: IpAddr, mac: MacAddr },
 }
 
-/// What an ARP message says.
+/// Reads an ARP message.
 pub(super) fn of_arp(arp: &Arp<&[u8]>, tags: Tagging) -> Option<Message> {
     let sender = (arp.sender_mac(), arp.sender_ip().into());
     match arp.operation() {
@@ -52,7 +51,7 @@ pub(super) fn of_arp(arp: &Arp<&[u8]>, tags: Tagging) -> Option<Message> {
     }
 }
 
-/// What an `ICMPv6` message says, whose answers go by `link`.
+/// Reads an `ICMPv6` message, whose answers go by `link`.
 pub(super) fn of_icmp(
     message: &[u8],
     pseudo: Sum,
@@ -120,7 +119,7 @@ impl Notice {
         }
     }
 
-    /// Says that `mac` has the address that was asked for; nothing when nobody can be told.
+    /// Says that `mac` has the requested address; `None` when the asker cannot be answered.
     pub(super) fn answer(
         mac: MacAddr,
         target: IpAddr,
@@ -135,7 +134,7 @@ impl Notice {
                 sender: (mac, target),
                 target: (asker.0, ip),
             })),
-            // Who asks from no address looks for duplicates of one it wants to have.
+            // A question from no address looks for duplicates of a tentative one.
             (IpAddr::V6(target), IpAddr::V6(ip)) if !ip.is_unspecified() => {
                 let kind = Kind::NEIGHBOUR_ADVERTISEMENT;
                 Some(Notice::Discovery(Discovery { link, src: target, dst: ip, kind, target }))
@@ -199,7 +198,7 @@ impl Discovery {
     }
 }
 
-/// The group that whoever has an address listens to (RFC 4291, 2.7.1).
+/// The group of the nodes with an address (RFC 4291, 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0).to_bits();
     Ipv6Addr::from_bits(group | address.to_bits() & 0xff_ffff)

@@ -1,11 +1,11 @@
-//! What goes over a connection: bytes that follow from their place in the stream, so that both
-//! sides know what is right without having agreed on anything.
+//! Content of connections: bytes that follow from their place in the stream, so that both sides can
+//! check them without having agreed on anything.
 //!
-//! The first bytes a client sends say how long a request is and how long the answer to it is to
-//! be. A server that finds something else there is spoken to by another program; it takes
-//! everything and answers nothing, as the discard service does (RFC 863).
+//! The first bytes a client sends give the lengths of a request and of its answer. A server that
+//! finds other bytes there is spoken to by another program; it takes everything and answers
+//! nothing, as the discard service does (RFC 863).
 
-/// Length of what the first request begins with.
+/// Length of the first request's header.
 pub(super) const ASK_LEN: usize = 12;
 const MAGIC: [u8; 4] = *b"LRrq";
 
@@ -24,7 +24,7 @@ static PATTERN: [u8; 2 * PERIOD] = {
     pattern
 };
 
-/// What a client asks its server for.
+/// A client's header: the lengths of its requests and of the answers to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ask {
     /// Bytes of a request; not zero.
@@ -51,14 +51,14 @@ impl Ask {
     }
 }
 
-/// What a server knows of the first bytes of its client.
+/// The part of a client's header that its server has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
     /// The first `len` of them.
     Part {
-        /// Those that came, in front.
+        /// The bytes received, in front.
         bytes: [u8; ASK_LEN],
-        /// How many.
+        /// Their number.
         len: u8,
     },
     /// All of them.
@@ -71,8 +71,8 @@ impl Heard {
     /// Nothing yet.
     pub(super) const NOTHING: Heard = Heard::Part { bytes: [0; ASK_LEN], len: 0 };
 
-    /// Takes what comes next and checks what follows from its place, which is `offset`. `false`
-    /// when it is not what the client has sent.
+    /// Takes the next bytes, which are at `offset`, and checks them by their place. Returns false
+    /// when the client has sent others.
     pub(super) fn take(&mut self, data: &[u8], offset: u64) -> bool {
         let mut rest = data;
         if let Heard::Part { bytes, len } = self {
@@ -98,7 +98,7 @@ pub(super) fn fill(bytes: &mut [u8], offset: u64) {
     }
 }
 
-/// The same of a client's stream, which begins with what it asks for.
+/// Writes the bytes of a client's stream, which begins with its header, from `offset` on.
 pub(super) fn fill_asking(bytes: &mut [u8], offset: u64, ask: Ask) {
     fill(bytes, offset);
     if offset < ASK_LEN as u64 {
@@ -116,7 +116,7 @@ pub(super) fn fill_given(bytes: &mut [u8], offset: u64, given: &[u8]) {
     bytes.iter_mut().zip(source).for_each(|(byte, given)| *byte = *given);
 }
 
-/// Whether these are the bytes of a stream from `offset` on.
+/// Returns true if these are the bytes of a stream from `offset` on.
 pub(super) fn is_right(bytes: &[u8], offset: u64) -> bool {
     let from = (offset % PERIOD as u64) as usize;
     bytes.chunks(PERIOD).all(|piece| *piece == PATTERN[from..from + piece.len()])

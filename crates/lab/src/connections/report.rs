@@ -1,4 +1,4 @@
-//! What became of an endpoint's connections.
+//! Counts and latencies of an endpoint's connections.
 
 use std::net::IpAddr;
 
@@ -100,16 +100,16 @@ impl ConnectionCounts {
     }
 }
 
-/// What became of an endpoint's connections.
+/// Counts and latencies of an endpoint's connections.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionReport {
     /// Counts.
     pub counts: ConnectionCounts,
-    /// How long handshakes took, from the first SYN on.
+    /// Time of handshakes, from the first SYN on.
     pub handshake: Latency,
-    /// How long connections took that completed, from the first SYN to the last acknowledgement.
+    /// Time of completed connections, from the first SYN to the last acknowledgement.
     pub whole: Latency,
-    /// Who was asked for and did not answer, so that no connection could be begun.
+    /// Next hops that did not answer, so that no connection could be begun.
     pub unreachable: Vec<IpAddr>,
 }
 

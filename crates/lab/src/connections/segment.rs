@@ -1,7 +1,7 @@
-//! Frames as an endpoint sees them: what one that came is, and one that goes out.
+//! Frames of an endpoint: reads those that arrive, writes those that go out.
 //!
-//! Headers are read and written by `linerate_packet`. Checksums of what comes are verified, because
-//! the endpoint is who the segments are for; fragments are not put together.
+//! Headers are read and written by `linerate_packet`. Checksums of arriving segments are verified,
+//! because they end here; fragments are not put together.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,9 +20,9 @@ use super::{
 
 /// Shortest frame on Ethernet, without FCS.
 pub(super) const MIN_FRAME: usize = 60;
-/// What is sent unasked to who has not said how much (RFC 9293, 3.7.1).
+/// Largest segment to a peer that has named no size (RFC 9293, 3.7.1).
 pub(super) const DEFAULT_MSS: u16 = 536;
-/// How much may be on the way to us. What comes is looked at and forgotten, so it is always open.
+/// Window that is announced. Arriving data is checked and forgotten, so it is always open.
 pub(super) const WINDOW: u16 = u16::MAX;
 
 /// Both ends of a connection.
@@ -101,7 +101,7 @@ impl Incoming<'_> {
         self.flags.contains(flags)
     }
 
-    /// How much of the sequence numbers it takes.
+    /// Number of sequence numbers it takes.
     pub(super) fn span(&self) -> u32 {
         self.payload.len() as u32
             + u32::from(self.has(Flags::SYN))
@@ -109,7 +109,7 @@ impl Incoming<'_> {
     }
 }
 
-/// What a frame is.
+/// Classes of arriving frames.
 #[derive(Debug)]
 pub(super) enum Arrival<'a> {
     Segment(Incoming<'a>),
@@ -186,7 +186,7 @@ fn incoming<'a>(
     local: IpAddr,
     peer: IpAddr,
 ) -> Arrival<'a> {
-    // A connection is between two; what is for many is of none.
+    // A connection has two ends; a frame to a group belongs to none.
     if !link.src.is_unicast() || !link.dst.is_unicast() {
         return Arrival::Other;
     }
@@ -234,16 +234,16 @@ pub(super) fn vlan_of(tags: Tagging) -> u16 {
     }
 }
 
-/// What the bytes of a segment are.
+/// Content of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
     /// There are none.
     None,
-    /// Those of a stream from this place on.
+    /// Bytes of a stream from this place on.
     Plain(u64),
-    /// Those of a client's, which says what it asks for.
+    /// Bytes of a client's stream, which has the header in front.
     Asking(u64, Ask),
-    /// Those given to this group, from this place of a request on.
+    /// Bytes given to this group, from this place of a request on.
     Given(u64, u16),
 }
 
@@ -347,7 +347,7 @@ mod tests {
         }
     }
 
-    /// What one end writes the other reads, whatever it is.
+    /// A segment is read as it was written, with tags and without, over IPv4 and IPv6.
     #[test]
     fn a_segment_is_read_as_it_was_written() {
         let tagged = Link { tags: Tagging::Single(Tci::new(3, false, 9)), ..LINK };

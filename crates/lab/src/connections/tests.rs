@@ -1,5 +1,5 @@
-//! Endpoints with a link between them that loses, delays, doubles and damages frames, in a time
-//! of their own; and connections that are spoken to by hand.
+//! Endpoints with a link between them that loses, delays, doubles and damages frames, in a time of
+//! their own; and connections with segments made by hand.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -69,7 +69,7 @@ fn server(service: Service) -> Endpoint {
     Endpoint::server(service, None, 0).unwrap()
 }
 
-/// What the link does, to how many of a thousand frames.
+/// Faults of the link, in frames of a thousand.
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     lost: u32,
@@ -129,7 +129,7 @@ impl Net {
         }
     }
 
-    /// All that happens at this moment.
+    /// Delivers the frames that arrive now, and takes those that the ends send.
     fn step(&mut self) {
         while let Some(first) = self.flying.first_entry() {
             if first.key().0 > self.time {
@@ -149,7 +149,7 @@ impl Net {
         self.most = self.most.max(self.ends[0].report().counts.open);
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     fn next(&self) -> Option<u64> {
         let flying = self.flying.keys().next().map(|(arrives, _)| *arrives);
         let wakes = self.ends.iter().filter_map(|end| end.wake(self.time));
@@ -236,7 +236,7 @@ fn anything() -> impl Strategy<Value = Anything> {
 }
 
 proptest! {
-    /// Whatever comes, a connection goes on or ends, and sends no more than it may.
+    /// A connection survives any segments, and sends no more than it may.
     #[test]
     fn any_segments_are_survived(
         steps in proptest::collection::vec(anything(), 1..60),
@@ -367,7 +367,7 @@ fn what_is_given_is_what_is_sent() {
     let group = Group { request: 36, response: 0, payload, ..group_of(false) };
     let mut net = Net::new(client(group, 3), server(service(false)), Faults::default(), 1);
     net.run();
-    // The server answers nothing to who is not one of ours.
+    // The server does not answer a client without its header.
     let [client, server] = net.counts();
     assert_eq!((client.completed, server.completed), (3, 3));
     assert_eq!((server.bytes_received, server.bytes_sent), (3 * 36, 0));
@@ -431,14 +431,14 @@ impl Hand {
         Hand { connection: Connection::client(0, &rules, link, ISS, 0), rules, tick: 0 }
     }
 
-    /// A server's, whose client's SYN has the number 999.
+    /// A server whose client's SYN has the number 999.
     fn server() -> Hand {
         let rules = patience().rules(Role::Server, 1460);
         let syn = incoming(Flags::SYN, 999, 0, 1000, &[]);
         Hand { connection: Connection::server(0, &rules, &syn, ISS, 0), rules, tick: 0 }
     }
 
-    /// One whose SYN was answered, with this window.
+    /// A client whose SYN was answered, with this window.
     fn open(group: Group, window: u16) -> Hand {
         let mut hand = Hand::client(group);
         let syn = hand.send().unwrap();
@@ -485,7 +485,7 @@ fn a_server_that_ends_before_it_has_answered_has_closed_early() {
 
 #[test]
 fn segments_are_not_longer_than_the_other_side_takes() {
-    // Who does not say gets the least that everybody takes.
+    // A peer that names no size gets the least that all must take.
     let mut hand = Hand::open(Group { request: 1000, ..group() }, 60_000);
     let lengths: Vec<u16> = std::iter::from_fn(|| hand.send()).map(|piece| piece.len).collect();
     assert_eq!(lengths, [536, 464]);
@@ -552,7 +552,7 @@ fn other_bytes_than_expected_fail_it() {
     assert_eq!(progress.ended, Some(End::Failed(Failure::Mismatched)));
 }
 
-/// What comes twice or behind a gap is acknowledged and not counted.
+/// Segments that come twice or behind a gap are acknowledged and not counted.
 #[test]
 fn only_what_is_next_is_taken() {
     let mut hand = Hand::open(group(), 1000);
@@ -565,7 +565,7 @@ fn only_what_is_next_is_taken() {
     assert_eq!(hand.send().unwrap().ack, 1001);
     let first = hand.receive(Flags::ACK, 1001, ack, 1000, &stream[..150]);
     assert_eq!((first.taken, first.out_of_order), (150, false));
-    // The part that is new of a segment whose begin is not.
+    // The new part of a segment with an old begin.
     let rest = hand.receive(Flags::ACK, 1101, ack, 1000, &stream[100..300]);
     assert_eq!(rest.taken, 150);
     let twice = hand.receive(Flags::ACK, 1001, ack, 1000, &stream[..150]);

@@ -12,9 +12,9 @@ use linerate_worker::{Idle, Meter, Sleeper, Stage, Stop, UsageReader};
 use super::{ConnectionReport, Endpoint};
 use crate::clock::now;
 
-/// How often what became of the connections is published.
+/// Interval of publishing the report, in nanoseconds.
 const PUBLISH: u64 = 100_000_000;
-/// How soon it is looked again whether frames on the way are gone.
+/// Interval of looking whether frames on the way are gone.
 const FLUSH_AGAIN: Duration = Duration::from_millis(1);
 
 /// Reads a worker's report from another thread.
@@ -43,7 +43,7 @@ pub struct ConnectionWorker {
     sleeper: Sleeper,
     meter: Meter,
     published: Arc<Mutex<ConnectionReport>>,
-    /// When to publish next.
+    /// Time of the next publishing.
     due: u64,
 }
 
@@ -85,8 +85,8 @@ impl ConnectionWorker {
         self.meter.reader()
     }
 
-    /// Runs until told to stop, until the endpoint has finished or until the port ends; then
-    /// resets what is open, and gives all buffers back.
+    /// Runs until told to stop, until the endpoint has finished or until the port ends; then resets
+    /// the open connections, and gives all buffers back.
     ///
     /// # Errors
     ///
@@ -148,12 +148,12 @@ impl ConnectionWorker {
         Ok(())
     }
 
-    /// Whether nothing is left to do, with all frames gone.
+    /// Returns true if nothing is left to do, with all frames gone.
     fn is_finished(&self) -> bool {
         self.outbound.is_empty() && self.endpoint.is_finished()
     }
 
-    /// Makes frames of what the endpoint has to send, as many as there is room for.
+    /// Makes the frames that the endpoint has to send, as many as there is room for.
     fn make(&mut self, time: u64) {
         while self.outbound.room() > 0 {
             let Some(outgoing) = self.endpoint.next(time) else { break };
@@ -169,7 +169,7 @@ impl ConnectionWorker {
         }
     }
 
-    /// Offers what is made; what the port does not take stays.
+    /// Offers the frames made; those that the port does not take stay.
     fn offer(&mut self) -> Result<usize, PortError> {
         if self.outbound.is_empty() {
             return Ok(0);

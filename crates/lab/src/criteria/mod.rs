@@ -1,5 +1,5 @@
-//! The shape criteria: what any machine must show if it is measured rightly,
-//! whatever its figures are.
+//! Shape criteria: relations between points that a correct measurement shows on any machine,
+//! whatever its figures.
 
 mod latency;
 mod memory;
@@ -17,18 +17,18 @@ use crate::{
     report::Unit,
 };
 
-/// How many times the lowest rate of a point's repetitions the highest may be. Beyond it something else than the
-/// point was measured.
+/// Most times that the highest rate of a point's repetitions may be the lowest. Beyond it a run
+/// measured something else than the point.
 const SPREAD: f64 = 10.0;
 
-/// A criterion and what the points say to it.
+/// A criterion and its verdict on the points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Criterion {
     /// Its number, from 1.
     pub number: u32,
-    /// What is expected.
+    /// The expectation.
     pub text: String,
-    /// Whether it holds.
+    /// The verdict of the points.
     pub verdict: Verdict,
     /// The figures it was judged by, or why it could not be.
     pub evidence: String,
@@ -36,7 +36,7 @@ pub struct Criterion {
     pub figure: Option<String>,
 }
 
-/// Whether a criterion holds.
+/// Verdict on a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -50,7 +50,7 @@ pub enum Verdict {
     NotMeasured,
 }
 
-/// What is said where there are no points.
+/// Explanation where there are no points.
 const NOT_MEASURED: &str = "not measured";
 
 impl fmt::Display for Verdict {
@@ -90,7 +90,7 @@ pub fn judge(records: &[Record], calibrated: &Calibrated) -> Vec<Criterion> {
     judged.collect()
 }
 
-/// The rates of a point whose repetitions differ too much.
+/// Lowest and highest rate of a point whose repetitions differ too much.
 #[derive(Clone, Copy)]
 struct Spread {
     low: f64,
@@ -110,7 +110,7 @@ impl Spread {
     }
 }
 
-/// What criteria are judged by.
+/// Records and calibration that criteria are judged by.
 struct Evidence<'a> {
     records: &'a [Record],
     calibrated: &'a Calibrated,
@@ -141,8 +141,8 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// Why points of a kind have no figures: the reason of the first that is
-    /// void or unsupported.
+    /// The reason why points of a kind have no figures: that of the first which is void or
+    /// unsupported.
     fn reason(&self, wanted: impl Fn(&Kind) -> bool) -> String {
         let failed =
             self.records.iter().find(|record| !record.is_measured() && wanted(&record.spec.kind));

@@ -1,4 +1,4 @@
-//! Vectors: how many packets come at a time, and what that does.
+//! Vectors: number of packets at a time, and its effect.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(super) fn mean_vector(evidence: &Evidence<'_>) -> Criterion {
             .filter(|(load, _)| *load <= 80)
             .filter_map(|(load, size)| {
                 let rate = PacketsPerSecond::new(*offered.get(load)?);
-                // What is measured is the mean of rounds that had packets.
+                // The measured vector is the mean of rounds that had packets.
                 let mean = fitted.service.mean_vector(rate).get();
                 let busy = mean / (1.0 - (-mean).exp());
                 Some((busy / size - 1.0).abs())

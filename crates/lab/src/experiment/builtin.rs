@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn a_run_is_as_short_as_it_is_said_to_be() {
-        // What a point takes besides its duration, threads and tables and memory
-        // made, measured as 25 ms on average.
+        // The time of a point besides its duration: threads, tables and memory are made, measured
+        // as 25 ms on average.
         let besides = Duration::from_millis(50);
         for (quick, minutes) in [(false, 25), (true, 4)] {
             let plan = plan(&all(), quick).unwrap();

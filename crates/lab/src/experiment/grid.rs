@@ -18,7 +18,7 @@ pub struct Planned {
     pub experiment: String,
     /// The point.
     pub spec: Spec,
-    /// What it is for.
+    /// Its part in fits.
     pub role: Role,
 }
 

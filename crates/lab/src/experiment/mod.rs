@@ -46,7 +46,7 @@ use crate::{
     store::{EXPERIMENTS, Store, StoreError},
 };
 
-/// What points are for.
+/// The part of points in fits.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -65,20 +65,20 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// What it goes by: letters, digits and hyphens.
+    /// Its name: letters, digits and hyphens.
     pub name: String,
     /// Its title.
     pub title: String,
-    /// What it is about.
+    /// Its subject, in a sentence.
     pub about: String,
-    /// What is expected.
+    /// The expected outcome.
     pub expect: String,
     /// Shape criteria it serves, by number.
     #[serde(default)]
     pub criteria: Vec<u32>,
     /// Times each point is measured.
     pub repetitions: u32,
-    /// How long a point is measured.
+    /// Milliseconds for which a point is measured.
     pub duration_ms: u64,
     /// Seed of everything random; each repetition has another one.
     #[serde(default = "one")]
@@ -95,7 +95,7 @@ const fn one() -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
-    /// What they are for.
+    /// Their part in fits.
     #[serde(default)]
     pub role: Role,
     /// Parameters all of them have, their kind among them.
@@ -109,7 +109,7 @@ pub struct Grid {
     /// Values in place of those of `vary` when a run is to be quick.
     #[serde(default)]
     pub quick: BTreeMap<String, Vec<Value>>,
-    /// Whether a quick run has these points.
+    /// Set when a quick run has these points.
     #[serde(default = "yes")]
     pub in_quick: bool,
     /// Another number of repetitions.
@@ -130,7 +130,7 @@ pub enum ExperimentError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
     /// The text is wrong.
@@ -138,7 +138,7 @@ pub enum ExperimentError {
     Text {
         /// The file or experiment.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A point of it is wrong.
@@ -146,9 +146,9 @@ pub enum ExperimentError {
     Point {
         /// The experiment.
         experiment: String,
-        /// Which of its grids, from 1 on.
+        /// Number of the grid, from 1 on.
         grid: usize,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// There is none of that name.
@@ -158,7 +158,7 @@ pub enum ExperimentError {
         name: String,
         /// `; did you mean ...?`, or nothing.
         hint: String,
-        /// Those there are.
+        /// The experiments there are.
         known: String,
     },
 }
@@ -228,12 +228,12 @@ pub fn kept(dir: &Path) -> Result<Vec<Experiment>, ExperimentError> {
     Ok(experiments)
 }
 
-/// What the points of experiments are for, in quick and in full runs. A point
-/// that any of them holds out is held out.
+/// The part in fits of the experiments' points, in quick and in full runs. A point that any of them
+/// holds out is held out.
 ///
 /// # Errors
 ///
-/// When a point of them is none.
+/// When the parameters of one make no point.
 pub fn roles(experiments: &[Experiment]) -> Result<BTreeMap<Key, Role>, ExperimentError> {
     let mut roles = BTreeMap::new();
     for experiment in experiments {

@@ -23,12 +23,12 @@ pub struct Blocks {
     bursts: u64,
 }
 
-/// What blocks come to, in cycles per packet.
+/// Distribution of the blocks' times, in cycles per packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// The middle one.
     pub median: f64,
-    /// One in twenty is lower: what it costs undisturbed.
+    /// Fifth percentile: the cost without interruption.
     pub low: f64,
     /// One in ten is higher.
     pub high: f64,
@@ -71,7 +71,7 @@ impl Blocks {
             Ok((cycles().saturating_sub(before), packets))
         };
         let mut rounds = 1;
-        // Also what warms up.
+        // These rounds also warm the caches up.
         while (block(rounds)?.0 as f64) < length && rounds < ROUNDS_LIMIT {
             rounds *= 2;
         }
@@ -91,7 +91,7 @@ impl Blocks {
         self.packets
     }
 
-    /// What they come to; `None` without any.
+    /// Percentiles of the blocks; `None` without any.
     pub fn summary(&self) -> Option<Summary> {
         let mut costs = self.costs.clone();
         costs.sort_by(f64::total_cmp);

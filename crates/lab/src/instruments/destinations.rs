@@ -25,7 +25,7 @@ pub fn frames(
     seed: u64,
 ) -> Result<Vec<Vec<u8>>, String> {
     let (order, addresses, count) = match order {
-        // As many as the others: what brings them is to cost the same.
+        // As many frames as the other orders have: the cost of bringing them must be equal.
         Destinations::Static => (Order::Sequential, 1, FRAMES),
         // Whole rounds.
         Destinations::RoundRobin => {

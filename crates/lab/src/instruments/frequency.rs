@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a clock cannot be set.
+/// The reason why a clock cannot be set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrequencyError {
@@ -14,7 +14,7 @@ pub enum FrequencyError {
     Missing {
         /// The core.
         core: u32,
-        /// What is not there.
+        /// The missing file.
         path: PathBuf,
     },
     /// The setting is refused.
@@ -22,15 +22,14 @@ pub enum FrequencyError {
     Refused {
         /// The core.
         core: u32,
-        /// What was asked for.
+        /// The requested frequency.
         khz: u32,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A core whose clock is held at a frequency; what was set before comes back when
-/// it is dropped.
+/// A core whose clock is held at a frequency; dropping it restores the former limits.
 #[derive(Debug)]
 pub struct Frequency {
     folder: PathBuf,
@@ -78,7 +77,7 @@ impl Frequency {
 
 impl Drop for Frequency {
     fn drop(&mut self) {
-        // Best effort, in the order that works whichever way it goes.
+        // Best effort, in the order that works for raising and for lowering.
         let (low, high) = &self.before;
         let _ = self.write(HIGHEST, high);
         let _ = self.write(LOWEST, low);

@@ -9,7 +9,7 @@ pub struct Line {
     pub slope: f64,
     /// Share of the variance it explains.
     pub r_squared: f64,
-    /// What is left of each point.
+    /// Distance of each point from the line.
     pub residuals: Vec<f64>,
 }
 

@@ -1,10 +1,9 @@
-//! What measurements are made with, each usable by itself.
+//! Instruments of measurements, each usable by itself.
 //!
-//! [`Stopwatch`] takes the time of a piece of code; [`Blocks`] that of a loop;
-//! [`line()`] fits burnt cycles to those asked for; [`PointerChase`] is a list in memory to
-//! walk along; [`PollLimit`] makes a worker look only so often; [`frames`] makes
-//! packets whose destinations come in an order; [`Pace`] tells when others disturb
-//! the core. Cycles are burnt by
+//! [`Stopwatch`] takes the time of a piece of code; [`Blocks`] that of a loop; [`line()`] fits
+//! burnt cycles to those asked for; [`PointerChase`] is a list in memory to walk along;
+//! [`PollLimit`] makes a worker look only so often; [`frames`] makes packets whose destinations
+//! come in an order; [`Pace`] tells when other load disturbs the core. Cycles are burnt by
 //! [`linerate_elements_measuring::Burner`].
 
 mod blocks;

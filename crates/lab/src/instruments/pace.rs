@@ -1,11 +1,10 @@
-//! How fast the core is at the moment.
+//! Pace of the core at the moment.
 //!
-//! On a machine that others use too, a core is slower whenever its other hardware
-//! thread is busy (simultaneous multithreading) or its clock is lower. Then what uses
-//! many execution units at once takes half as long again, while a chain of dependent
-//! instructions takes no longer. Such times come and go within tenths of a second. Work
-//! of known throughput before and behind a measurement shows them; and the kernel says
-//! how long a thread was runnable and had to wait for its core.
+//! On a machine with other load, too, a core is slower whenever its other hardware thread is busy
+//! (simultaneous multithreading) or its clock is lower. Then work of many execution units at once
+//! takes half as long again, while a chain of dependent instructions takes no longer. Such times
+//! come and go within tenths of a second. Work of known throughput before and behind a measurement
+//! shows them; and the kernel says how long a thread was runnable and had to wait for its core.
 
 use std::{
     fs,
@@ -22,13 +21,13 @@ use rustix::process::Pid;
 const STEPS: u64 = 2048;
 /// Runs in a sample, of which the median counts.
 const RUNS: usize = 31;
-/// How long the fastest pace is sampled for at first.
+/// Time for which the fastest pace is sampled at first.
 const FIRST: Duration = Duration::from_millis(60);
-/// How much slower than at its fastest a core is that nobody disturbs.
+/// Share by which an undisturbed core may be slower than at its fastest.
 const TOLERANCE: f64 = 0.15;
 /// The share of its time that a thread may wait for a core that is its own.
 pub(crate) const WAITING: f64 = 0.02;
-/// How long waiting lasts between two samples.
+/// Time between two samples while waiting.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Tells whether the core that the thread runs on is disturbed.
@@ -48,7 +47,7 @@ impl Pace {
         pace
     }
 
-    /// The same where that is known, of a machine's core when nobody disturbed it.
+    /// A pace whose fastest value is known from an undisturbed core of the machine.
     pub fn known(fastest: f64) -> Pace {
         Pace { fastest }
     }
@@ -66,8 +65,8 @@ impl Pace {
         now
     }
 
-    /// How disturbed a core is at this pace, on which a thread waited for this
-    /// share of its time: above 1 others have spoilt what was measured.
+    /// Disturbance of a core at this pace, on which a thread waited for this share of its time:
+    /// above 1 other load has spoilt the measurement.
     pub fn disturbance(&self, pace: f64, waited: f64) -> f64 {
         disturbance(pace, self.fastest, waited)
     }
@@ -111,25 +110,24 @@ impl Default for Pace {
     }
 }
 
-/// The same where the fastest pace is known otherwise.
+/// Disturbance of a core with this fastest pace ([`Pace::disturbance`]).
 pub(crate) fn disturbance(pace: f64, fastest: f64, waited: f64) -> f64 {
     ((pace / fastest - 1.0) / TOLERANCE).max(waited / WAITING)
 }
 
-/// How long the threads of this process have waited for others to leave their
-/// cores so far, those still running counted; zero where the kernel does not
-/// say.
+/// Time for which the threads of this process have waited for their cores so far, those still
+/// running counted; zero where the kernel does not say.
 pub fn waited() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks.filter_map(|task| wait_in(&task.path())).sum()
 }
 
-/// The same of one thread of this process.
+/// Time for which one thread of this process has waited for a core.
 pub(crate) fn waited_of(thread: Pid) -> Duration {
     wait_in(&Path::new("/proc/self/task").join(thread.to_string())).unwrap_or_default()
 }
 
-/// How long the thread that a folder is about has waited for a core.
+/// Time for which the thread of this folder in `/proc` has waited for a core.
 fn wait_in(task: &Path) -> Option<Duration> {
     // Time on a core and time of waiting for one, in nanoseconds.
     let text = fs::read_to_string(task.join("schedstat")).ok()?;

@@ -41,7 +41,7 @@ pub enum PointerChaseError {
     TooLarge {
         /// Its size.
         bytes: u64,
-        /// What is available.
+        /// Bytes available.
         available: u64,
     },
     /// No memory, or none of that kind.
@@ -51,16 +51,16 @@ pub enum PointerChaseError {
         bytes: u64,
         /// Its pages.
         pages: Pages,
-        /// Why not.
+        /// The reason.
         source: MemoryError,
     },
 }
 
-/// The list, and those who walk along it.
+/// The list, and its walkers.
 #[derive(Debug)]
 pub struct PointerChase {
     lines: Reserved<Line>,
-    /// Where each walker is.
+    /// Index of the line that each walker has reached.
     walkers: Vec<u32>,
 }
 

@@ -13,7 +13,7 @@ pub struct Stopwatch {
 const READINGS: usize = 1000;
 
 impl Stopwatch {
-    /// Finds out what the readings cost: some ten microseconds.
+    /// Measures the cost of the readings: some ten microseconds.
     pub fn new() -> Stopwatch {
         let pair = |_| {
             let before = cycles_before();

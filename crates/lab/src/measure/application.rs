@@ -24,7 +24,7 @@ const SWITCH: &str = "source :: FromPort($IN) -> [0] switch :: EtherSwitch [0] -
 const CLICK: &str = "source :: FromPort($IN) -> count :: Counter\
     -> kind :: Classifier(12/88b5, -) [1] -> Discard; kind [0]\
     -> queue :: Queue(1000) -> end :: Counter -> sink :: ToPort($OUT);";
-/// Packets sent at once by what feeds an interface.
+/// Packets sent at once by the feeder of an interface.
 const FEED: usize = 64;
 /// Packets of a ring.
 const SLOTS: u32 = 1024;

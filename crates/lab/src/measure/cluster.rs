@@ -1,10 +1,10 @@
-//! The same work by workers that do everything, and by workers that are handed packets.
+//! Equal work by workers that do everything, and by workers that are handed packets.
 //!
-//! Run to completion, each core receives, works and sends. In a pipeline one core receives and hands over
-//! to the others, which are threads behind rings, or processes on a cluster. What each core's time goes to
-//! is taken at each step: work, which includes receiving and sending; handing over, which is giving
-//! packets and taking them; and polling, which is looking in vain, or waiting for room. The counter is read
-//! two or three times per burst for that, in all of them.
+//! Run to completion, each core receives, works and sends. In a pipeline one core receives and
+//! hands over to the others, which are threads behind rings, or processes on a cluster. Each core's
+//! time is divided at each step: work, which includes receiving and sending; handing over, which is
+//! giving packets and taking them; and polling, which is looking in vain, or waiting for room. The
+//! counter is read two or three times per burst for that, in all of them.
 
 use std::{
     ffi::OsString,
@@ -47,11 +47,11 @@ use crate::{
 
 /// Places in the ring between a receiver and a worker.
 const SLOTS: u32 = 1024;
-/// How long processes may take to attach.
+/// Longest time processes may take to attach.
 const ATTACH_LIMIT: Duration = Duration::from_secs(10);
 const ATTACH_POLL: Duration = Duration::from_millis(1);
 
-/// What a core's time goes to, in cycles.
+/// A core's time by use, in cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Account {
     work: u64,
@@ -108,7 +108,7 @@ impl Meter {
     }
 }
 
-/// What all cores of a point share.
+/// Configuration and barrier that all cores of a point share.
 struct Place<'a> {
     point: &'a Cluster,
     context: &'a Context,
@@ -141,7 +141,7 @@ pub(super) fn measure(bench: &Bench, point: &Cluster, spec: &Spec) -> Result<Val
         Way::Completion | Way::Threads => one_process(point, &context, burst, time, &cores)?,
     };
     let mut values = blocks.values().ok_or_else(|| Failure::void("no packet came through"))?;
-    // What passes through is counted where it leaves: bursts are not.
+    // Packets are counted at the end of their path: bursts are not.
     values.remove(value::VECTOR);
     let all = account.all();
     if all == 0 {
@@ -209,7 +209,7 @@ fn source(place: &Place<'_>) -> Result<Box<dyn linerate_port::Receive>, Failure>
     side(port(place.context, &uri, Direction::Receive)?, |queue| queue.receive.take())
 }
 
-/// Where packets go in the end.
+/// The end of the packets' path.
 fn sink(place: &Place<'_>) -> Result<Box<dyn linerate_port::Transmit>, Failure> {
     side(port(place.context, "null:", Direction::Transmit)?, |queue| queue.transmit.take())
 }
@@ -244,7 +244,7 @@ fn hand_over(place: &Place<'_>, workers: usize) -> Result<Account, Failure> {
     let (mut source, mut rings) = place
         .together(|| Ok((source(place)?, (0..workers).map(way).collect::<Result<Vec<_>, _>>()?)))?;
     let mut meter = Meter::new();
-    // Asked here too: a ring whose worker has ended takes everything.
+    // Asked here too: a ring whose worker has ended takes all packets.
     'run: while !place.stop.is_raised() {
         for ring in &mut rings {
             source.receive(&mut pool, &mut frame)?;
@@ -262,7 +262,7 @@ fn hand_over(place: &Place<'_>, workers: usize) -> Result<Account, Failure> {
     Ok(meter.account)
 }
 
-/// Takes what a receiver hands over, works and sends.
+/// Takes packets from a receiver, works and sends.
 fn take_over(place: &Place<'_>, worker: usize, counter: &AtomicU64) -> Result<Account, Failure> {
     let mut work = Work::new(place.point.work, 0, place.point.touch);
     let mut pool = pool(&place.context.arena, place.burst);
@@ -284,7 +284,7 @@ fn take_over(place: &Place<'_>, worker: usize, counter: &AtomicU64) -> Result<Ac
     Ok(meter.account)
 }
 
-/// What a process is told that is a worker.
+/// Task of a worker process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
     socket: String,
@@ -310,7 +310,7 @@ impl Worker {
         started.map(Worker).map_err(|error| Failure::void(format!("starting a worker: {error}")))
     }
 
-    /// What its time went to; it has ended then, as its server has.
+    /// Its time by use; it has ended then, as its server has.
     fn finish(mut self) -> Result<Account, Failure> {
         let void = |error: &dyn std::fmt::Display| Failure::void(format!("a worker: {error}"));
         let mut text = String::new();
@@ -413,12 +413,12 @@ fn lend(
     Ok(meter.account)
 }
 
-/// Works as a process that a point in another has started and told so by `task`; returns what is to be
+/// Runs the worker process of a point in another process, told by `task`; returns the text to be
 /// printed. Ends with the other.
 ///
 /// # Errors
 ///
-/// When the task is none, or nobody hands packets over.
+/// When the task cannot be read, or no cluster hands packets over.
 pub fn work(task: &str) -> io::Result<String> {
     let Task { socket, name, core, burst, work, touch } =
         serde_json::from_str(task).map_err(io::Error::other)?;

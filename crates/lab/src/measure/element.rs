@@ -1,4 +1,4 @@
-//! What one class of element costs, in a small configuration that exercises it.
+//! Cost of one class of element, in a small configuration that exercises it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
 const ADDRESSES: u32 = 4096;
 /// Calls that are compared with none.
 const CALLS: usize = 8;
-/// How often both are run.
+/// Number of runs of both.
 const TURNS: usize = 4;
 /// The name of the element that is measured.
 const MEASURED: &str = "x";
@@ -85,11 +85,11 @@ pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result
     Ok(values)
 }
 
-/// What the engine takes for a round and to call one more element, for each packet, beyond what the
-/// account says that elements take: readings of the counter take as long as a call, and hide it.
+/// The engine's cost of a round and of calling one more element, for each packet, beyond the
+/// account of the elements: readings of the counter take as long as a call, and hide it.
 ///
-/// That is a small difference of large figures. Others can only make each of them larger, so it is
-/// the difference of the least of several runs, which take turns.
+/// That is a small difference of large figures. Other load can only make each of them larger, so it
+/// is the difference of the least of several runs, which take turns.
 fn engine(run_of: impl Fn(&str) -> Result<Windows, Failure>) -> Result<Values, Failure> {
     let chains = [probes::chain(0), probes::chain(CALLS)];
     let mut least = [[f64::INFINITY; 3]; 2];

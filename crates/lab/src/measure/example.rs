@@ -1,5 +1,5 @@
-//! The example of a class's declaration, made to go on and on: what the class costs is measured in
-//! it where there is no configuration for that.
+//! The example of a class's declaration, made to go on and on: it measures the cost of a class that
+//! has no configuration for that.
 
 use linerate_graph::{
     Class, Library, Plan, Processing, Role,
@@ -12,7 +12,7 @@ use crate::{
     tape,
 };
 
-/// What makes packets that begin with their IP header, unlike those of ports.
+/// Class that makes packets beginning with their IP header, unlike those of ports.
 const MAKES_IP: &str = "FromIPSummaryDump";
 
 /// An example that can be run.
@@ -22,7 +22,7 @@ pub(super) struct Example {
     pub(super) plan: Plan,
     /// The element that is measured.
     pub(super) at: usize,
-    /// What is to be written to handlers before.
+    /// Handlers to be written before, with their values.
     pub(super) writes: Vec<(String, String)>,
 }
 
@@ -83,8 +83,8 @@ impl Example {
     }
 }
 
-/// The element whose place a class takes in an example that it has of another of its file, as that
-/// of `Queue` is of other queues, too.
+/// The element that a class replaces in an example of another class of its file, as that of `Queue`
+/// is of other queues, too.
 fn relative(example: &Plan, class: &Class) -> Option<usize> {
     let mut elements = example.elements.iter();
     if elements.any(|element| element.class.name == class.name) {

@@ -53,8 +53,7 @@ pub(super) fn measure(bench: &Bench, point: &Forward, spec: &Spec) -> Result<Val
     together(results)
 }
 
-/// The figures of workers: rates add up, and the cost of a packet is what it
-/// takes the mean worker.
+/// The figures of workers: rates add up, and the cost of a packet is that of the mean worker.
 fn together(results: Vec<Result<Values, Failure>>) -> Result<Values, Failure> {
     let workers = results.len() as f64;
     let mut all = Values::new();
@@ -123,7 +122,7 @@ fn pass(
     Ok(received)
 }
 
-/// Forwards what is fed, block by block, timing only that.
+/// Forwards the frames fed, block by block, timing only that.
 pub(super) fn fed(
     pair: &mut PortPair,
     pool: &mut PoolCache,
@@ -150,7 +149,7 @@ pub(super) fn fed(
         pair.flush(pool)?;
         let took = cycles() - before;
         if moved < count {
-            // Waiting for what got lost is in the time.
+            // The wait for lost frames is in the time.
             lost += 1;
             if lost > 20 && blocks.packets() == 0 {
                 return Err(Failure::void(format!("of {count} frames {moved} arrived")));

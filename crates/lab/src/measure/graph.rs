@@ -1,5 +1,4 @@
-//! A configuration in Click's language, and what its elements cost by the
-//! engine's own account.
+//! A configuration in Click's language, with the cost of its elements by the engine's own account.
 
 use std::{
     io, thread,
@@ -25,12 +24,11 @@ use crate::{
     point::{Graph, Spec, Values, value},
 };
 
-/// A window of the measurement: long enough for what the workers publish only
-/// now and then.
+/// A window of the measurement: longer than the interval in which workers publish their counts.
 const WINDOW: Duration = Duration::from_millis(25);
-/// How long the first packet may take.
+/// Longest time until the first packet.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long tables fill and caches warm up before.
+/// Time for which tables fill and caches warm up before.
 const WARM: Duration = Duration::from_millis(15);
 
 /// A configuration to run.
@@ -52,17 +50,17 @@ pub(super) struct Windows {
     ends: Vec<End>,
 }
 
-/// What a router's accounts said at a moment.
+/// A router's accounts at a moment.
 pub(crate) struct End {
     pub(crate) at: Instant,
-    /// How long it had had its core then.
+    /// Time for which it had had its core by then.
     pub(crate) on_core: Duration,
-    /// Without what went by while others had the core.
+    /// Usage, without the time in which other load had the core.
     pub(crate) usage: Usage,
 }
 
-/// Windows by their ends; the whole time as one where others had the core, of which nobody can say
-/// in which window it was.
+/// Windows by their ends; the whole time as one where other load had the core, since its window is
+/// not known.
 pub(crate) fn windows(ends: &[End]) -> Vec<(&End, &End)> {
     let Some((first, last)) = ends.first().zip(ends.last()) else { return Vec::new() };
     let had = last.on_core.saturating_sub(first.on_core).as_secs_f64();
@@ -73,7 +71,7 @@ pub(crate) fn windows(ends: &[End]) -> Vec<(&End, &End)> {
 }
 
 impl Windows {
-    /// The median over the windows of what differs between their ends.
+    /// The median over the windows of a difference between their ends.
     pub(super) fn median(&self, of: impl Fn(&Usage, &Usage, f64) -> Option<f64>) -> Option<f64> {
         let found = windows(&self.ends).into_iter().filter_map(|(before, after)| {
             let seconds = after.on_core.saturating_sub(before.on_core).as_secs_f64();
@@ -82,7 +80,7 @@ impl Windows {
         middle(found.collect())
     }
 
-    /// The median of what packets of an element differ by, over something.
+    /// The median over the windows of cycles per packet of an element.
     pub(super) fn per_packet(&self, element: usize, cycles: impl Fn(&Usage) -> f64) -> Option<f64> {
         self.median(|before, after, _| {
             let packets = packets(before, after, element);
@@ -91,7 +89,7 @@ impl Windows {
     }
 
     /// Cycles of an element for each of its packets in rounds that were measured: without a share
-    /// of what goes by between rounds.
+    /// of the time between rounds.
     pub(super) fn own(&self, element: usize) -> Option<f64> {
         let of = |pair: &[End]| {
             let since = pair[1].usage.since(&pair[0].usage);
@@ -152,7 +150,7 @@ pub(super) fn run(library: &Library, run: Run<'_>) -> Result<Windows, Failure> {
     run_plan(library, plan, at, how, &[])
 }
 
-/// How a checked configuration is run.
+/// Options of running a checked configuration.
 pub(super) struct How {
     pub(super) vector: u32,
     pub(super) time: Duration,
@@ -169,7 +167,7 @@ pub(super) fn run_plan(
     writes: &[(String, String)],
 ) -> Result<Windows, Failure> {
     let How { vector, time, context } = how;
-    // What elements print is nobody's to read here.
+    // The output of elements is not read here.
     let console = Console::new(io::sink(), io::sink());
     let (frame_limit, idle) = (burst(vector)?, Idle::Poll);
     let options = Options { frame_limit, idle, console, ..Options::default() };

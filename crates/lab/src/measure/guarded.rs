@@ -1,8 +1,8 @@
 //! Measuring in another process, which is ended when it takes too long.
 //!
-//! A thread that waits for a port that never answers cannot be ended; a process
-//! can. One process measures point after point, so what several of them need is
-//! made once; another takes its place when it was ended or has died.
+//! A thread that waits for a port that never answers cannot be ended; a process can. One process
+//! measures point after point, so that things several of them need are made once; another takes its
+//! place when it was ended or has died.
 
 use std::{
     ffi::OsString,
@@ -20,18 +20,17 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::{Bench, Measured};
 use crate::point::{Outcome, Spec, Values};
 
-/// What a point may take besides its duration: tables and gigabytes of memory
-/// are made in some seconds, on a machine that others use too.
+/// Time of a point besides its duration: tables and gigabytes of memory are made in some seconds,
+/// on a machine with other load.
 pub const ALLOWANCE: Duration = Duration::from_secs(30);
-/// How often it is polled whether the user wants to stop.
+/// Interval of asking whether the user wants to stop.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// How long a process may take from closing its output to its end.
+/// Longest time a process may take from closing its output to its end.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Answers specs on standard input, one a line, with what came of them, elements
-/// being those of `library` and processes that work started by the words of `worker`
-/// ([`Bench::with_worker`]): the other end of [`Guarded`]. Ends with its standard input, and with the process
-/// that started it.
+/// Answers specs on standard input, one a line, with their results, elements being those of
+/// `library` and processes that work started by the words of `worker` ([`Bench::with_worker`]): the
+/// other end of [`Guarded`]. Ends with its standard input, and with the process that started it.
 ///
 /// # Errors
 ///
@@ -69,8 +68,8 @@ impl Guarded {
         Guarded { command, allowance, server: None }
     }
 
-    /// Measures a point; `None` when `stop` said so before there was a result.
-    /// What takes too long, and what ends its process, is void.
+    /// Measures a point; `None` when `stop` said so before there was a result. A point that takes
+    /// too long, or that ends its process, is void.
     ///
     /// # Errors
     ///
@@ -109,7 +108,7 @@ struct Server {
     answers: Receiver<String>,
 }
 
-/// What came of asking.
+/// Result of asking the process.
 enum Answer {
     Measured(Measured),
     /// The user wants no more.
@@ -129,7 +128,7 @@ impl Server {
             return Err(io::Error::other("a process without standard input and output"));
         };
         let (sender, answers) = channel();
-        // Ends with the process, or with who listens.
+        // Ends with the process, or with the receiver of its lines.
         thread::spawn(move || {
             let lines = BufReader::new(output).lines();
             lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
@@ -155,7 +154,7 @@ impl Server {
         }
     }
 
-    /// How it has ended.
+    /// The status with which it has ended.
     fn ending(&mut self) -> io::Result<String> {
         let end = Instant::now() + EXIT_LIMIT;
         while Instant::now() < end {
@@ -170,7 +169,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only when it has ended, which is what they are for.
+        // Both fail only after its end, which is their purpose.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

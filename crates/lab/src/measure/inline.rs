@@ -1,8 +1,7 @@
 //! A worker that looks through every byte of every packet on its way.
 //!
-//! How much of an offered load comes through is reckoned from what one core does
-//! with packets that are always there: the cost of a packet, by the way it comes
-//! and goes.
+//! The share of an offered load that comes through is reckoned from one core's rate with packets
+//! that are always there: the cost of a packet, by the way it comes and goes.
 
 use std::{hint::black_box, time::Duration};
 
@@ -24,7 +23,7 @@ use crate::{
 const BURST: usize = 64;
 /// Places of a ring.
 const SLOTS: u32 = 512;
-/// What is looked for.
+/// Searched strings.
 const PATTERNS: [&str; 8] = [
     "/etc/passwd",
     "cmd.exe",
@@ -105,8 +104,8 @@ impl Scanner {
             }
             scanner.found[state] = true;
         }
-        // By length of what they stand for, so that what a state falls back to is
-        // whole before it.
+        // By length of their strings, so that the state that another falls back to is whole before
+        // it.
         let mut order: Vec<(usize, usize)> = Vec::new();
         order.extend(
             scanner.next[0].iter().filter(|next| **next > 0).map(|next| (usize::from(*next), 0)),

@@ -28,8 +28,8 @@ pub(super) fn walk(point: &Walk, spec: &Spec) -> Result<Values, Failure> {
     let chains = f64::from(point.chains.max(1));
     let watch = Stopwatch::new();
     let time = Duration::from_millis(spec.duration_ms);
-    // Once around brings all of it into the caches it fits in; a large set takes
-    // none of its lines there, whatever is walked before.
+    // Once around brings all of it into the caches it fits in; a large set takes none of its lines
+    // there, however long the walk.
     let around = (point.bytes / 64 / u64::from(point.chains.max(1))).min(1 << 20);
     black_box(chase.walk(around));
     let end = Instant::now() + time;

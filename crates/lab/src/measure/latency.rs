@@ -1,10 +1,9 @@
-//! Latency of a worker at a share of what it can do.
+//! Latency of a worker at a share of its highest rate.
 //!
-//! A worker takes packets from one ring, works, and puts them into another. This
-//! thread first finds out how many it does when there are always more, then sends
-//! at a share of that, at random times (Poisson), and takes the time from when a
-//! packet was *due* to when it came back: what this thread was late is part of
-//! the latency, and nothing is left out while the worker is held up.
+//! A worker takes packets from one ring, works, and puts them into another. This thread first
+//! measures its rate when there are always more, then sends at a share of that, at random times
+//! (Poisson), and takes the time from when a packet was *due* to when it came back: the delay of
+//! this thread is part of the latency, and nothing is left out while the worker is held up.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -35,12 +34,12 @@ use crate::{
 /// Length of a packet, and where the time it was due is in it.
 const LENGTH: usize = 60;
 const STAMP: std::ops::Range<usize> = 14..22;
-/// Windows in which the worker is flooded to find what it can do.
+/// Windows in which the worker is flooded to find its highest rate.
 const WINDOWS: usize = 25;
-/// How long the worker may take to begin, and to end.
+/// Longest time the worker may take to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How late one packet in a hundred may be sent: what the sender does to its own
-/// packets is not the worker's latency.
+/// Most by which one packet in a hundred may be late: delays of the sender are not the worker's
+/// latency.
 const LATE: Duration = Duration::from_millis(1);
 /// A window whose mean latency is one of many.
 const WINDOW: Duration = Duration::from_millis(1);
@@ -108,7 +107,7 @@ struct Worker {
     work: Work,
 }
 
-/// What the worker has done, for the other thread.
+/// The worker's counts, for the other thread.
 #[derive(Default)]
 struct Done {
     packets: AtomicU64,
@@ -232,7 +231,7 @@ impl Tester {
         Ok(values)
     }
 
-    /// What the worker does when there is always more: packets per second.
+    /// The worker's rate when there is always more: packets per second.
     fn flood(&mut self, done: &Done) -> Result<f64, Failure> {
         let mut rates = Vec::new();
         let (mut sent, mut received) = (0, 0);
@@ -257,7 +256,7 @@ impl Tester {
         self.pool.give(&mut self.out);
         self.drain(sent - received, |_, _| ())?;
         rates.sort_by(f64::total_cmp);
-        // Most are whole; what interrupts a window only makes it slower.
+        // Most are whole; an interruption only makes a window slower.
         let at = rates.len() * 3 / 4;
         rates.get(at).copied().ok_or_else(|| Failure::void("the worker did not run"))
     }
@@ -274,7 +273,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Receives what is there; `each` gets when it was due and when it came.
+    /// Receives the packets that are there; `each` gets when one was due and when it came.
     fn take_back(&mut self, mut each: impl FnMut(u64, u64)) -> Result<usize, Failure> {
         let received = self.receive.receive(&mut self.pool, &mut self.back)?;
         if received > 0 {
@@ -288,7 +287,7 @@ impl Tester {
         Ok(received)
     }
 
-    /// Sends at random times at this rate, and takes the time of what comes back.
+    /// Sends at random times at this rate, and takes the time of the packets that come back.
     fn offer(&mut self, rate: f64, time: Duration, seed: u64) -> Result<Found, Failure> {
         let mut random = fastrand::Rng::with_seed(seed);
         let gap = cycles_per_second() / rate;
@@ -317,7 +316,7 @@ impl Tester {
             }
             if !self.out.is_empty() {
                 found.sent += self.send.transmit(&mut self.pool, &mut self.out)? as u64;
-                // The queue is full: a device drops what it has no place for.
+                // The queue is full: a device drops packets without a place.
                 found.lost += self.out.len() as u64;
                 self.pool.give(&mut self.out);
             }
@@ -337,13 +336,13 @@ impl Tester {
     }
 }
 
-/// What came of offering a load.
+/// Counts and latencies under an offered load.
 #[derive(Default)]
 struct Found {
     sent: u64,
     lost: u64,
     latency: Latency,
-    /// How late packets were sent.
+    /// Delays of sending.
     late: Latency,
     /// The median of the windows' means.
     typical: f64,

@@ -1,10 +1,9 @@
-//! How each kind of point is measured, in this process.
+//! Measures each kind of point, in this process.
 //!
-//! Every point gets a thread of its own, bound to a core and, where it needs
-//! interfaces, inside a network namespace made for the purpose. [`Guarded`] has that
-//! happen in another process, which can be ended. What this machine
-//! cannot do is [`Outcome::Unsupported`] with the reason; what was tried and says
-//! nothing is [`Outcome::Void`].
+//! Every point gets a thread of its own, bound to a core and, where it needs interfaces, inside a
+//! network namespace made for the purpose. [`Guarded`] has that happen in another process, which
+//! can be ended. A point that this machine cannot measure is [`Outcome::Unsupported`] with the
+//! reason; a run that says nothing is [`Outcome::Void`].
 
 mod application;
 mod cluster;
@@ -48,13 +47,13 @@ use crate::{
     point::{Driver, Kind, Outcome, Spec, Values, value},
 };
 
-/// How long a point may wait for others to leave its core alone, and be measured
-/// again because they did not; what it does not use is left to those after it.
+/// Time that a point may wait for an undisturbed core and be measured again for the want of one;
+/// the rest is left to the points after it.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Most of what is saved up.
+/// Most time that is saved up.
 const PATIENCE_MAX: Duration = Duration::from_secs(3);
 
-/// Why a point has no figures.
+/// The reason why a point has no figures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// This machine cannot do it.
@@ -75,11 +74,10 @@ impl Failure {
     }
 }
 
-/// What came of a point: the outcome, the reason for the want of figures, and the
-/// figures.
+/// Result of a point: the outcome, the reason for the want of figures, and the figures.
 pub type Measured = (Outcome, Option<String>, Values);
 
-/// Measures points, and keeps what several of them need.
+/// Measures points, and keeps the things that several of them need.
 #[derive(Debug)]
 pub struct Bench {
     /// The elements that configurations are made of.
@@ -88,24 +86,23 @@ pub struct Bench {
     /// The words of a command that, with a task behind them, starts a process which [works](work()).
     worker: Vec<OsString>,
     calm: Mutex<Calm>,
-    /// Whether the pace of undisturbed cores is known from before.
+    /// Set when the pace of undisturbed cores is known from before.
     knows_pace: bool,
     /// The interfaces, made for the first point that needs them.
     network: OnceLock<Result<Network, String>>,
 }
 
-/// What is known of how disturbed the machine is.
+/// Known pace of the machine, and waiting time.
 #[derive(Debug, Default)]
 struct Calm {
     /// Once it was looked for.
     pace: Option<Pace>,
-    /// What is left to wait.
+    /// Rest of the time to wait.
     patience: Duration,
 }
 
 impl Bench {
-    /// Looks at the machine's cores. What is measured of elements is measured of those in
-    /// `library`.
+    /// Looks at the machine's cores. Elements are those of `library`.
     pub fn new(library: Library) -> Bench {
         cycles_per_second();
         let (calm, network) = (Mutex::default(), OnceLock::new());
@@ -124,7 +121,7 @@ impl Bench {
         &self.library
     }
 
-    /// Knows the pace of the machine's cores from when nobody disturbed them.
+    /// Takes the pace of the machine's undisturbed cores.
     pub fn with_pace(self, fastest: Option<f64>) -> Bench {
         let calm = Calm { pace: fastest.map(Pace::known), ..Calm::default() };
         Bench { calm: Mutex::new(calm), knows_pace: fastest.is_some(), ..self }
@@ -135,7 +132,7 @@ impl Bench {
         let measured = self.on_own_thread(driver_of(&spec.kind), || self.measure_once(spec));
         match measured.and_then(finite) {
             Ok(mut values) => {
-                // What is behind the point was not measured.
+                // Fractions of a hertz were not measured.
                 values.insert(value::COUNTER.into(), cycles_per_second().round());
                 (Outcome::Measured, None, values)
             }
@@ -163,8 +160,8 @@ impl Bench {
         })
     }
 
-    /// The same on the core that others leave alone, whichever that is. Where their pace is known,
-    /// patience grows by so much.
+    /// Measures on the least disturbed core. Where the cores' pace is known, the time to wait grows
+    /// by `patience`.
     pub(crate) fn on_calm_core(
         &self,
         patience: Duration,

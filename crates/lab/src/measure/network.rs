@@ -25,10 +25,10 @@ const OUT_FAR: &str = "out1";
 /// Longest frame that crosses, with FCS.
 pub(super) const LONGEST: u32 = 1518;
 
-/// How long the child may take to have its namespace.
+/// Longest time until the child has its namespace.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no network to measure in.
+/// The reason why there is no network to measure in.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NetworkError {
     /// Only root may make interfaces.
@@ -37,9 +37,9 @@ pub(super) enum NetworkError {
     /// A program is missing or fails.
     #[error("no network to measure in: `{command}`: {reason}")]
     Program {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What became of it.
+        /// Its output or error.
         reason: String,
     },
     /// The namespace cannot be had.

@@ -51,13 +51,13 @@ pub(super) fn measure(bench: &Bench, point: &Pipeline, spec: &Spec) -> Result<Va
         _ => side_by_side(&context, source, stages, burst, time, &cores)?,
     };
     let mut values = blocks.values().ok_or_else(|| Failure::void("no packet came through"))?;
-    // What passes through is counted where it leaves: bursts are not.
+    // Packets are counted at the end of their path: bursts are not.
     values.remove(value::VECTOR);
     values.insert(value::BUSY.into(), threads as f64);
     Ok(values)
 }
 
-/// A worker's share: the ring to it and what it does.
+/// A worker's share: the ring to it, its output and its work.
 struct Stage {
     push: Box<dyn Transmit>,
     pop: Box<dyn Receive>,
@@ -153,11 +153,11 @@ fn side_by_side(
             let mut pool = pool(&context.arena, burst);
             let mut frame = Frame::new(burst);
             begin.wait();
-            // Asked here too: a ring whose worker has ended takes everything.
+            // Asked here too: a ring whose worker has ended takes all packets.
             'run: while !stop_receiver.is_raised() {
                 for push in &mut pushes {
                     source.receive(&mut pool, &mut frame)?;
-                    // The hand-over is the limit, not what is dropped at it.
+                    // The hand-over is the limit, not the rate of drops at it.
                     while push.transmit(&mut pool, &mut frame)? == 0 || !frame.is_empty() {
                         if stop_receiver.is_raised() {
                             break 'run;

@@ -1,10 +1,9 @@
 //! A port to receive from and a port to send to, on one thread.
 //!
-//! In memory frames circulate or come out of nothing, without end. Over veth
-//! pairs they are fed from the far end, outside the time that is measured; what
-//! is sent arrives in a kernel that has no use for it. The kernel carries a frame
-//! across a pair in the sender's time, so each side's cost is whole on its own
-//! thread.
+//! In memory frames circulate or come out of nothing, without end. Over veth pairs they are fed
+//! from the far end, outside the time that is measured; sent frames arrive in a kernel that has no
+//! use for them. The kernel carries a frame across a pair in the sender's time, so each side's cost
+//! is whole on its own thread.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::{point::Driver, sizes::FCS};
 
-/// How long frames that were fed may take to arrive.
+/// Longest time until frames that were fed arrive.
 const ARRIVAL: Duration = Duration::from_millis(5);
 /// Empty polls between readings of the clock.
 const CLOCK_INTERVAL: u32 = 64;
@@ -88,7 +87,7 @@ impl PortPair {
         })
     }
 
-    /// Whether frames come without being fed.
+    /// Returns true if frames come without being fed.
     pub(super) fn is_endless(&self) -> bool {
         self.far.is_none()
     }
@@ -111,8 +110,7 @@ impl PortPair {
         Ok(())
     }
 
-    /// Receives a burst of what was fed, waiting for it; nothing when it got
-    /// lost.
+    /// Receives a burst of the frames fed, waiting for it; nothing when it got lost.
     pub(super) fn fed(
         &mut self,
         pool: &mut PoolCache,
@@ -166,7 +164,7 @@ impl PortPair {
     }
 }
 
-/// A frame nobody acts on.
+/// A frame that no host acts on.
 fn template(length: usize) -> Vec<u8> {
     let mut frame = vec![0; length];
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);

@@ -12,7 +12,7 @@ use crate::point::Arguments;
 /// the configuration that replaces `*` in [`AROUND`].
 type Probe = (&'static str, &'static str);
 
-/// Where packets come from and go to.
+/// Source and end of the packets.
 const AROUND: &str = "source :: FromPort($FRAMES) -> * -> end :: Discard;";
 
 const PROBES: &[Probe] = &[
@@ -130,8 +130,8 @@ const WHOLE: &[Probe] = &[
     ("ToPort", "FromPort(null:) -> x :: ToPort(null:);"),
 ];
 
-/// Classes whose cost depends on what they are told: rules, routes, outputs, how much they hold,
-/// cycles. With what comes before them.
+/// Classes whose cost depends on their arguments: rules, routes, outputs, capacity, cycles. With
+/// the elements in front of them.
 const ARGUED: &[Probe] = &[
     // Rules and patterns.
     ("Classifier", ""),
@@ -147,7 +147,7 @@ const ARGUED: &[Probe] = &[
     ("RangeIPLookup", "CheckIPHeader(14) ->"),
     ("SortedIPLookup", "CheckIPHeader(14) ->"),
     ("StaticIPLookup", "CheckIPHeader(14) ->"),
-    // Outputs, and what is looked at to choose one.
+    // Outputs, and fields that choose one.
     ("HashSwitch", ""),
     ("PaintSwitch", ""),
     ("RandomSwitch", ""),
@@ -173,17 +173,17 @@ const ARGUED: &[Probe] = &[
     ("MemoryLoad", ""),
 ];
 
-/// Whether what a class costs depends on its arguments so much that it can be
-/// measured with other ones.
+/// Returns true if the cost of a class depends on its arguments so much that it can be measured
+/// with other ones.
 pub fn depends_on_arguments(class: &str) -> bool {
     ARGUED.iter().any(|(known, _)| *known == class)
 }
 
-/// What comes before a class that nothing is known of: packets whose headers were found.
+/// Elements before a class without a probe: packets whose headers were found.
 const BEFORE: &str = "CheckIPHeader(14) ->";
 
-/// Whether there is a configuration for a class, or its example is one: any can be measured that
-/// packets come to and that is no port.
+/// Returns true if there is a configuration for a class, or its example is one: any can be measured
+/// that packets come to and that is no port.
 pub fn has_probe(class: &Class) -> bool {
     is_known(class.name) || class.role != Role::Io && class.ports != "0/0"
 }

@@ -91,7 +91,7 @@ fn run(
     let overhead = reading();
     let end = cycles() + cycles_in(Duration::from_millis(spec.duration_ms));
     while cycles() < end || blocks.packets() == 0 {
-        // Where the counter advances in steps, what a step hides evens out.
+        // Where the counter advances in steps, the time lost in a step evens out.
         let (mut took, mut whole, mut moved) = (0, 0, 0);
         for _ in 0..if pair.is_endless() { ROUNDS } else { 1 } {
             let (round, packets) = block(&mut pair, &mut pool, &mut frames, count)?;

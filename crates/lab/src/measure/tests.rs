@@ -163,7 +163,7 @@ fn a_pipeline_of_two_cores_ends() {
     }
 }
 
-/// The same of what several threads do: where others have the cores all the time it is void.
+/// Measures a point of several threads; it is void while other load has the cores all the time.
 fn measured_at_last(point: &str) -> Values {
     let _one = ONE.lock();
     for repetition in 0..50 {
@@ -179,7 +179,7 @@ fn measured_at_last(point: &str) -> Values {
     panic!("{point}: no packet came through in any of fifty times");
 }
 
-/// Who does everything has nobody to hand over to and nothing to wait for; a receiver has.
+/// A worker that does everything neither hands over nor waits; a receiver does.
 #[test]
 fn time_is_said_to_be_for_polling_and_for_handing_over() {
     let values =

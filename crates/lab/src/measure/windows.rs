@@ -1,4 +1,4 @@
-//! Counting what other threads move.
+//! Counts of packets that other threads move.
 
 use std::{thread, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::instruments::Blocks;
 
 /// A window in which packets are counted.
 const WINDOW: Duration = Duration::from_millis(2);
-/// How long all run before anything counts.
+/// Time for which all run before anything counts.
 pub(super) const WARM: Duration = Duration::from_millis(10);
 
 /// Cycles that pass for each packet, window by window, for so long; `packets` says how many there were so far.

@@ -1,4 +1,4 @@
-//! What is done with packets between reception and transmission.
+//! Work with packets between reception and transmission.
 
 use std::hint::black_box;
 

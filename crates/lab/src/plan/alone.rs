@@ -1,8 +1,8 @@
-//! What an element costs with its arguments and on the packets that came to it, measured alone: in
-//! a configuration of it, a player of those packets, and ends for what leaves it.
+//! Cost of an element with its arguments and on its recorded packets, measured alone: in a
+//! configuration of the element, a player of those packets, and ends for its output.
 //!
-//! Where its ways meet again, so could they here: that packets are numbered where ways part is then in
-//! what it costs, as in the configuration. Where ways part anywhere in that, buffers come back in
+//! Where its ways meet again, so could they here: the numbering of packets where ways part is then
+//! in its cost, as in the configuration. Where ways part anywhere in that, buffers come back in
 //! another order than they were handed out in, and packets lie here and there: so they do here.
 
 use std::{
@@ -34,11 +34,11 @@ use crate::{
     tape::{self, Shelf, Tape},
 };
 
-/// How often, and how long. The least counts: whoever shares the processor's caches and units can
-/// only slow it down.
+/// Repetitions, and time of each. The least counts: load on the processor's shared caches and units
+/// can only slow it down.
 const REPETITIONS: usize = 4;
 const TIME: Duration = Duration::from_millis(75);
-/// How long each may wait for others to leave a core alone.
+/// Time that each may wait for an undisturbed core.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Below it a packet more or less in a frame makes a difference.
 const SMALL: f64 = 16.0;
@@ -47,7 +47,7 @@ const INFORMATION: [&str; 5] =
     ["AddressInfo", "IPRewriterPatterns", "PortInfo", "RandomSeed", "SATable"];
 
 impl Trial {
-    /// What the cost of an element alone is kept under.
+    /// Name in a calibration for the cost of an element alone.
     pub(super) fn key(&self, visit: &Visit) -> Option<String> {
         let element = &self.plan.elements[visit.at];
         let (name, packets) = match visit.part {
@@ -62,7 +62,7 @@ impl Trial {
         };
         let mut hasher = DefaultHasher::new();
         let pulls = element.inputs.contains(&Processing::Pull);
-        // What stands in for a port is not always the same.
+        // Stand-ins for ports differ.
         let around = (element.class.name, pulls, visit.outputs, visit.meets, visit.scattered);
         let sizes = self.frames(visit);
         let frames: Vec<_> =
@@ -102,8 +102,8 @@ impl Trial {
         Ok(fit(&cycles))
     }
 
-    /// The sizes of frames that it is to be measured with, each with the share of packets that are in
-    /// such frames. Those of a source are as large here as there, where what is behind it decides.
+    /// The sizes of frames that it is to be measured with, each with the share of packets in such
+    /// frames. Those of a source are as large here as there, where the elements behind it decide.
     fn frames(&self, visit: &Visit) -> Vec<(usize, f64)> {
         if !self.plan.elements[visit.at].inputs.is_empty() {
             return vec![(self.run.vector, 1.0)];
@@ -112,7 +112,7 @@ impl Trial {
         if mean >= SMALL {
             return vec![(mean.round() as usize, 1.0)];
         }
-        // By tenths, so that what is measured for one holds for others like it.
+        // By tenths, so that a cost measured for one holds for others like it.
         let mean = (mean * 10.0).round() / 10.0;
         let below = mean.floor();
         let share = (below + 1.0) * (mean - below) / mean;
@@ -164,7 +164,7 @@ impl Trial {
             elements.push(declared(queue));
             elements.len() - 1
         });
-        // What leaves ends at once. But where ways can meet again, packets are numbered that part.
+        // The output ends at once. But where ways can meet again, packets are numbered that part.
         let mut end = |name: String| {
             elements.push(tape::taker(name, visit.scattered, landmark.clone()));
             elements.len() - 1
@@ -215,7 +215,7 @@ impl Trial {
         })
     }
 
-    /// Those of them that it names.
+    /// The elements apart from it that its arguments name.
     fn named(&self, at: usize) -> Vec<usize> {
         let PlanElement { name, config, .. } = &self.plan.elements[at];
         let is_name = |letter: char| letter.is_alphanumeric() || "_@/".contains(letter);
@@ -229,7 +229,7 @@ impl Trial {
         element.inputs.is_empty() && element.outputs.is_empty()
     }
 
-    /// What is written to it and to those beside it before.
+    /// The writes to it and to those beside it before the run.
     fn learnt(&self, at: usize) -> Vec<(&str, &str)> {
         let there: Vec<usize> = self.beside(at).chain([at]).collect();
         let writes = self.run.writes.iter().filter_map(|(handler, value)| {
@@ -280,7 +280,7 @@ mod tests {
         let shelf = Shelf::with(Tape::default());
         let flat = trial.small(&visit(&trial, "ARPQuerier"), &shelf, false);
         let classes: Vec<&str> = flat.elements.iter().map(|one| &*one.class).collect();
-        // Both inputs are played to, and what leaves by both outputs could meet.
+        // Both inputs are played to, and packets of both outputs could meet.
         let wanted = [
             "ARPQuerier",
             "AddressInfo",
@@ -292,7 +292,7 @@ mod tests {
             "lab@@taker",
             "lab@@taker",
             "lab@@taker",
-            // What is known about packets is kept, as in the whole.
+            // Annotations of packets are kept, as in the whole.
             "lab@@annotated",
             "lab@@keeper",
         ];
@@ -347,8 +347,8 @@ mod tests {
         assert_ne!(key("CAPACITY 7", &[]), key("", &[]));
     }
 
-    /// How much is not asked here, only that they are measured: those that are pushed to, those that
-    /// pull, sources, and those whose ways meet again.
+    /// That they are measured, not how much they take: elements that are pushed to, that pull,
+    /// sources, and those whose ways meet again.
     #[test]
     fn elements_are_measured_alone() {
         let text = "FromDevice(a) -> c :: Counter -> s :: HashSwitch(6, 2);

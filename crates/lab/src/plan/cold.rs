@@ -1,10 +1,10 @@
-//! What elements take more in a graph of many than alone.
+//! Extra cost of elements in a graph of many over their cost alone.
 //!
-//! Between two frames of an element its code, its state and what the predictors of branches know of
-//! it stay in the processor's first-level caches when it is alone. In a graph others are called in
-//! between, the more the colder it finds them. How much a cold call takes more differs from processor
-//! to processor. So it is measured, by a graph of what graphs are usually made of: what goes by in
-//! that beyond the sum of what its elements take alone is divided among their calls.
+//! Between two frames of an element its code, its state and the predictors of its branches stay in
+//! the processor's first-level caches when it is alone. In a graph others are called in between,
+//! the more the colder it finds them. The extra cost of a cold call differs from processor to
+//! processor. So it is measured, by a graph of the usual elements: its time beyond the sum of the
+//! costs of its elements alone is divided among their calls.
 
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ routes[3] -> AverageCounter -> SetIPAddress(198.18.0.2) -> CheckLength(1500)
 const ADDRESSES: u32 = 4096;
 /// Others that leave nothing of an element in the first-level caches.
 const MANY: f64 = 16.0;
-/// How cold calls are at least for it to be worth measuring what that takes: where five elements are called in
-/// turns. What the processor knows of fewer stays in its first-level caches.
+/// Coldness of calls from which their extra cost is worth measuring: five elements called in turns.
+/// Fewer stay in the processor's first-level caches.
 const WORTH: f64 = 0.25;
 /// Most packets in a frame of it, at which it is measured: least and most.
 const VECTORS: [u16; 2] = [1, 256];
 const TIME: Duration = Duration::from_millis(600);
 
-/// How cold each visit is, from 0 when no other element works between two of its frames to 1.
+/// Coldness of each visit, from 0 when no other element works between two of its frames to 1.
 pub(super) fn coldness(visits: &[Visit]) -> Vec<f64> {
     let calls = |visit: &Visit| visit.times / visit.mean_vector.max(1.0);
     let of = |visit: &Visit| {
@@ -59,12 +59,12 @@ pub(super) fn coldness(visits: &[Visit]) -> Vec<f64> {
     visits.iter().map(of).collect()
 }
 
-/// Whether calls of these visits are so cold that what this takes more has to be measured.
+/// Returns true if calls of these visits are so cold that their extra cost has to be measured.
 pub(super) fn matters(visits: &[Visit]) -> bool {
     coldness(visits).into_iter().any(|cold| cold >= WORTH)
 }
 
-/// Measures what a cold call takes more than one that is not.
+/// Measures the extra cost of a cold call.
 ///
 /// # Errors
 ///
@@ -118,7 +118,7 @@ fn trial(bench: &Bench, vector: u16) -> Result<Trial, SampleError> {
     Trial::new(flat, library, &mut sample, run)
 }
 
-/// What calls take more with frames of the sizes at which they were measured, as a cost.
+/// The extra cost of calls with frames of the measured sizes, as a cost.
 fn fit([small, large]: [f64; 2]) -> ElementFit {
     let [one, many] = VECTORS.map(f64::from);
     // Cycles per packet are `a + b / B`.

@@ -1,9 +1,9 @@
-//! How far off a sum of costs may be: costs as likely as the best, drawn.
+//! Error of a sum of costs: costs as likely as the best, drawn (Monte Carlo).
 //!
-//! What a cost may differ by is as wide as what is known of it is narrow. A class that was measured
-//! with other arguments may cost twice as much or half; one that nobody has measured costs as much as
-//! some element that somebody has. Over all of it lies what no sum of costs has: how elements get on
-//! with one another in a processor's caches and predictors.
+//! The spread of a cost is as wide as the knowledge of it is narrow. A class that was measured with
+//! other arguments may cost twice as much or half; one that was never measured costs as much as
+//! some measured element. Over all of it lies an error that no sum of costs has: the effect of
+//! elements on one another in a processor's caches and predictors.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use fastrand::Rng;
 use linerate_model::{Cost, units::Packets};
 use serde::Serialize;
 
-/// How many likely sums stand for all.
+/// Number of likely sums that stand for all.
 const DRAWS: usize = 400;
-/// Standard deviation of the logarithm of what is spent over what the parts add up to: 0.12 over the
-/// 40 of 60 configurations of others that bring packets as fast as they can (`cargo xtask bench plan
-/// --public`), without one whose `RED` cannot be measured alone.
+/// Standard deviation of the logarithm of the measured cost over the sum of the parts: 0.12 over
+/// the 40 of 60 configurations of others that bring packets as fast as they can (`cargo xtask bench
+/// plan --public`), without one whose `RED` cannot be measured alone.
 const MODEL: f64 = 0.12;
 
-/// What is known of a cost.
+/// Source of a cost, from the surest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// That there is none.
+    /// It costs nothing.
     Free,
     /// The element was measured alone, with its arguments and on the packets that came to it.
     Alone,
-    /// What the driver, or the engine, costs.
+    /// The cost of the driver, or of the engine.
     Port,
     /// The class was measured with these arguments, on other packets.
     Arguments,
@@ -34,7 +34,7 @@ pub enum Basis {
     Class,
     /// The class was measured with arguments that cost something else.
     OtherArguments,
-    /// Nobody has measured it: it costs what some other does.
+    /// Never measured: it costs as much as some other does.
     Others,
 }
 
@@ -51,7 +51,7 @@ impl Basis {
         }
     }
 
-    /// Whether measuring would say more.
+    /// Returns true if a measurement would narrow it.
     pub fn is_weak(self) -> bool {
         self >= Basis::OtherArguments
     }
@@ -60,12 +60,12 @@ impl Basis {
 /// A cost that packets meet.
 #[derive(Debug, Clone)]
 pub(super) struct Charge {
-    /// Whose it is. What is drawn for one of a name holds for all of them.
+    /// Name of its owner. A draw for one of a name holds for all of them.
     pub(super) name: String,
     pub(super) basis: Basis,
     /// The best, and others as likely; empty for nothing.
     pub(super) costs: Vec<Cost>,
-    /// How often a packet meets it on average, and in frames of how many.
+    /// Visits of a packet on average, and size of the frames.
     pub(super) times: f64,
     pub(super) vector: Packets,
 }
@@ -80,8 +80,8 @@ impl Charge {
         self.costs.get(place).map_or(0.0, |cost| cost.at(self.vector).get() * self.times)
     }
 
-    /// The same by a cost that `place`, from 0 to 1, chooses and that is off by `normal` times what
-    /// costs of its basis usually are.
+    /// The charge by a cost that `place`, from 0 to 1, chooses and that is off by `normal` times
+    /// the usual error of costs of its basis.
     fn drawn(&self, place: f64, normal: f64) -> f64 {
         let last = self.costs.len().saturating_sub(1);
         let place = ((place * self.costs.len() as f64) as usize).min(last);
@@ -91,7 +91,7 @@ impl Charge {
 
 /// Likely sums of charges; `firm` as if those were as their best that little is known of.
 pub(super) fn draws(charges: &[Charge], firm: bool) -> Vec<f64> {
-    // The same for both, so that they can be compared.
+    // One seed for both, so that they can be compared.
     let mut random = Rng::with_seed(1);
     (0..DRAWS).map(|_| draw(charges, firm, &mut random)).collect()
 }
@@ -151,7 +151,7 @@ mod tests {
             assert!(width > 1.1 * before, "{basis:?}: {width}, not more than {before}");
             before = width;
         }
-        // Nobody knows which of these it costs.
+        // Any of these may be its cost.
         let (interval, _) = width(&[charge("a", Basis::Others, &[50.0, 10.0, 50.0, 400.0])], false);
         assert!(interval.low < 15.0 && interval.high > 300.0, "{interval}");
     }

@@ -18,7 +18,7 @@ use crate::{
     measure::depends_on_arguments,
 };
 
-/// What packets come from and go to.
+/// The ports that packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ports {
     /// Nothing, at no cost.
@@ -36,29 +36,29 @@ const USUAL_VECTOR: Packets = Packets::new(32.0);
 pub(super) const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
 /// The cases of a class whose ways part in which packets could meet again, and in which they do.
 pub(super) const MEETING: (&str, &str) = ("HashSwitch:apart", "HashSwitch:meet");
-/// What the elements are called together.
+/// Name of all elements together.
 const ALL: &str = "configuration";
 
-/// What of a calibration is used.
+/// The part of a calibration to be used.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// What packets come from and go to.
+    /// The ports that packets come from and go to.
     pub ports: Ports,
     /// Clock, burst, frame, load, workers and limits.
     pub scenario: Scenario,
 }
 
-/// An element with what it costs.
+/// An element with its cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// Where packets come through it.
+    /// Its frames and packets.
     #[serde(flatten)]
     pub visit: Visit,
-    /// What of the calibration is charged.
+    /// Name of the charged cost in the calibration.
     pub charged: String,
-    /// What that is of it.
+    /// The relation of that cost to the element.
     pub basis: Basis,
-    /// Whether that is its own cost; else nobody has measured it.
+    /// Set for its own cost; else it was never measured.
     pub known: bool,
     /// Cycles for each packet that comes through.
     pub cycles_per_visit: f64,
@@ -71,9 +71,10 @@ pub struct Line {
 pub struct Estimated {
     /// Costs, and costs as likely as those.
     pub calibration: Calibration,
-    /// The same as if those were known that nobody has measured, or not with these arguments.
+    /// The calibration as if costs of elements never measured, or not with these arguments, were
+    /// known.
     pub firm: Calibration,
-    /// What is asked of them.
+    /// The scenario of the prediction.
     pub scenario: Scenario,
     /// The elements with their costs, in the order of the configuration.
     pub lines: Vec<Line>,
@@ -93,7 +94,7 @@ pub struct Unmeasured {
 pub struct NoDriver {
     /// The driver.
     pub driver: String,
-    /// Those that were.
+    /// The drivers that were measured.
     pub measured: Vec<String>,
 }
 
@@ -104,7 +105,7 @@ fn there_are(measured: &[String]) -> String {
     format!(": there are {}", measured.join(", "))
 }
 
-/// Why there is no estimate.
+/// The reason why there is no estimate.
 #[derive(Debug, thiserror::Error)]
 pub enum EstimateError {
     /// Elements have no measured cost.
@@ -124,7 +125,7 @@ pub fn with_arguments(class: &str, config: &str) -> String {
     format!("{class}({config})")
 }
 
-/// The cost of an element, and what of it that is.
+/// The cost of an element, with its name and basis.
 struct Found<'a> {
     name: String,
     basis: Basis,
@@ -157,7 +158,7 @@ fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<Found<'a>> {
     Some(Found { name: name.clone(), basis, fitted })
 }
 
-/// What is known of the cost of an element; `None` where nobody has measured it.
+/// The basis of an element's cost; `None` where it was never measured.
 pub(super) fn basis_of(calibrated: &Calibrated, visit: &Visit) -> Option<Basis> {
     find(calibrated, visit).map(|found| found.basis)
 }
@@ -179,8 +180,8 @@ pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> V
     classes
 }
 
-/// The elements among visits whose cost depends on their arguments, and that
-/// were not measured with these: class and arguments.
+/// The elements among visits whose cost depends on their arguments, and that were not measured with
+/// these: class and arguments.
 pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, String)> {
     let mut found: Vec<_> = visits
         .iter()
@@ -193,8 +194,8 @@ pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, S
     found
 }
 
-/// What the elements cost that were measured, that in the middle first: all that is known
-/// of one that was not. Empty when none was.
+/// The costs of the measured elements, the middle one first: all knowledge of an element without
+/// one. Empty when none was measured.
 fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
     let is_element = |name: &str| {
         let class = name.split([':', '(', ' ']).next().unwrap_or(name);
@@ -209,7 +210,7 @@ fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
     costs.get(middle).copied().into_iter().chain(costs).collect()
 }
 
-/// What packets cost that are put in order, where ways meet that parted.
+/// The cost of putting packets in order, where ways meet that parted.
 fn ordering(calibrated: &Calibrated) -> Option<Cost> {
     let [apart, met] = [MEETING.0, MEETING.1].map(|name| calibrated.elements.get(name));
     let (apart, met) = (apart?.cost, met?.cost);
@@ -220,8 +221,8 @@ fn ordering(calibrated: &Calibrated) -> Option<Cost> {
     ))
 }
 
-/// Sums what elements cost, each at the size of its own frames. One that nobody has measured
-/// costs what some other does: nobody knows which, so the interval has all of them.
+/// Sums the costs of elements, each at the size of its own frames. One that was never measured
+/// costs as much as any other may, so the interval has all of them.
 ///
 /// # Errors
 ///
@@ -285,7 +286,8 @@ pub fn estimate(
             let cost = Cost::new(cost.at(vector).get() * (1.0 - 1.0 / vector.get()), 0.0);
             all.push(charge("putting in order".into(), Basis::Class, vec![cost]));
         }
-        // A round has the call of what starts packets in it, and what ports cost has both.
+        // A round has the call of the element that starts packets in it, and the cost of ports has
+        // both.
         let (name, of_engine) = if visit.starts { (ROUND, &round) } else { (ENGINE, &call) };
         let is_called = visit.part == Part::Element || question.ports == Ports::Samples;
         if let Some(costs) = of_engine.as_ref().filter(|_| is_called) {
@@ -318,7 +320,7 @@ pub fn estimate(
 }
 
 impl Estimated {
-    /// What the best fit says.
+    /// The prediction of the best fit.
     pub fn prediction(&self) -> Prediction {
         self.calibration.costs.predict(&self.scenario)
     }
@@ -334,14 +336,14 @@ fn costs(fitted: &ElementFit) -> Vec<Cost> {
     std::iter::once(fitted.cost).chain(fitted.samples.iter().copied()).collect()
 }
 
-/// What ports cost, as elements of a graph.
+/// The costs of ports, as elements of a graph.
 struct Io {
     receive: Vec<Cost>,
     transmit: Vec<Cost>,
 }
 
-/// The cost of a driver's ports: what the elements in front of them take, and
-/// what the driver takes more than ports that do nothing.
+/// The cost of a driver's ports: that of the elements in front of them, and the extra cost of the
+/// driver over ports that do nothing.
 fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
     let Some(own) = calibrated.drivers.get(driver) else {
         let measured = calibrated.drivers.keys().cloned().collect();
@@ -498,7 +500,7 @@ mod tests {
         let known: Vec<bool> = found.lines.iter().map(|line| line.known).collect();
         assert_eq!(known, [false, true, true]);
         assert_eq!(found.lines[0].charged, "what others cost");
-        // Whatever it costs, as the cheapest or the dearest, is in the interval.
+        // Its cost as the cheapest or the dearest is in the interval.
         let (prediction, interval) = found.calibration.predict(&found.scenario, 0.9);
         let with = |class: &'static str| {
             let mut visits = visits.clone();
@@ -522,7 +524,7 @@ mod tests {
         ElementFit { cost, per_packet, per_frame: none, samples: vec![cost], points: 1 }
     }
 
-    /// What was measured alone goes before its class, and says so.
+    /// A cost measured alone goes before that of its class, and says so.
     #[test]
     fn what_was_measured_alone_is_charged() {
         let mut calibrated = calibrated();
@@ -573,7 +575,7 @@ mod tests {
         }
     }
 
-    /// What little is known of widens the interval, and is said to.
+    /// Elements of uncertain cost widen the interval, but not the firm one.
     #[test]
     fn the_firm_interval_is_without_what_is_not_known() {
         let visits = [

@@ -1,4 +1,4 @@
-//! What elements of a configuration cost that a calibration does not say, measured now.
+//! Measures the cost of elements of a configuration that a calibration lacks.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,18 @@ use crate::{
 
 /// Sizes of frames at which a class is measured.
 const VECTORS: [u32; 4] = [1, 8, 64, 256];
-/// Of what fewer packets come to than this, the class's cost is enough.
+/// With a smaller share of the packets, the class's cost is enough.
 const RARE: f64 = 0.002;
-/// How often, and how long.
+/// Repetitions, and duration of each.
 const REPETITIONS: u32 = 3;
 const DURATION_MS: u64 = 75;
 
 impl Trial {
-    /// Measures what visited elements cost that nobody has measured: each alone, with its arguments
-    /// and on the packets that came to it, and where that is not possible its class. What calls take
-    /// more in a graph of many is measured once, when there is one. `tell` is called with what is measured,
-    /// and what cannot be and why. Says whether the calibration has more than before.
+    /// Measures the missing costs of visited elements: each alone, with its arguments and on its
+    /// recorded packets, and where that is not possible its class. The extra cost of calls in a
+    /// graph of many is measured once, when there is one. `tell` is called with the measured
+    /// elements, and with those that cannot be and why. Returns true if the calibration has more
+    /// than before.
     pub fn measure(
         &self,
         bench: &Bench,
@@ -54,7 +55,7 @@ impl Trial {
         }
     }
 
-    /// The same without what is between elements.
+    /// Measures elements, without the extra cost of calls between them.
     pub(super) fn measure_elements(
         &self,
         bench: &Bench,
@@ -93,7 +94,7 @@ impl Trial {
     }
 }
 
-/// Measures what a class costs, or a case of one; whether that was possible.
+/// Measures the cost of a class, or a case of one; returns true if that was possible.
 fn measure_class(
     bench: &Bench,
     calibrated: &mut Calibrated,
@@ -115,7 +116,7 @@ fn measure_class(
     }
 }
 
-/// Whether what an element costs is asked for.
+/// Returns true if the estimate has the cost of an element.
 fn is_charged(visit: &Visit, ports: &Ports) -> bool {
     visit.part == Part::Element || *ports == Ports::Samples
 }
@@ -128,8 +129,8 @@ fn name(visit: &Visit) -> String {
     }
 }
 
-/// Classes, and cases of them, to be measured: those without any cost, and what it costs that packets
-/// are put in order where they are.
+/// Classes, and cases of them, to be measured: those without any cost, and those for the cost of
+/// putting packets in order where they are.
 fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<String> {
     let mut wanted: Vec<String> = unmeasured(calibrated, visits, ports)
         .into_iter()
@@ -149,7 +150,7 @@ fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<Strin
     wanted
 }
 
-/// What a class costs by itself, and what with it was found of the engine.
+/// The cost of a class by itself, with the engine's costs found beside it.
 fn of_class(
     bench: &Bench,
     class: &str,
@@ -161,7 +162,7 @@ fn of_class(
             let kind = Kind::Element(Element { class: class.into(), vector, arguments: None });
             let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
             let (outcome, reason, values) = bench.measure(&spec);
-            // Of what goes by the clock a packet may not have been measured.
+            // With packets timed by the clock, a window may have had none.
             if outcome == Outcome::Void {
                 failed = reason.unwrap_or_default();
                 continue;
@@ -268,7 +269,7 @@ pub(super) mod tests {
         assert!(wanted(&known, &visits, &Ports::Nothing).is_empty());
     }
 
-    /// Of a graph of a few elements these are measured, and what is around elements: a round and a call.
+    /// Of a graph of a few elements these are measured, and the engine's round and call.
     #[test]
     fn what_is_measured_is_what_is_needed() {
         let trial = trial("FromDevice(a) -> Counter -> Paint(1) -> Discard", &[]);

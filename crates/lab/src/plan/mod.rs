@@ -1,9 +1,9 @@
 //! From a configuration and a calibration to a throughput.
 //!
-//! A [`Trial`] is a configuration whose ports are replaced by sample packets. It is run in simulated
-//! time ([`Trial::sample`]) for how often packets come through its elements; what these cost is found
-//! in the calibration, or measured ([`Trial::measure`]), and summed ([`estimate()`]). [`Trial::reached`]
-//! is what it then does.
+//! A [`Trial`] is a configuration whose ports are replaced by sample packets. It is run in
+//! simulated time ([`Trial::sample`]) to count the packets through its elements; the elements'
+//! costs are found in the calibration, or measured ([`Trial::measure`]), and summed
+//! ([`estimate()`]). [`Trial::reached`] measures its real throughput beside the estimate.
 
 mod alone;
 mod cold;

@@ -1,4 +1,4 @@
-//! What a configuration does when it runs, beside what was said of it.
+//! Measured throughput of a configuration, beside its estimate.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::{
 /// Packets after which a rate is known that the clock sets, and how long they are waited for.
 const ENOUGH: f64 = 50.0;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may wait for others to leave a core alone.
+/// Longest wait for an undisturbed core.
 const CALM: Duration = Duration::from_secs(4);
 
-/// What a configuration does.
+/// The measured rate of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
     /// Packets that all its sources brought, per second.
@@ -72,7 +72,7 @@ impl Trial {
     }
 }
 
-/// How long it takes to see that so many packets come per second.
+/// Time it takes to see that so many packets come per second.
 fn needed(most: f64) -> Duration {
     if most <= 0.0 {
         return Duration::ZERO;
@@ -80,9 +80,9 @@ fn needed(most: f64) -> Duration {
     Duration::try_from_secs_f64(ENOUGH / most).unwrap_or(PATIENCE).min(PATIENCE)
 }
 
-/// Packets per second: over all the time where they come by the clock, or in most windows none does,
-/// else what one window in ten is faster than. Whoever shares the processor's caches and units can
-/// only slow it down, often for many windows.
+/// Packets per second: over all the time where they come by the clock, or in most windows none
+/// does, else the rate that one window in ten exceeds. Load on the processor's shared caches and
+/// units can only slow it down, often for many windows.
 fn rate(whole: f64, mut windows: Vec<f64>, by_clock: bool) -> f64 {
     windows.sort_by(f64::total_cmp);
     let at = |share: f64| windows.get((windows.len() as f64 * share) as usize).copied();

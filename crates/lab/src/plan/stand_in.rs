@@ -1,4 +1,4 @@
-//! What stands for ports where a configuration is tried: no interface is touched.
+//! Stand-ins for ports where a configuration is tried: no interface is touched.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use super::Part;
 /// More packets than any source makes while it is measured.
 pub(crate) const NO_LIMIT: u64 = 2_000_000_000;
 
-/// Whether an element makes packets, to a limit that can be written.
+/// Returns true if an element makes packets, to a limit that can be written.
 pub(crate) fn has_limit(element: &PlanElement) -> bool {
     let mut handlers = element.class.handlers.iter();
     element.inputs.is_empty() && handlers.any(|handler| handler.name == "limit")
 }
 
-/// What was in the place of a replaced element.
+/// Part, class and arguments of a replaced element.
 #[derive(Debug, Clone)]
 pub(crate) struct Replaced {
     pub(crate) part: Part,
@@ -26,8 +26,9 @@ pub(crate) struct Replaced {
     pub(crate) config: String,
 }
 
-/// Puts a port with samples in the place of those that receive, and nothing in that of what sends
-/// or would talk to others. `plan` is the configuration before. Says what was replaced, by element.
+/// Puts a port with samples in the place of those that receive, and nothing in the place of those
+/// that send or talk to other programs. `plan` is the configuration before. Returns the replaced
+/// elements.
 pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<Option<Replaced>> {
     let mut parts: Vec<Option<Replaced>> = Vec::with_capacity(flat.elements.len());
     for (element, planned) in flat.elements.iter_mut().zip(&plan.elements) {
@@ -37,10 +38,10 @@ pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<
             continue;
         }
         let (outputs, sends) = (planned.outputs.len(), !planned.inputs.is_empty());
-        // Of a device headers can be found, and what is no IP packet leaves by output 1.
+        // Of a device headers can be found, and packets other than IP leave by output 1.
         let headers = outputs > 1 || element.config.contains("FORCE_IP true");
         let (part, stand_in, config) = match (outputs > 0, sends) {
-            // What it has sent or written goes on.
+            // Packets sent or written go on.
             (true, true) if class.name.starts_with("To") => match outputs {
                 1 => (Part::Transmit, "Null", String::new()),
                 _ => (Part::Transmit, "StaticSwitch", "0".into()),
@@ -48,7 +49,7 @@ pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<
             (true, _) if headers => {
                 (Part::Receive, "FromDevice", format!("{samples}, FORCE_IP true"))
             }
-            // What pulls from it decides how fast packets come, also through a queue.
+            // The element that pulls from it decides how fast packets come, also through a queue.
             (true, _) if planned.outputs.contains(&Processing::Pull) => {
                 (Part::Receive, "FromPort", format!("{samples}, WAIT true"))
             }
@@ -77,8 +78,8 @@ pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<
     parts
 }
 
-/// Gives what comes to an element that receives as well to elements of their own, one for
-/// each input.
+/// Gives the input of an element that receives as well to elements of their own, one for each
+/// input.
 fn send_apart(flat: &mut Flat, at: usize, replaced: &Replaced) -> Vec<Option<Replaced>> {
     let Flat { elements, connections, .. } = flat;
     let mut senders: Vec<(usize, usize)> = Vec::new();

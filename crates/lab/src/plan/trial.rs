@@ -23,26 +23,26 @@ use crate::{
     tape::{self, Shelf, Tape},
 };
 
-/// Least and most bytes of a buffer, and how many are for what elements put around a packet.
+/// Least and most bytes of a buffer, and bytes for the headers that elements put around a packet.
 const BUFFERS: [usize; 2] = [2112, 16384];
 const ROOM: usize = 512;
 /// Bytes of the shortest packet that a port delivers.
 const ETHERNET: usize = 14;
-/// How long a run in simulated time may take.
+/// Longest time of a run in simulated time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a port brings the samples in one at least, and how many packets: what is only at the
-/// beginning, while queues fill and tables learn, is to be a small part of it.
+/// Times that a port brings the samples in one at least, and packets: the beginning, while queues
+/// fill and tables learn, is to be a small part of it.
 const PASSES: u64 = 8;
 const PACKETS: u64 = 1 << 17;
 
-/// What is run, and on what.
+/// Options of a run on samples.
 #[derive(Debug, Clone)]
 pub struct SampleRun {
     /// Most packets in a frame.
     pub vector: usize,
     /// Packets that each source brings.
     pub packets: u64,
-    /// Handlers written before the run: what tables would have learnt.
+    /// Handlers written before the run, in place of learning.
     pub writes: Vec<(String, String)>,
 }
 
@@ -52,7 +52,7 @@ impl Default for SampleRun {
     }
 }
 
-/// Why a configuration could not be run on samples.
+/// The reason why a configuration could not be run on samples.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
@@ -82,7 +82,7 @@ pub enum SampleError {
     Write {
         /// Its name.
         handler: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -94,7 +94,7 @@ pub struct Trial {
     /// As it is where packets come from a file some times, and over and over.
     some: Flat,
     endless: Flat,
-    /// What was replaced in both, by element.
+    /// The replaced elements of both.
     pub(super) parts: Vec<Option<Replaced>>,
     /// The configuration on samples that come some times, checked.
     pub(super) plan: Plan,
@@ -102,16 +102,16 @@ pub struct Trial {
     pub(super) run: SampleRun,
 }
 
-/// How a run in simulated time went.
+/// Result of a run in simulated time.
 pub(super) struct Simulated {
     pub(super) usage: Usage,
-    /// Whether it did not come to its end in time.
+    /// Set when the run was cut off before its end.
     pub(super) is_cut: bool,
-    /// What came to each element, of a run that recorded that.
+    /// The packets of each element's inputs, if the run recorded them.
     pub(super) tapes: Vec<Tape>,
 }
 
-/// When a run in simulated time ends before the time is over.
+/// The event that ends a run in simulated time before the time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// Never.
@@ -153,12 +153,13 @@ impl Trial {
         Ok(Trial { library, some, endless, parts, plan, samples, run })
     }
 
-    /// How many elements it has without those that the lab adds.
+    /// Number of its elements without those that the lab adds.
     pub(super) fn count(&self) -> usize {
         self.plan.elements.len()
     }
 
-    /// What element number `at` is in the configuration as it was written.
+    /// The element that number `at` replaces in the configuration as it was written, if it replaces
+    /// one.
     pub(super) fn replaced(&self, at: usize) -> Option<&Replaced> {
         self.parts.get(at).and_then(Option::as_ref)
     }
@@ -173,13 +174,13 @@ impl Trial {
         self.samples.fingerprint
     }
 
-    /// How many packets elements that make some make in a run, so that there are as many of theirs as
-    /// of ports.
+    /// Number of packets for each element that makes some in a run, so that there are as many of
+    /// theirs as of ports.
     pub(super) fn most_made(&self) -> u64 {
         self.samples.passes() * self.run.packets
     }
 
-    /// How many packets a source has to bring, if those that make some make so many.
+    /// Number of packets that a source has to bring, if each element that makes some makes `limit`.
     pub(super) fn has(&self, source: usize, limit: u64) -> u64 {
         if self.replaced(source).is_some() {
             self.samples.passes() * self.samples.packets
@@ -196,7 +197,7 @@ impl Trial {
         })
     }
 
-    /// Those that make them, to a limit that can be written.
+    /// Sources that make packets, to a limit that can be written.
     pub(super) fn makers(&self) -> impl Iterator<Item = usize> + '_ {
         self.sources().filter(|at| has_limit(&self.plan.elements[*at]))
     }
@@ -279,7 +280,7 @@ impl Trial {
         shelves
     }
 
-    /// Writes what tables would have learnt; of a part of the configuration, to what is in it.
+    /// Writes the table entries of the run; of a part of the configuration, those of its elements.
     pub(super) fn fill_tables(&self, router: &mut Router, part: bool) -> Result<(), SampleError> {
         for (handler, value) in &self.run.writes {
             let element = handler.rsplit_once('.').map_or("", |(element, _)| element);
@@ -311,7 +312,7 @@ impl Trial {
             threads: 256,
             cycles: !simulated,
             idle: Idle::Poll,
-            // What elements print is nobody's to read here.
+            // The output of elements is not read here.
             console: Console::new(io::sink(), io::sink()),
             ..Options::default()
         };
@@ -324,7 +325,7 @@ impl Trial {
     }
 }
 
-/// A place that is in no text: of what the lab adds.
+/// A place in no text, for elements that the lab adds.
 pub(super) fn nowhere(flat: &Flat) -> Landmark {
     match flat.elements.first() {
         Some(first) => first.landmark.clone(),
@@ -348,10 +349,10 @@ pub(super) fn write(router: &mut Router, handler: &str, value: &str) -> Result<(
 struct Samples {
     path: PathBuf,
     buffer: usize,
-    /// How many a port brings of them.
+    /// Number of packets that a port brings of them.
     packets: u64,
     fingerprint: u64,
-    /// Goes with what is in it.
+    /// Removed with its files when dropped.
     _folder: TempDir,
 }
 
@@ -379,7 +380,7 @@ impl Samples {
         Ok(Samples { path, buffer, packets, fingerprint, _folder: folder })
     }
 
-    /// How often a port brings them.
+    /// Times that a port brings them.
     fn passes(&self) -> u64 {
         PASSES.max(PACKETS.div_ceil(self.packets.max(1)))
     }

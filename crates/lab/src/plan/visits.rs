@@ -1,14 +1,15 @@
-//! How often each packet comes through each element of a configuration, and how fast packets come.
+//! Packet counts: visits of each packet to each element of a configuration, and rate of the
+//! sources.
 //!
-//! The configuration runs on sample packets in simulated time, with a capture
-//! file in the place of every port that receives and nothing behind those that
-//! send: no interface is touched, and the same samples give the same counts.
+//! The configuration runs on sample packets in simulated time, with a capture file in the place of
+//! every port that receives and nothing behind those that send: no interface is touched, and equal
+//! samples give equal counts.
 //!
-//! Simulated time stands still while there is something to do. So what brings packets as fast as it
-//! can has brought all it has at once, and everything else, sources and shapers that go by the
-//! clock, as much as it does in the time the run lasts. A short run is what is seen on a processor,
-//! where next to the millions of packets from ports those of timers are few. Where no source comes
-//! to its end in it, the clock is what holds packets back, and longer runs say how fast they come.
+//! Simulated time stands still while there is something to do. So a source as fast as possible has
+//! brought all its packets at once, and everything else, sources and shapers that go by the clock,
+//! as much as it does in the time the run lasts. A short run resembles a processor, where next to
+//! the millions of packets from ports those of timers are few. Where no source comes to its end in
+//! it, the clock is what holds packets back, and longer runs say how fast they come.
 
 use std::{
     sync::Arc,
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::tape::Tape;
 
-/// Simulated time in which what brings packets as fast as it can brings all.
+/// Simulated time in which sources as fast as possible bring all their packets.
 const SHORT: Duration = Duration::from_millis(1);
 /// More packets than a source that goes by the clock brings in it, which begins with some
 /// hundredth of a second's.
@@ -36,10 +37,10 @@ const AS_FAST: f64 = 0.9;
 /// Packets that say how fast they come, and the longest time in which they may.
 const ENOUGH: u64 = 256;
 const LONG: Duration = Duration::from_secs(4096);
-/// How long a run may take whose time is to be doubled once more.
+/// Longest time of a run whose time is to be doubled once more.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What an element is to the packets.
+/// The part of an element on the packets' path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -60,9 +61,9 @@ pub struct Visit {
     pub class: &'static str,
     /// Its configuration.
     pub config: String,
-    /// How many outputs it has.
+    /// Number of its outputs.
     pub outputs: u32,
-    /// What it is to the packets.
+    /// Its part on the packets' path.
     pub part: Part,
     /// Times a packet comes through, on average of all that were brought.
     pub times: f64,
@@ -76,15 +77,15 @@ pub struct Visit {
     pub meets: bool,
     /// Whether packets that took different ways met at it, where they were put in order.
     pub ordered: bool,
-    /// What its cost is kept under when it is measured alone, with its arguments and on the packets
-    /// that came to it; `None` where it cannot be.
+    /// Name in a calibration of its cost alone, with its arguments and on its recorded packets;
+    /// `None` where it cannot be measured.
     #[serde(skip)]
     pub alone: Option<String>,
     /// Whether buffers come back in another order than they were handed out in, because ways part
     /// somewhere.
     #[serde(skip)]
     pub(super) scattered: bool,
-    /// What came to it.
+    /// The recorded packets of its inputs.
     #[serde(skip)]
     pub(super) tape: Arc<Tape>,
     /// Its place in the configuration.
@@ -92,7 +93,7 @@ pub struct Visit {
     pub(super) at: usize,
 }
 
-/// What a run on samples said.
+/// Result of a run on samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
     /// The elements packets came through, in the order of the configuration; none where no packet
@@ -152,7 +153,7 @@ impl Trial {
             }
         }
         let mut visits = self.visits(&run.usage);
-        // Without what comes to elements they cannot be measured alone.
+        // Elements without recorded packets cannot be measured alone.
         if let Ok(Simulated { mut tapes, .. }) = self.simulate(time, limit, until, true) {
             for visit in &mut visits {
                 visit.tape = Arc::new(std::mem::take(&mut tapes[visit.at]));
@@ -162,7 +163,7 @@ impl Trial {
         Ok(Sampled { visits, most })
     }
 
-    /// How fast packets are taken to come, in words.
+    /// The assumed rate of the sources, in words.
     pub fn assumed(&self, sampled: &Sampled) -> String {
         let came = |at: &usize| sampled.visits.iter().any(|visit| visit.at == *at);
         let class = |at: usize| match self.replaced(at) {
@@ -190,14 +191,15 @@ impl Trial {
         self.sources().map(|at| usage.elements[at].packets).sum()
     }
 
-    /// Whether one of the sources, of which those that make packets make so many, has brought all it
-    /// has.
+    /// Returns true if a source has brought all its packets, those that make packets being told to
+    /// make `limit`.
     fn is_done(&self, usage: &Usage, limit: u64) -> bool {
         self.sources().any(|at| self.has_brought(usage, at, limit))
     }
 
-    /// Whether each of those that make packets has made about as many as the first to make `limit`.
-    /// Behind queues that are full they make what is pulled; at the end of all they had made as many.
+    /// Returns true if each source that makes packets has made about as many as the first to make
+    /// `limit`. Behind full queues they make as many as are pulled; at the end all had made as
+    /// many.
     fn are_as_fast(&self, usage: &Usage, limit: u64) -> bool {
         self.makers().all(|at| usage.elements[at].packets as f64 > AS_FAST * limit as f64)
     }
@@ -241,8 +243,8 @@ impl Trial {
     }
 }
 
-/// Whether packets set out from an element: it has no inputs, or pulls and does not wait to be
-/// pulled from.
+/// Returns true if packets set out from an element: it has no inputs, or pulls and does not wait to
+/// be pulled from.
 fn starts(plan: &Plan, at: usize) -> bool {
     let element = &plan.elements[at];
     !element.inputs.contains(&Processing::Push) && !element.outputs.contains(&Processing::Pull)
@@ -310,7 +312,7 @@ pub(super) mod tests {
         assert_eq!(times(&visits, "d"), 0.0);
     }
 
-    /// Those behind queues that are not pulled from as often bring less.
+    /// Sources behind queues that are pulled from less often bring less.
     #[test]
     fn sources_bring_what_is_taken_of_them() {
         let visits = count(
@@ -363,7 +365,7 @@ pub(super) mod tests {
         assert_eq!((times(&visits, "w"), times(&visits, "d")), (1.0, 1.0));
     }
 
-    /// Whatever a configuration says of its end: it is asked what it does until then.
+    /// Ends that a configuration orders are left out: the run counts until its own end.
     #[test]
     fn runs_do_not_end_by_themselves() {
         for end in ["Script(stop)", "DriverManager(stop)", "DriverManager(pause)"] {
@@ -392,7 +394,7 @@ pub(super) mod tests {
             let said = if rate > 0.0 { "come by the clock" } else { "no packet comes" };
             assert!(trial.assumed(&sampled).contains(said), "{}", trial.assumed(&sampled));
         }
-        // Next to what comes from ports, timers are few.
+        // Next to the packets of ports, those of timers are few.
         let both = trial("FromDevice(a) -> d :: Discard; RatedSource(RATE 1000) -> d", &[]);
         let Sampled { visits, most } = both.sample().unwrap();
         assert_eq!((times(&visits, "d"), most), (1.0, None));

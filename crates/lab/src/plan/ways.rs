@@ -1,8 +1,8 @@
-//! Where the ways of packets part, and where they meet again.
+//! Branches: elements where the ways of packets part, and where they meet again.
 //!
 //! Before they wait to be pulled, packets that took different ways are put back into the order they
-//! had where these meet, which takes as long there as some elements do. So it is done with the packets
-//! of sources that take their turns together.
+//! had where these meet, which takes as long there as some elements do. So are the packets of
+//! sources that take their turns together.
 
 use linerate_graph::{Plan, Processing};
 
@@ -40,7 +40,7 @@ fn reached(edges: &[Edge], count: usize, begins: impl Fn(&Edge) -> bool) -> Vec<
     reached
 }
 
-/// What is reached from an element, by each of its outputs.
+/// Marks the elements reached from an element, by each of its outputs.
 fn ways(plan: &Plan, edges: &[Edge], at: usize) -> Vec<Vec<bool>> {
     let by = |output: usize| {
         let begins = |edge: &Edge| edge.from == at && edge.output == output;
@@ -49,7 +49,7 @@ fn ways(plan: &Plan, edges: &[Edge], at: usize) -> Vec<Vec<bool>> {
     (0..plan.elements[at].outputs.len()).map(by).collect()
 }
 
-/// By output of an element: the first of those, itself among them, whose packets can come to one
+/// By output of an element: the first output, itself among them, whose packets can come to one
 /// element with its own; `None` where no other's can.
 pub(super) fn meeting(plan: &Plan, at: usize) -> Vec<Option<usize>> {
     let ways = ways(plan, &edges(plan, |_| true), at);
@@ -67,7 +67,8 @@ pub(super) fn meeting(plan: &Plan, at: usize) -> Vec<Option<usize>> {
     first.iter().map(|of| several(*of).then_some(*of)).collect()
 }
 
-/// Whether packets went several ways from an element; `came` says where any came.
+/// Returns true if packets went several ways from an element; `came` marks the elements with
+/// packets.
 pub(super) fn part(plan: &Plan, at: usize, came: &[bool]) -> bool {
     let outputs: Vec<usize> = edges(plan, |at| came[at])
         .iter()
@@ -93,7 +94,7 @@ pub(super) fn ordered(plan: &Plan, came: &[bool]) -> Vec<bool> {
     for at in (0..count).filter(|at| came[*at]) {
         mark(&[at], &ways(plan, &edges, at));
     }
-    // Nobody can say what would have come when from outside: such sources run by themselves.
+    // Arrivals from outside have no known order: such sources run by themselves.
     if !plan.is_live() {
         let is_source = |at: &usize| came[*at] && plan.elements[*at].inputs.is_empty();
         let sources: Vec<usize> = (0..count).filter(is_source).collect();

@@ -5,8 +5,7 @@ use std::{fmt, str::FromStr};
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
 
-/// A hash in hexadecimal digits: MD5, which every scripting language has, of
-/// text that nobody forges.
+/// A hash in hexadecimal digits: MD5, which every scripting language has, of text without forgers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Key(String);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// What is measured.
+/// The subject of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Kind {
@@ -23,7 +23,7 @@ pub enum Kind {
     Element(Element),
     /// A receiver, and workers it hands packets to.
     Pipeline(Pipeline),
-    /// The same work run to completion, and handed over to threads or to processes.
+    /// Equal work run to completion, and handed over to threads or to processes.
     Cluster(Cluster),
     /// A walk along a list in memory.
     Walk(Walk),
@@ -88,7 +88,7 @@ impl Driver {
         }
     }
 
-    /// Whether it needs interfaces, and so the privilege to make them.
+    /// Returns true if it needs interfaces, and so the privilege to make them.
     pub fn needs_interfaces(self) -> bool {
         matches!(self, Driver::Packet | Driver::Xdp)
     }
@@ -109,13 +109,13 @@ pub enum Pages {
     /// 4 KiB.
     #[default]
     Small,
-    /// What the kernel merges, as far as it does.
+    /// Pages that the kernel merges, as far as it does.
     Transparent,
     /// 2 MiB, set aside.
     Huge,
 }
 
-/// What is done with a packet's bytes.
+/// The touch of a packet's bytes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -154,7 +154,7 @@ pub struct Forward {
     pub working_set: u64,
     /// Pages of the working set.
     pub pages: Pages,
-    /// What is done with a packet's bytes.
+    /// The touch of a packet's bytes.
     pub touch: Touch,
     /// Forward in both directions.
     pub bidirectional: bool,
@@ -263,8 +263,7 @@ pub struct Element {
     /// Most packets in a frame, 1 to 2048.
     #[serde(default = "vector")]
     pub vector: u32,
-    /// What it is told, in place of what the small configuration of its class
-    /// tells it.
+    /// Arguments in place of those of the class's small configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arguments>,
 }
@@ -275,7 +274,7 @@ pub struct Element {
 pub struct Arguments {
     /// Its configuration, as between the parentheses.
     pub config: String,
-    /// How many outputs it has then.
+    /// Number of its outputs then.
     pub outputs: u32,
 }
 
@@ -283,7 +282,7 @@ const fn vector() -> u32 {
     32
 }
 
-/// Where the two sides of a hand-over run.
+/// Cores of the two sides of a hand-over.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -306,7 +305,7 @@ pub enum Placement {
 pub struct Pipeline {
     /// Workers behind the receiver.
     pub workers: u32,
-    /// Where they run, seen from the receiver.
+    /// Cores of the workers, seen from the receiver.
     pub placement: Placement,
     /// Most packets at once, 1 to 2048.
     pub burst: u32,
@@ -314,7 +313,7 @@ pub struct Pipeline {
     pub frame: u32,
     /// Cycles a worker burns per packet.
     pub work: u32,
-    /// What a worker does with a packet's bytes.
+    /// The worker's touch of a packet's bytes.
     pub touch: Touch,
     /// Places in the ring between receiver and worker.
     pub slots: u32,
@@ -334,7 +333,7 @@ impl Default for Pipeline {
     }
 }
 
-/// Who does what for a packet.
+/// Division of the work on a packet among cores.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -353,7 +352,7 @@ pub enum Way {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
-    /// Who does what.
+    /// Division of the work among cores.
     pub way: Way,
     /// Cores in all, the receiver's included.
     pub cores: u32,
@@ -363,7 +362,7 @@ pub struct Cluster {
     pub frame: u32,
     /// Cycles burnt per packet.
     pub work: u32,
-    /// What is done with a packet's bytes.
+    /// The touch of a packet's bytes.
     pub touch: Touch,
 }
 
@@ -426,7 +425,7 @@ impl Default for PollRate {
     }
 }
 
-/// What a worker does that has nothing to do.
+/// The worker's behaviour without packets.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -447,7 +446,7 @@ pub enum Idle {
 pub struct Latency {
     /// Offered load in percent of the highest throughput.
     pub load_percent: u32,
-    /// What the worker does that has nothing to do.
+    /// The worker's behaviour without packets.
     pub idle: Idle,
     /// Most packets at once, 1 to 2048.
     pub burst: u32,
@@ -472,7 +471,7 @@ impl Default for Latency {
     }
 }
 
-/// How an inspecting application gets its packets.
+/// The path of packets to and from an inspecting application.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -483,7 +482,7 @@ pub enum InlinePath {
     Kernel,
     /// In bursts through `AF_XDP`.
     Ours,
-    /// In bursts through a ring in memory: what is left without any kernel.
+    /// In bursts through a ring in memory: the rest without any kernel.
     Memory,
 }
 
@@ -491,7 +490,7 @@ pub enum InlinePath {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Inline {
-    /// How packets come and go.
+    /// The path of packets.
     pub path: InlinePath,
     /// Bytes of a frame.
     pub frame: u32,

@@ -1,9 +1,8 @@
-//! One measurement: what is asked for, what names it, and what came of it.
+//! One measurement: its specification, its name and its result.
 //!
-//! A [`Spec`] says all that a point depends on besides the machine, so the same
-//! spec asks for the same point wherever it comes from: an experiment, a file,
-//! another machine. Its [`Key`] is the hash of its canonical form. A [`Record`]
-//! is the line that is kept of it.
+//! A [`Spec`] has all that a point depends on besides the machine, so equal specs ask for the same
+//! point wherever they come from: an experiment, a file, another machine. Its [`Key`] is the hash
+//! of its canonical form. A [`Record`] is the line that is kept of it.
 
 mod key;
 mod kind;
@@ -21,22 +20,22 @@ pub use kind::{
 };
 pub use record::{Outcome, Record, Values};
 
-/// A point that can be measured: a kind with its parameters, and what tells
-/// repetitions apart.
+/// A point that can be measured: a kind with its parameters, and the numbers that tell repetitions
+/// apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Spec {
-    /// What is measured.
+    /// The subject and its parameters.
     #[serde(flatten)]
     pub kind: Kind,
-    /// Which of several equal measurements this is.
+    /// Number among equal measurements.
     pub repetition: u32,
     /// Seed of everything random in it.
     pub seed: u64,
-    /// How long to measure, without what comes before.
+    /// Milliseconds of measuring, without preparation.
     pub duration_ms: u64,
 }
 
-/// How long a point lasts that does not say so.
+/// Milliseconds of a point without a duration.
 pub const DURATION_MS: u64 = 60;
 /// Longest point: an hour.
 const DURATION_LIMIT_MS: u64 = 3_600_000;

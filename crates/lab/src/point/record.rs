@@ -1,4 +1,4 @@
-//! What is kept of a point.
+//! The line that is kept of a point.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -9,7 +9,7 @@ use super::{Key, Spec};
 /// Figures by name. A name ends in its unit where it is not obvious.
 pub type Values = BTreeMap<String, f64>;
 
-/// What came of a measurement.
+/// Outcome of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -29,26 +29,26 @@ pub struct Record {
     pub key: Key,
     /// The experiment it was first asked for by; empty for a point alone.
     pub experiment: String,
-    /// What was measured.
+    /// The measured point.
     pub spec: Spec,
     /// The `id` of the machine's description.
     pub machine: String,
     /// The version of Linerate.
     pub version: String,
-    /// When it was measured, UTC, RFC 3339.
+    /// Time of the measurement, UTC, RFC 3339.
     pub time: String,
     /// The command that measures it again.
     pub command: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why there are no figures.
+    /// The reason why there are no figures.
     pub reason: Option<String>,
     /// The figures: none unless measured.
     pub values: Values,
 }
 
 impl Record {
-    /// A record of now, with what came of a measurement.
+    /// A record of now, with the result of a measurement.
     pub fn new(
         spec: Spec,
         experiment: &str,
@@ -74,7 +74,7 @@ impl Record {
         self.values.get(name).copied()
     }
 
-    /// Whether there are figures.
+    /// Returns true if there are figures.
     pub fn is_measured(&self) -> bool {
         self.outcome == Outcome::Measured
     }

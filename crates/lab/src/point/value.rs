@@ -1,6 +1,4 @@
-//! Names of the figures in a record.
-//!
-//! Whoever measures a point and whoever reads it take the names from here.
+//! Names of the figures in a record, for the measurements that write them and for their readers.
 
 /// Packets per second that came out: of `forward`, `receive`, `transmit`,
 /// `graph`, `pipeline`, `cluster`, `poll-rate`, `latency` and `batch-case`; in both
@@ -8,28 +6,27 @@
 pub const RATE: &str = "pps";
 /// Packets per second that were offered: of `latency` and `inline`.
 pub const OFFERED: &str = "offered_pps";
-/// Cycles of a worker per packet, waiting not included: of `forward`,
-/// `receive`, `transmit`, `graph`, `pipeline`, `poll-rate` and `batch-case`;
-/// of `element`, what the element alone takes; of `cluster`, what passes from
-/// one packet to the next.
+/// Cycles of a worker per packet, waiting not included: of `forward`, `receive`, `transmit`,
+/// `graph`, `pipeline`, `poll-rate` and `batch-case`; of `element`, those of the element alone; of
+/// `cluster`, the time from one packet to the next.
 pub const CYCLES: &str = "cycles_per_packet";
 /// Mean packets of a burst or frame that was not empty: of `forward`,
 /// `receive`, `transmit`, `graph`, `poll-rate` and `latency`.
 pub const VECTOR: &str = "mean_vector";
 /// Cycles of a burst or frame: of `graph`.
 pub const CYCLES_PER_VECTOR: &str = "cycles_per_vector";
-/// Mean time from one access to the next, whichever chain it is of: of `walk`.
+/// Mean time from one access to the next, over all chains: of `walk`.
 pub const ACCESS: &str = "latency_ns";
 /// Cycles that were burnt where so many were asked for: of `load`.
 pub const BURNT: &str = "measured_cycles";
 /// Mean time from being sent to having come back: of `latency`.
 pub const LATENCY_MEAN: &str = "latency_mean_ns";
-/// The same while nobody held the threads up: the median over windows of a
-/// millisecond of the mean in each.
+/// Mean latency while the threads were not held up: the median over windows of a millisecond of the
+/// mean in each.
 pub const LATENCY_TYPICAL: &str = "latency_typical_ns";
 /// The median of all.
 pub const LATENCY_P50: &str = "latency_p50_ns";
-/// What 99 of 100 packets stay below.
+/// 99th percentile of the latency.
 pub const LATENCY_P99: &str = "latency_p99_ns";
 /// The highest rate the loads of `latency` are shares of.
 pub const HIGHEST: &str = "highest_pps";
@@ -56,8 +53,8 @@ pub const COUNTER: &str = "tsc_hz";
 pub const ENGINE: &str = "engine_cycles_per_packet";
 /// Cycles of a round that belong to no element, for each packet: of `element`.
 pub const ROUND: &str = "round_cycles_per_packet";
-/// Cycles of a step of known work before or behind the measurement, whichever
-/// took longer: of every point. What others do on the same core shows in it.
+/// Cycles of a step of known work before or behind the measurement, the larger of both: of every
+/// point. Other load on the core shows in it.
 pub const PACE: &str = "pace_cycles";
 /// The share of the time that a thread waited for others to leave its core: of
 /// every point.

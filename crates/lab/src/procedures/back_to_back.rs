@@ -9,7 +9,7 @@ use crate::{
     trials::{Order, Phase, RunError, Runner},
 };
 
-/// What is asked of a back-to-back test.
+/// Options of a back-to-back test.
 #[derive(Clone, Copy, Debug)]
 pub struct BurstsOptions {
     /// The rate within bursts.
@@ -18,13 +18,13 @@ pub struct BurstsOptions {
     pub throughput: PacketsPerSecond,
     /// The longest burst, as time (RFC 2544: 2 s).
     pub longest: Seconds,
-    /// How close a search comes, in frames.
+    /// Resolution of a search, in frames.
     pub resolution: u64,
     /// Searches to average over (RFC 2544: 50).
     pub repetitions: u32,
 }
 
-/// What came of a back-to-back test.
+/// Result of a back-to-back test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bursts {
     /// Longest burst without loss of each repetition that was sent as meant, in
@@ -42,8 +42,8 @@ pub struct Bursts {
     pub interrupted: bool,
 }
 
-/// Searches for the longest burst without loss, several times. Broken off, it returns what came of
-/// the searches before, if there were any.
+/// Searches for the longest burst without loss, several times. Broken off, it returns the results
+/// of the searches before, if there were any.
 ///
 /// # Errors
 ///

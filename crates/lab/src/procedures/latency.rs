@@ -16,7 +16,7 @@ pub struct LatencyAt {
     pub load: PacketsPerSecond,
     /// Share of the frames sent that did not come back.
     pub loss_ratio: f64,
-    /// What the others took; none if none came back.
+    /// Latency of the other frames; none if none came back.
     #[serde(flatten)]
     pub latency: Option<LatencyFigures>,
     /// The generator could not send this load: the figures are of a lower one.

@@ -1,4 +1,4 @@
-//! What generator and sink do before there is anything to measure.
+//! Limits of generator and sink without a device to measure.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::{
     trials::{Order, Phase, RunError, Runner},
 };
 
-/// How long the generator sends as fast as it can.
+/// Time for which the generator sends as fast as it can.
 const FAST: Seconds = Seconds::new(0.5);
 /// Trials at a part of that.
 const SLOW_TRIALS: usize = 11;
@@ -21,10 +21,10 @@ const PROBE: u64 = 20_000;
 /// Spread and drift of a steady platform, at most.
 const STEADY: f64 = 0.1;
 
-/// What a platform can be used for.
+/// The limits of a platform, and the loads worth trying on it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Platform {
-    /// What was measured.
+    /// The measured limits.
     pub limits: PlatformLimits,
     /// The highest load worth trying.
     #[serde(rename = "highest_pps")]
@@ -37,16 +37,16 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Whether a goal's share of loss can be told from the platform's own.
+    /// Returns true if a goal's share of loss can be told from the platform's own.
     pub fn resolves(&self, goal: &Goal) -> bool {
         self.limits.resolves(goal.loss_ratio)
     }
 }
 
-/// Measures generator and sink without a device, or with one that does nothing:
-/// how fast and how evenly frames go out, and what half of some short trials
-/// lose at `slow` of that, or of `most` if that is less. That ends when it is settled
-/// that `told`, the share of loss that must be told from it, cannot be.
+/// Measures generator and sink without a device, or with one that does nothing: rate and evenness
+/// of the frames going out, and the loss that half of some short trials stay below at `slow` of
+/// that, or of `most` if that is less. That ends when it is settled that `told`, the share of loss
+/// that must be told from it, cannot be.
 ///
 /// `None` when nothing comes back at all.
 ///
@@ -79,14 +79,13 @@ pub fn platform(
     let mut losses = Vec::with_capacity(SLOW_TRIALS);
     let mut received = 0;
     let mut hiding = 0;
-    // One that is not sent in full says what is lost as well.
+    // A trial that is not sent in full shows the loss as well.
     let manner = Manner { retries: 0, ..*manner };
     for _ in 0..SLOW_TRIALS {
         let (outcome, _) = super::steady(runner, load, SLOW, &manner, observe)?;
         let frames = outcome.frames;
         received += frames.received;
-        // What was not sent is the generator's, and told by the trials it makes
-        // void.
+        // Unsent frames are the generator's, and show in the trials that they make void.
         let own_loss = (1.0 - frames.received as f64 / frames.accepted.max(1) as f64).max(0.0);
         losses.push(own_loss);
         let hides = |told| !PlatformLimits { unloaded, own_loss }.resolves(told);

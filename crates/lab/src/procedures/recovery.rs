@@ -9,39 +9,39 @@ use crate::{
     trials::{Order, Phase, RunError, Runner},
 };
 
-/// What is asked of a recovery test.
+/// Options of a recovery test.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryOptions {
     /// The device's throughput.
     pub throughput: PacketsPerSecond,
     /// The highest rate there is.
     pub line_rate: PacketsPerSecond,
-    /// How long it is overloaded (RFC 2544: at least 60 s).
+    /// Time of the overload (RFC 2544: at least 60 s).
     pub overload: Seconds,
-    /// How long half of that load follows.
+    /// Time of half of that load, which follows.
     pub after: Seconds,
-    /// How often.
+    /// Number of overloads.
     pub repetitions: u32,
 }
 
-/// What came of one overload.
+/// Result of one overload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recovered {
     /// The overload.
     #[serde(rename = "overload_pps")]
     pub overload: PacketsPerSecond,
-    /// From when the load was halved until the last frame was sent that was
-    /// lost; none if the generator could not send what it should.
+    /// Time from the halving of the load until the last lost frame was sent; none if the generator
+    /// did not send all of it.
     #[serde(rename = "recovery_s")]
     pub time: Option<Seconds>,
     /// Whether frames were lost at all; without loss there was no overload.
     pub overloaded: bool,
-    /// The generator could not send what it should.
+    /// The generator did not send all frames.
     pub generator_limited: bool,
 }
 
-/// Overloads the device, halves the load, and sees how long frames are lost. Broken off, it returns
-/// what came of the overloads before, if there were any.
+/// Overloads the device, halves the load, and takes the time until no more frames are lost. Broken
+/// off, it returns the results of the overloads before, if there were any.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use crate::{
     trials::{Order, RunError, Runner},
 };
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Clone, Debug, Serialize)]
 pub struct Throughput {
     /// For each goal, in their order.
@@ -17,18 +17,18 @@ pub struct Throughput {
     pub generator_limited: bool,
     /// All loads and their trials.
     pub loads: Vec<LoadTrials>,
-    /// Whether it was broken off: the goals have what was known by then.
+    /// Set if it was broken off: the goals have the bounds known by then.
     pub interrupted: bool,
 }
 
-/// Searches for what meets the goals, within the settings; of these, how unsent
-/// frames are taken and how often void trials are repeated is the manner's. One that is broken
-/// off has what it found after its first trial.
+/// Searches for the rates that meet the goals, within the settings; of these, the treatment of
+/// unsent frames and the repetitions of void trials are the manner's. A search that is broken off
+/// has the bounds found after its first trial.
 ///
 /// # Errors
 ///
-/// When goals or settings make no sense ([`SearchError`](crate::search::SearchError)),
-/// or when a trial cannot be run.
+/// When goals or settings make no sense ([`SearchError`](crate::search::SearchError)), or when a
+/// trial cannot be run.
 pub fn throughput(
     runner: &mut dyn Runner,
     goals: Vec<Goal>,

@@ -1,4 +1,4 @@
-//! A figure as data: what is drawn, listed in tables and exported.
+//! A figure as data, to be drawn, listed in tables and exported.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct Figure {
     /// Its name in links and file names: lower case, hyphens.
     pub id: String,
-    /// What it shows, in a line.
+    /// Its subject, in a line.
     pub title: String,
-    /// How to read it, and what it cannot say.
+    /// How to read it, and its limits.
     pub caption: String,
     /// The command that measures its points.
     pub command: String,
@@ -17,7 +17,7 @@ pub struct Figure {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The drawn series.
     pub series: Vec<Series>,
 }
 
@@ -26,13 +26,13 @@ pub struct Figure {
 pub struct Axis {
     /// The quantity and its unit.
     pub label: String,
-    /// How values are laid out.
+    /// Layout of values.
     pub scale: Scale,
-    /// How they are written.
+    /// Format of values.
     pub unit: Unit,
 }
 
-/// How values are laid out on an axis.
+/// Layout of values on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -44,7 +44,7 @@ pub enum Scale {
     Log10,
 }
 
-/// How values are written.
+/// Format of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -61,13 +61,13 @@ pub enum Unit {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// Where its values are from.
+    /// Source of its values.
     pub kind: Kind,
     /// In the order of `x`.
     pub points: Vec<Mark>,
 }
 
-/// Where the values of a series are from, which decides how it is drawn.
+/// Source of a series' values, which decides how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -86,7 +86,7 @@ pub enum Kind {
 /// A value at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Where.
+    /// Position.
     pub x: f64,
     /// The value: the median where there are several.
     pub y: f64,
@@ -94,7 +94,7 @@ pub struct Mark {
     pub low: f64,
     /// The highest.
     pub high: f64,
-    /// How many there are.
+    /// Number of values.
     pub samples: usize,
 }
 
@@ -150,7 +150,7 @@ impl Series {
 }
 
 impl Figure {
-    /// Whether there is anything to draw.
+    /// Returns true if there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         self.series.iter().all(|series| series.points.is_empty())
     }

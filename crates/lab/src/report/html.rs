@@ -12,7 +12,7 @@ use crate::criteria::{Criterion, Verdict};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-/// What the colours of plots are replaced by on a dark screen, in their order.
+/// Colours that replace those of plots on a dark screen, in their order.
 const DARK_SERIES: [&str; 8] =
     ["#5ab4f0", "#ff9152", "#3ad6a4", "#ea9ccb", "#ffc44d", "#a5dcff", "#b79bea", "#b0b0b0"];
 const DARK_INK: &str = "#e4e6ea";
@@ -58,7 +58,7 @@ pub fn html(report: &Report) -> Result<String, PlotError> {
     table(&mut page, &report.machine);
     page.push_str("</details>\n</section>\n");
 
-    // Of a part what was measured is what matters, of all what came of it.
+    // Of a part the figures matter most, of all the criteria.
     if report.is_partial() {
         figures(&mut page, others)?;
         criteria(&mut page, report);
@@ -241,7 +241,7 @@ fn cells(page: &mut String, columns: &[String], rows: &[Vec<String>]) {
 fn figure(page: &mut String, figure: &Figure) -> Result<(), PlotError> {
     let id = &figure.id;
     let drawing = svg(figure)?;
-    // Named for those who do not see it; its size is the style sheet's.
+    // Named for readers who do not see it; its size is the style sheet's.
     let drawing = drawing.replacen(
         "<svg ",
         &format!("<svg role=\"img\" aria-labelledby=\"caption-{id}\" "),
@@ -280,7 +280,7 @@ fn figure(page: &mut String, figure: &Figure) -> Result<(), PlotError> {
     let _ = write!(
         page,
         "</details>\n<script type=\"text/csv\">{}</script>\n</figure>\n",
-        // Names cannot end the script: what could is not in CSV.
+        // Names cannot end the script: CSV lacks that text.
         figure.csv().replace("</", "< /")
     );
     Ok(())

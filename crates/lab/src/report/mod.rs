@@ -1,8 +1,8 @@
-//! Reports: what a results directory says, for people and for programs.
+//! Reports of a results directory, for people and for programs.
 //!
-//! A [`Report`] is data. [`html()`] makes one file of it that needs no network,
-//! with every figure drawn, its values in a table, and the command that measures
-//! them; [`Report::markdown`] a text; serialised it is the same for programs.
+//! A [`Report`] is data. [`html()`] makes one file of it that needs no network, with every figure
+//! drawn, its values in a table, and the command that measures them; [`Report::markdown`] a text;
+//! serialised it is the same for programs.
 
 mod build;
 mod figure;
@@ -23,14 +23,14 @@ pub use table::Table;
 
 use crate::criteria::{Criterion, Verdict};
 
-/// All that is said about a results directory.
+/// All content of a results directory's report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Its title.
     pub title: String,
-    /// When it was made, of what, and by which version.
+    /// Time of its making, its source and the version.
     pub made: String,
-    /// What matters most, a paragraph each.
+    /// The main results, a paragraph each.
     pub summary: Vec<String>,
     /// The machine's description.
     pub machine: Table,
@@ -38,15 +38,15 @@ pub struct Report {
     pub criteria: Vec<Criterion>,
     /// Fits, residuals and gates.
     pub model: Vec<Table>,
-    /// What was measured.
+    /// The figures.
     pub figures: Vec<Figure>,
     /// Published figures beside ours.
     pub published: Vec<Table>,
     /// Other programs, where they were measured in the same run.
     pub peers: Vec<Table>,
-    /// What the figures do not say.
+    /// Limits of the figures.
     pub limitations: Vec<String>,
-    /// How to measure all of it again.
+    /// Commands that measure all of it again.
     pub commands: String,
 }
 
@@ -104,7 +104,7 @@ impl Report {
         if !verdicts.caption.is_empty() {
             let _ = write!(criteria, "\n{}\n", verdicts.caption);
         }
-        // Of a part what was measured is what matters, of all what came of it.
+        // Of a part the figures matter most, of all the criteria.
         let (first, second) =
             if self.is_partial() { (figures, criteria) } else { (criteria, figures) };
         text.extend([first, second]);
@@ -129,7 +129,7 @@ impl Report {
         tables
     }
 
-    /// Whether there are criteria that nothing was measured for.
+    /// Returns true if there are criteria without measurements.
     pub fn is_partial(&self) -> bool {
         self.unmeasured().next().is_some()
     }
@@ -143,7 +143,7 @@ impl Report {
         self.criteria.iter().filter(|one| one.verdict != Verdict::NotMeasured)
     }
 
-    /// What there is to say of the other criteria, if there are any.
+    /// A sentence on the other criteria, if there are any.
     pub fn not_judged(&self) -> String {
         let numbers: Vec<String> = self.unmeasured().map(|one| one.number.to_string()).collect();
         match numbers.len() {

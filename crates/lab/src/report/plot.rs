@@ -41,9 +41,9 @@ pub(super) const SERIES: [RGBColor; 8] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("figure {figure} cannot be drawn: {reason}")]
 pub struct PlotError {
-    /// Which.
+    /// Its figure.
     pub figure: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

@@ -9,7 +9,7 @@ use super::figure::field;
 pub struct Table {
     /// Its name in links and file names: lower case, hyphens.
     pub id: String,
-    /// What it lists, in a line.
+    /// Its subject, in a line.
     pub title: String,
     /// How to read it.
     pub caption: String,
@@ -73,7 +73,7 @@ impl Table {
     }
 }
 
-/// Whether a cell is a number, perhaps with a unit: those are set flush right.
+/// Returns true if a cell is a number, perhaps with a unit: those are set flush right.
 pub(super) fn is_number(cell: &str) -> bool {
     let first = cell.trim_start_matches(['-', '+', '±', '<', '>', '≤', '≥', ' ']);
     first.starts_with(|first: char| first.is_ascii_digit()) || matches!(cell, "" | "–" | "∞")

@@ -1,11 +1,11 @@
-//! What the trials at one load say of it: RFC 9971's appendices A and B.
+//! Classification of a load by its trials: RFC 9971's appendices A and B.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
 
 use super::{goal::Goal, trial::Trial};
 
-/// What a load is for a goal.
+/// A load's relation to a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -40,12 +40,11 @@ impl LoadTrials {
         LoadTrials { load, trials: Vec::new() }
     }
 
-    /// Whether the load is a bound for the goal.
+    /// Classifies the load as a bound for the goal.
     ///
-    /// Short trials with much loss count as far as short ones with little do
-    /// not balance them; short ones with little loss count for nothing else.
-    /// Of the time still missing to the duration sum, the pessimistic view
-    /// takes all as bad and the optimistic one all as good.
+    /// Short trials with much loss count as far as short ones with little do not balance them;
+    /// short ones with little loss count for nothing else. Of the time still missing to the
+    /// duration sum, the pessimistic view takes all as bad and the optimistic one all as good.
     pub fn classify(&self, goal: &Goal) -> Bound {
         let sums = self.sums(goal);
         let coefficient = goal.exceed_ratio / (1.0 - goal.exceed_ratio);
@@ -127,7 +126,7 @@ mod tests {
         ]
     }
 
-    /// What was added before each point: how many trials, how long, what loss.
+    /// Trials added before each point: number, duration and loss.
     const ADDED: [(usize, f64, f64); 6] = [
         (59, 1.0, 0.0),
         (1, 1.0, 0.01),

@@ -24,7 +24,7 @@ impl BurstSearch {
         BurstSearch { resolution: resolution.max(1), longest: longest.max(1), kept: 0, lost: None }
     }
 
-    /// How many frames to send in the next burst, or `None` at the end.
+    /// Frames of the next burst, or `None` at the end.
     pub fn next_burst(&self) -> Option<u64> {
         match self.lost {
             None if self.kept == 0 => Some(self.longest),
@@ -49,7 +49,7 @@ impl BurstSearch {
         self.kept
     }
 
-    /// Whether a burst was long enough to lose frames.
+    /// Returns true if a burst was long enough to lose frames.
     pub fn is_bounded(&self) -> bool {
         self.lost.is_some()
     }
@@ -69,9 +69,8 @@ pub struct BackToBack {
     /// The device's buffer as time at line rate if it forwarded nothing
     /// meanwhile: mean / line rate.
     pub implied: Seconds,
-    /// The same without the frames that it forwarded during the burst:
-    /// implied * (1 - throughput / line rate). A queue of `Q` frames gives
-    /// `Q / line rate`.
+    /// The buffering time without the frames that it forwarded during the burst: implied * (1 -
+    /// throughput / line rate). A queue of `Q` frames gives `Q / line rate`.
     pub corrected: Seconds,
 }
 

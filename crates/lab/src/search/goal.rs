@@ -1,4 +1,4 @@
-//! What a search looks for.
+//! Goals of a search.
 
 use linerate_model::units::Seconds;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Goal {
     /// Trials this long or longer count in full.
     pub final_trial: Seconds,
-    /// How long a load is measured before it is certainly decided.
+    /// Total duration of the trials after which a load is certainly decided.
     pub duration_sum: Seconds,
     /// A trial that loses more than this share of its frames is a bad one.
     pub loss_ratio: f64,
@@ -77,7 +77,7 @@ impl Goal {
         Goal { duration_sum: Seconds::new(120.0), exceed_ratio: 0.5, ..Goal::rfc2544() }
     }
 
-    /// What RFC 9971 wants of a goal.
+    /// Checks RFC 9971's conditions on a goal.
     ///
     /// # Errors
     ///

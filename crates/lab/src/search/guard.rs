@@ -18,8 +18,8 @@ pub struct Refused {
     pub address: IpAddr,
 }
 
-/// Whether an address is one of those set aside for benchmarks:
-/// 198.18.0.0/15 (RFC 2544) or `2001:2::/48` (RFC 5180).
+/// Returns true if an address is one of those set aside for benchmarks: 198.18.0.0/15 (RFC 2544) or
+/// `2001:2::/48` (RFC 5180).
 pub fn is_test_address(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -30,13 +30,12 @@ pub fn is_test_address(address: IpAddr) -> bool {
     }
 }
 
-/// Whether traffic to and from these addresses may be sent at a rate; `None`
-/// is as fast as possible.
+/// Permits traffic to and from these addresses at a rate; `None` is as fast as possible.
 ///
 /// # Errors
 ///
-/// Names an address outside of the test networks, unless the rate is low or
-/// the network is said to be isolated.
+/// Names an address outside of the test networks, unless the rate is low or the network is said to
+/// be isolated.
 pub fn permit(
     addresses: impl IntoIterator<Item = IpAddr>,
     rate: Option<PacketsPerSecond>,

@@ -1,14 +1,13 @@
 //! The controller of MLRsearch (RFC 9971): which trial comes next.
 //!
-//! How loads are chosen is left to implementations. This one goes through the
-//! goals in order, each in steps from coarse to fine, and shares all trials.
-//! The first trial is at the highest load; what the device forwarded then is
-//! where the second is. Bounds of one step are measured again by the next,
-//! the lower one first. Without a bound on one side it goes there in strides
-//! that double; between bounds it takes the geometric mean.
+//! The choice of loads is left to implementations. This one goes through the goals in order, each
+//! in steps from coarse to fine, and shares all trials. The first trial is at the highest load; the
+//! second at the rate that the device forwarded then. Bounds of one step are measured again by the
+//! next, the lower one first. Without a bound on one side it goes there in strides that double;
+//! between bounds it takes the geometric mean.
 //!
-//! The same results give the same trials, so that a search that was broken off
-//! goes on after those it had are told again.
+//! Equal results give equal trials, so that a search that was broken off goes on after those it had
+//! are told again.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
@@ -25,11 +24,11 @@ use super::{
 pub struct Settings {
     /// The lowest load tried: at least one frame in the shortest trial.
     pub lowest: PacketsPerSecond,
-    /// The highest load tried: what link and generator can do.
+    /// The highest load tried: the limit of link and generator.
     pub highest: PacketsPerSecond,
-    /// How unsent frames are taken.
+    /// Treatment of unsent frames.
     pub unsent: Unsent,
-    /// How often a void trial is asked for again.
+    /// Most repetitions of a void trial.
     pub retries: u32,
     /// Coarse steps before each goal.
     pub coarse: u32,
@@ -66,19 +65,19 @@ pub enum SearchError {
     Loads,
 }
 
-/// What a trial's result was taken for.
+/// Judgement on a trial's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It counts.
     Counted,
-    /// The generator did not send what it should: the result counts for
-    /// nothing. The trial is asked for again.
+    /// The generator did not send all frames: the result counts for nothing. The trial is asked for
+    /// again.
     Void,
     /// That happened too often: loads as high as this one are not tried again.
     GeneratorLimit,
 }
 
-/// Why a goal's search ended.
+/// The reason for the end of a goal's search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
@@ -96,7 +95,7 @@ pub enum Ended {
     Unfinished,
 }
 
-/// What was found for a goal.
+/// Result for a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// The goal.
@@ -108,7 +107,7 @@ pub struct GoalResult {
     pub upper: Option<PacketsPerSecond>,
     /// Conditional throughput at the lower bound.
     pub conditional_throughput: Option<PacketsPerSecond>,
-    /// Why the search for it ended. Only [`Ended::Found`] is regular.
+    /// The reason for the end of its search. Only [`Ended::Found`] is regular.
     pub ended: Ended,
 }
 
@@ -126,14 +125,14 @@ pub struct Search {
     steps: Vec<Goal>,
     /// Bounds of the step before, to be measured first.
     hints: Vec<PacketsPerSecond>,
-    /// How far the next stride outside of a bound goes, in widths.
+    /// Length of the next stride outside of a bound, in widths.
     stride: f64,
     /// The trial asked for.
     asked: Option<Input>,
     voids: u32,
     /// Loads above this are beyond the generator.
     ceiling: PacketsPerSecond,
-    /// How often the generator was found to be the limit, up to 9.
+    /// Times that the generator was found to be the limit, up to 9.
     limited: u32,
     spent: Seconds,
 }
@@ -225,12 +224,12 @@ impl Search {
         Recorded::GeneratorLimit
     }
 
-    /// Time that trials have taken, without what is between them.
+    /// Time that trials have taken, without the time between them.
     pub fn spent(&self) -> Seconds {
         self.spent
     }
 
-    /// Whether the generator could not send at loads that were tried.
+    /// Returns true if the generator could not send at loads that were tried.
     pub fn generator_limited(&self) -> bool {
         self.limited > 0
     }
@@ -240,7 +239,7 @@ impl Search {
         &self.loads
     }
 
-    /// What was found for each goal, in their order.
+    /// The result for each goal, in their order.
     pub fn results(&self) -> Vec<GoalResult> {
         let result = |(goal, ended): (&Goal, &Option<Ended>)| {
             let (lower, upper) = self.bounds(goal);

@@ -13,15 +13,14 @@ pub fn recovery_loads(
     (overload, overload * 0.5)
 }
 
-/// How long frames were lost after the load was halved at `reduced`, where
-/// `last_lost` is when the last frame that was lost had been sent. No time if
-/// none was, or none after that.
+/// Time for which frames were lost after the load was halved at `reduced`, where `last_lost` is the
+/// sending time of the last lost frame. No time if none was, or none after that.
 pub fn recovery_time(reduced: Seconds, last_lost: Option<Seconds>) -> Seconds {
     last_lost.map_or(Seconds::ZERO, |lost| (lost - reduced).max(Seconds::ZERO))
 }
 
-/// How long a device was out of service after a reset, from frames lost at a
-/// steady rate below its throughput (RFC 6201's method by frame loss).
+/// Time for which a device was out of service after a reset, from frames lost at a steady rate
+/// below its throughput (RFC 6201's method by frame loss).
 pub fn reset_time(lost: u64, rate: PacketsPerSecond) -> Seconds {
     if rate > PacketsPerSecond::ZERO {
         Seconds::new(lost as f64 / rate.get())

@@ -1,25 +1,24 @@
-//! Whether a platform is steady enough to measure on.
+//! Stability of a platform, which decides if measurements on it mean anything.
 //!
-//! In virtual machines a partial-drop rate often says more of the machine's
-//! other tenants than of the device (PASTRAMI, arXiv 2410.18644). So the
-//! generator is measured against itself first.
+//! In virtual machines a partial-drop rate often says more of the machine's other tenants than of
+//! the device (PASTRAMI, arXiv 2410.18644). So the generator is measured against itself first.
 
 use linerate_model::{quantile, units::PacketsPerSecond};
 use serde::{Deserialize, Serialize};
 
-/// What repeated measurements of the same thing say of the platform.
+/// Spread and drift of repeated measurements of one quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
     /// The median.
     pub median: f64,
     /// The best (largest) measurement.
     pub best: f64,
-    /// What nine of ten measurements reach: the 10th percentile.
+    /// The 10th percentile, which nine of ten measurements reach.
     pub low: f64,
     /// The distance of the 10th and the 90th percentile, as a share of the
     /// median.
     pub spread: f64,
-    /// How far the worst measurement is below the median, as a share of it.
+    /// Distance of the worst measurement below the median, as a share of it.
     pub worst_dip: f64,
     /// By how much the median of the second half differs from that of the
     /// first, as a share of the whole's: positive if it gets faster.
@@ -27,9 +26,8 @@ pub struct Stability {
 }
 
 impl Stability {
-    /// From rates of successive short windows or trials. `None` for fewer than
-    /// four of them, for what is not a positive number, or if the median is
-    /// zero.
+    /// From rates of successive short windows or trials. `None` for fewer than four of them, for
+    /// negative or infinite ones, or if the median is zero.
     pub fn of(rates: &[f64]) -> Option<Self> {
         if rates.len() < 4 || rates.iter().any(|rate| !rate.is_finite() || *rate < 0.0) {
             return None;
@@ -52,13 +50,13 @@ impl Stability {
         })
     }
 
-    /// Whether spread and drift are at most this share.
+    /// Returns true if spread and drift are at most this share.
     pub fn is_within(&self, share: f64) -> bool {
         self.spread <= share && self.drift.abs() <= share
     }
 }
 
-/// What the generator and the sink do without a device between them.
+/// Limits of the generator and the sink without a device between them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlatformLimits {
     /// Rates that were reached when as much as possible was asked for.
@@ -69,15 +67,13 @@ pub struct PlatformLimits {
 }
 
 impl PlatformLimits {
-    /// The highest load to search at: what the generator reached in nine of
-    /// ten windows.
+    /// The highest load to search at: the rate that the generator reached in nine of ten windows.
     pub fn highest_load(&self) -> PacketsPerSecond {
         PacketsPerSecond::new(self.unloaded.low)
     }
 
-    /// Whether loss of so small a share can be told from the platform's own:
-    /// that must be less than half of it. No loss can be told only where there
-    /// is none.
+    /// Returns true if loss of so small a share can be told from the platform's own: that must be
+    /// less than half of it. No loss can be told only where there is none.
     pub fn resolves(&self, loss_ratio: f64) -> bool {
         self.own_loss == 0.0 || self.own_loss < loss_ratio / 2.0
     }

@@ -1,21 +1,21 @@
-//! One trial: what was asked for, and what came of it.
+//! One trial: its load and duration, and its result.
 
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
 
-/// What a search wants done: send at this load for so long.
+/// A trial that a search asks for: sending at a load for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
     /// Intended load of one interface.
     pub load: PacketsPerSecond,
-    /// How long to send.
+    /// Time of sending.
     pub duration: Seconds,
 }
 
 impl Input {
     /// Frames that the trial is meant to send; a part of a frame is none.
     pub fn frames(&self) -> u64 {
-        // What should be a whole number may be a hair below it.
+        // A product that should be a whole number may be a hair below it.
         ((self.load * self.duration).get() * (1.0 + 1e-12)).floor() as u64
     }
 }
@@ -33,7 +33,7 @@ pub struct Frames {
     pub received: u64,
 }
 
-/// How to take frames that the generator was meant to send and did not.
+/// Treatment of frames that the generator was meant to send and did not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unsent {
@@ -62,7 +62,7 @@ impl Frames {
         1.0 - self.accepted.min(self.intended) as f64 / self.intended as f64
     }
 
-    /// Whether the generator, and not the device, was the limit.
+    /// Returns true if the generator, and not the device, was the limit.
     pub fn is_void(&self, unsent: Unsent) -> bool {
         match unsent {
             Unsent::Loss => false,
@@ -74,7 +74,7 @@ impl Frames {
 /// A trial that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// How long it was meant to last, which decides whether it is a short one.
+    /// Intended duration, which decides whether it is a short one.
     pub duration: Seconds,
     /// For how long it counts (RFC 9971's effective duration): usually its
     /// duration, or with all waiting around it.

@@ -14,11 +14,11 @@ use crate::{signature::Signature, values::Values};
 #[derive(Debug, Clone)]
 pub(super) struct Template {
     pub(super) bytes: Vec<u8>,
-    /// How its fields are changed; `None` for frames sent as they are.
+    /// The changes of its fields; `None` for frames sent as they are.
     pub(super) fields: Option<Fields>,
 }
 
-/// Where the fields of a template are.
+/// Offsets of the fields in a template.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields {
     pub(super) patch: Patch,
@@ -60,9 +60,9 @@ pub struct FrameMaker {
 }
 
 impl Traffic {
-    /// Prepares the frames of one worker, signed with this `stream`, by which a
-    /// sink tells workers and runs apart. Varying fields go through the same
-    /// values in every stream; what is random differs with the seed.
+    /// Prepares the frames of one worker, signed with this `stream`, by which a sink tells workers
+    /// and runs apart. Varying fields go through the same values in every stream; random ones
+    /// differ with the seed.
     ///
     /// # Errors
     ///

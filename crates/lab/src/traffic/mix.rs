@@ -13,10 +13,10 @@ pub struct Mix {
     parts: Vec<Part>,
     /// Weights of all.
     total: f64,
-    /// The one whose frame is next.
+    /// Index of the description whose frame is next.
     next: usize,
-    /// Where frames come at random times, so does which it is: each description's are then
-    /// independent arrivals, too.
+    /// Chooses the description where frames come at random times: each one's are then independent
+    /// arrivals, too.
     random: Option<fastrand::Rng>,
 }
 
@@ -24,7 +24,7 @@ pub struct Mix {
 struct Part {
     maker: FrameMaker,
     weight: f64,
-    /// What it lacks to its share, in frames of the total.
+    /// Its lack to its share, in frames of the total.
     credit: f64,
     made: Arc<AtomicU64>,
 }
@@ -47,7 +47,7 @@ impl Mix {
         mix
     }
 
-    /// How many frames have been made of each, for other threads.
+    /// Number of frames made of each, for other threads.
     pub fn made(&self) -> Vec<Arc<AtomicU64>> {
         self.parts.iter().map(|part| Arc::clone(&part.made)).collect()
     }
@@ -76,8 +76,8 @@ impl Mix {
         self.choose();
     }
 
-    /// Whose frame is next: of those in turns who lacks most (smooth weighted round robin, as in
-    /// nginx's balancer).
+    /// Chooses the description of the next frame: of those in turns the one that lacks most (smooth
+    /// weighted round robin, as in nginx's balancer).
     #[inline]
     fn choose(&mut self) {
         if let Some(random) = &mut self.random {
@@ -102,13 +102,13 @@ impl Mix {
     }
 }
 
-/// What a generator sends.
+/// Frames of a generator.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each worker")]
 pub enum Frames {
     /// The frames of one description.
     One(FrameMaker),
-    /// Those of several.
+    /// Frames of several descriptions.
     Mix(Mix),
 }
 

@@ -11,7 +11,7 @@ pub struct Device {
     worker: Option<thread::JoinHandle<Router>>,
 }
 
-/// What a device has done so far, on all its workers.
+/// Cycles of a device so far, on all its workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceUsage {
     /// Cycles of work.
@@ -36,14 +36,14 @@ impl Device {
         Ok(Device { control, worker: Some(worker) })
     }
 
-    /// Why the device runs no more, if so.
+    /// The reason why the device runs no more, if so.
     pub fn failure(&self) -> Option<String> {
         let ended = self.worker.as_ref().is_none_or(thread::JoinHandle::is_finished);
         let reason = || self.control.driver().failure().map(|reason| reason.to_string());
         ended.then(|| reason().unwrap_or_else(|| "it has ended by itself".into()))
     }
 
-    /// What it has done so far.
+    /// Its cycles so far.
     pub fn usage(&self) -> DeviceUsage {
         let (_, workers) = self.control.usage();
         DeviceUsage {

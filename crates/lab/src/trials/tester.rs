@@ -30,7 +30,7 @@ const STUCK: u64 = 1_000_000_000;
 /// Streams whose frames are told apart: as many trials as can be on the way.
 const STREAMS: u16 = 1 << 15;
 
-/// How a tester sends.
+/// Options of a tester.
 #[derive(Clone, Debug)]
 pub struct TesterOptions {
     /// The frames.
@@ -56,7 +56,7 @@ pub struct Tester {
     tick: Option<Tick>,
 }
 
-/// What is followed during one trial.
+/// Times and counts during one trial.
 struct Watch {
     start: u64,
     window: u64,
@@ -139,7 +139,7 @@ impl Tester {
         }
     }
 
-    /// Takes what has come back.
+    /// Takes the frames that have come back.
     #[inline]
     fn take(&mut self) -> Result<(), RunError> {
         for queue in 0..self.inlet.queues() {
@@ -226,7 +226,7 @@ impl Runner for Tester {
 
 impl Drop for Tester {
     fn drop(&mut self) {
-        // What cannot be taken back any more is lost with the port.
+        // Frames that cannot be taken back any more are lost with the port.
         let _ = self.outlet.close();
         self.inlet.close();
     }

@@ -1,4 +1,4 @@
-//! A ring that behaves like a wire: what does not fit is lost, and not kept.
+//! A ring that behaves like a wire: frames without room are lost, and not kept.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ fn add_published(sweep: &mut Sweep<'_>, published: &[Published]) {
     }
 }
 
-/// What the model says at the places of a driver's points.
+/// Adds the model's predictions at the places of a driver's points.
 fn add_model(sweep: &mut Sweep<'_>, calibrated: &Calibrated, scenario: impl Fn(f64) -> Scenario) {
     for (driver, fitted) in &calibrated.drivers {
         let places = sweep.places(driver);

@@ -21,11 +21,10 @@ use crate::{
     store::{self, EXPERIMENTS, MACHINE, StoreError},
 };
 
-/// Name of the file of a results directory that has what
-/// `lab compare --json` printed.
+/// Name of the file of a results directory with the output of `lab compare --json`.
 pub const PEERS: &str = "compare.json";
 
-/// Why a directory cannot be reported.
+/// The reason why a directory cannot be reported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -48,7 +47,7 @@ pub enum ReportError {
 pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
     let (records, disturbed) = undisturbed(store::read(dir)?);
     let machine = store::read_json(dir, MACHINE)?;
-    // What is not there was not compared.
+    // Without the file nothing was compared.
     let peers = fs::read_to_string(dir.join(PEERS))
         .map_or_else(|_| Vec::new(), |text| tables::peers(&text));
     let calibrated = of_directory(dir, &records)?;
@@ -162,7 +161,7 @@ fn summary(criteria: &[Criterion], calibrated: &Calibrated) -> Vec<String> {
     ];
     if let Some(costs) = calibrated.costs("ring") {
         let cycles = costs.overhead(&forwarder());
-        // A figure comes before what is thought of figures.
+        // A figure comes before the judgement of figures.
         lines.insert(0, format!(
             "Input and output over rings in memory cost {:.1} cycles per packet in bursts of 64 at \
              a clock of {}.",

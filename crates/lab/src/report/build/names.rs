@@ -1,4 +1,4 @@
-//! What is called how in a report.
+//! Names of points, drivers and parameters in a report.
 
 use std::fmt::Debug;
 
@@ -24,8 +24,7 @@ pub(crate) fn words(variant: &impl Debug) -> String {
     words
 }
 
-/// What texts are sorted by so that the numbers in them are in order: "burst 2"
-/// comes before "burst 16".
+/// Sorting key that puts the numbers in texts in order: "burst 2" comes before "burst 16".
 pub(super) fn natural(text: &str) -> Vec<(u64, char)> {
     let mut key = Vec::new();
     let mut rest = text;

@@ -3,7 +3,7 @@
 
 /// A published sweep.
 pub(super) struct Published {
-    /// What was measured, and on what.
+    /// The measured system and its conditions.
     pub(super) name: &'static str,
     pub(super) points: &'static [(f64, f64)],
 }

@@ -64,7 +64,7 @@ impl<'a> Sweep<'a> {
         self.measured(name, Kind::Measured, key, |_, value| value);
     }
 
-    /// Whether anything was measured.
+    /// Returns true if nothing was measured.
     pub(super) fn is_empty(&self) -> bool {
         self.figure.is_empty()
     }

@@ -18,7 +18,7 @@ use crate::{
     report::{Table, Unit},
 };
 
-/// A machine's description, whatever it holds, a row for each fact.
+/// A machine's description, of any content, a row for each fact.
 pub(super) fn machine(description: &Value) -> Table {
     let mut table = Table::new("machine", "As it describes itself", "", &["fact", "value"]);
     facts(&mut table, "", description);
@@ -76,7 +76,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Parameters, errors on points held out, residuals, and what is missing.
+/// Parameters, errors on points held out, residuals, and missing parameters.
 pub fn model(calibrated: &Calibrated) -> Vec<Table> {
     let mut tables = vec![parameters(calibrated), gates(&calibrated.gates)];
     if !calibrated.elements.is_empty() {
@@ -318,7 +318,7 @@ fn rho(records: &[Record]) -> Table {
     table
 }
 
-/// What a core's time goes to, by who does what for a packet; `None` where that was not measured.
+/// A core's time by use and by division of the work; `None` where that was not measured.
 fn hand_over(records: &[Record]) -> Option<Table> {
     const FIGURES: [&str; 4] = [value::RATE, value::RHO, value::RHO_POLLING, value::RHO_HAND_OVER];
     let columns = ["how", "throughput", "%/Gbit/s", "polling", "handing over"];
@@ -354,7 +354,7 @@ fn hand_over(records: &[Record]) -> Option<Table> {
     (!found.is_empty()).then_some(table)
 }
 
-/// What has no figures, and why.
+/// Points without figures, with the reasons.
 pub(super) fn without_figures(records: &[Record]) -> Vec<String> {
     let mut reasons: BTreeMap<(String, String), usize> = BTreeMap::new();
     for record in records.iter().filter(|record| !record.is_measured()) {

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What a configuration is, in a word or two.
+/// Kind of a configuration, in a word or two.
 fn graph_name(configuration: &str) -> &str {
     if configuration.contains("IPLookup") || configuration.contains("IPRoute") {
         "IP forwarding"

@@ -1,4 +1,4 @@
-//! Latency and what goes with it, against load.
+//! Latency and related figures, against load.
 
 use linerate_model::units::PacketsPerSecond;
 

@@ -39,7 +39,7 @@ pub(super) fn pipeline(records: &[Record]) -> Option<Figure> {
     sweep.done("One thread receives and hands over, or all do everything.")
 }
 
-/// Throughput against the load of a packet, by who does what for it.
+/// Throughput against the load of a packet, by division of the work among cores.
 pub(super) fn hand_over(records: &[Record]) -> Option<Figure> {
     let x = Axis::decimal("load (cycles/packet)", Scale::Linear);
     let title = "Run to completion, and hand-over to threads and to processes";
@@ -51,7 +51,7 @@ pub(super) fn hand_over(records: &[Record]) -> Option<Figure> {
     )
 }
 
-/// What a core's time goes to there.
+/// A core's time there, by use.
 pub(super) fn hand_over_cost(records: &[Record]) -> Option<Figure> {
     let x = Axis::decimal("load (cycles/packet)", Scale::Linear);
     let y = Axis::decimal("a core's time (%/Gbit/s)", Scale::Linear);
