@@ -1,16 +1,16 @@
-//! Who gets which flow.
+//! Flow balancing: consistent hashing with failover.
 //!
-//! Hashes fall into buckets, each of which has a home: the consumer that has it when all are there
-//! ([`Indirection`], by weight). While that one is not there, its buckets are with others: each with the
-//! one that has drawn the highest number for it, as in rendezvous hashing (Thaler and Ravishankar, 1998).
-//! So when one goes only its flows move, and exactly those come back with it.
+//! Hashes fall into buckets, each of which has a home: its consumer while all are present
+//! ([`Indirection`], by weight). While that one is absent, each of its buckets is served by the
+//! present consumer with the highest draw for it, as in rendezvous hashing (Thaler and Ravishankar,
+//! 1998). So when one goes only its flows move, and exactly those come back with it.
 
 use linerate_lookup::indirection::Indirection;
 
 /// Buckets of a balancer.
 pub const BUCKETS: usize = 1024;
 
-/// Whose a bucket is when nobody is there.
+/// Owner of a bucket while no consumer is present.
 const NOBODY: u8 = u8::MAX;
 
 /// The table of a balancer of some consumers, named by their places in its list.
@@ -43,7 +43,7 @@ impl Balance {
         self.home.bucket(hash)
     }
 
-    /// Who has a bucket now; those of numbers beyond the last are counted round.
+    /// Returns the present owner of a bucket; bucket numbers beyond the last wrap around.
     #[inline]
     pub fn owner(&self, bucket: usize) -> Option<usize> {
         match self.acting[bucket % BUCKETS] {
@@ -52,7 +52,7 @@ impl Balance {
         }
     }
 
-    /// Who has a bucket when all are there; the first when nobody has a weight.
+    /// Returns the owner of a bucket while all are present; the first when none has a weight.
     pub fn home(&self, bucket: usize) -> usize {
         self.home.owner(bucket % BUCKETS).unwrap_or(0)
     }
@@ -95,8 +95,8 @@ impl Balance {
         moved
     }
 
-    /// Who has drawn the highest number for a bucket, among those that are there. The draw of one with
-    /// twice the weight is the highest twice as often: numbers are exponentially distributed.
+    /// Returns the present consumer with the highest draw for a bucket. The draw of one with twice
+    /// the weight is the highest twice as often: draws are exponentially distributed.
     fn stand_in(&self, bucket: usize) -> Option<usize> {
         let there = (0..self.weights.len()).filter(|&place| self.present[place]);
         there
@@ -170,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Who goes takes no flow of others with him, and has all of his again when he is back.
+        /// A consumer that goes takes no flow of others with it, and has all of its own again on
+        /// return.
         #[test]
         fn only_the_flows_of_who_has_gone_move_and_come_back(
             weights in prop::collection::vec(1u32..5, 2..9), gone in prop::collection::vec(any::<prop::sample::Index>(), 1..5),

@@ -1,4 +1,5 @@
-//! Who listens for consumers: a socket, and a thread that takes them in and notices when they go.
+//! Broker: a socket that listens for consumers, and a thread that attaches them and notices their
+//! end.
 
 use std::{
     io,
@@ -41,15 +42,15 @@ const BACKLOG: i32 = 128;
 const ACCEPTED: usize = 16;
 /// Time limit of a new client's first request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often buffers that have come back are looked for where no packets flow, and figures brought up to
-/// date.
+/// Interval between looks for returned buffers where no packets flow, and between updates of
+/// figures.
 const LOOK: Duration = Duration::from_millis(20);
 /// Shortest interval between two of these looks: workers wait during one.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Shortest interval between two requests of a client.
 const PACE: Duration = Duration::from_millis(10);
-/// How long consumers that were told to go are waited for: they may take what is on their rings. One that
-/// could write is waited for as long as the server lives.
+/// Time given to consumers that were told to go: they may take the packets on their rings. A
+/// consumer that could write is waited for as long as the server lives.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Why there is no broker.
@@ -71,16 +72,16 @@ pub enum BrokerError {
     /// The kernel refused something.
     #[error("cannot {step} at {address}: {source}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// Where.
+        /// The address of the socket.
         address: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// The server's side of a cluster, as long as somebody has it.
+/// The server's side of a cluster; it ends with its last owner.
 #[derive(Debug)]
 pub struct Broker {
     exchange: Arc<Mutex<Exchange>>,
@@ -95,18 +96,18 @@ pub struct Broker {
 static BROKERS: Mutex<Vec<Weak<Broker>>> = Mutex::new(Vec::new());
 
 impl Broker {
-    /// The broker of an arena at a socket, `/run/x.sock` or `@x`: the one there is in this process, or
-    /// a new one.
+    /// The broker of an arena at a socket, `/run/x.sock` or `@x`: the one there is in this process,
+    /// or a new one.
     ///
     /// # Errors
     ///
-    /// When nobody can listen there, or the arena cannot be shared.
+    /// When the socket cannot be listened at, or the arena cannot be shared.
     pub fn open(address: &str, arena: &Arena) -> Result<Arc<Broker>, BrokerError> {
         Broker::open_held(address, arena).map(|(broker, _)| broker)
     }
 
-    /// The same. Who connects waits until what keeps him waiting is dropped: by then there are the names
-    /// of a configuration.
+    /// As [`Broker::open`], with a [`Hold`]: clients that connect wait until it is dropped, when
+    /// the names of the configuration are there.
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl Broker {
         Ok(Broker { exchange, address, alarm, ending, thread })
     }
 
-    /// What workers call per burst.
+    /// The dispatcher, which workers call per burst.
     ///
     /// # Panics
     ///
@@ -178,7 +179,7 @@ impl Broker {
         self.exchange.lock().expect("no panic while held")
     }
 
-    /// Where it listens.
+    /// Address of the socket.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -194,7 +195,7 @@ impl Drop for Broker {
     }
 }
 
-/// As long as this lives nobody is taken in, and who has connected waits.
+/// Keeps clients from being attached; those that connect meanwhile wait.
 #[derive(Debug)]
 pub struct Hold(Arc<Broker>);
 
@@ -240,11 +241,12 @@ enum Role {
     Asks,
     /// The consumer of a place.
     Attached(usize),
-    /// One that was told to go, and what it holds is taken back at that time, or when it has gone.
+    /// A consumer that was told to go: its buffers are taken back at that time, or when it has
+    /// gone.
     Leaving(usize, Option<Instant>),
 }
 
-/// What the thread has.
+/// State of the broker's thread.
 struct Desk {
     exchange: Arc<Mutex<Exchange>>,
     /// The figures file, for clients.
@@ -268,7 +270,7 @@ impl Desk {
     }
 
     fn serve(&mut self) {
-        // Workers never sleep, and what a program held that was killed is wanted back soon. Without it
+        // Workers never sleep, and the buffers of a killed program are wanted back soon. Without it
         // everything works, later.
         let _ = slice::shorten();
         while !self.ending.load(Ordering::Acquire) {
@@ -280,7 +282,7 @@ impl Desk {
         self.farewell();
     }
 
-    /// When there is something to do though nobody says anything.
+    /// The next time at which there is something to do without a message of a client.
     fn next_look(&self, now: Instant, is_held: bool) -> Instant {
         let due = |client: &Client| match client.role {
             Role::New(until) if !is_held => Some(until),
@@ -294,9 +296,9 @@ impl Desk {
         due.unwrap_or_else(|| now + Duration::from_secs(3600))
     }
 
-    /// Waits, and listens to whoever says something.
+    /// Waits for messages of clients, and handles them.
     fn look(&mut self, until: Instant, is_held: bool) {
-        // Who is not listened to now has the alarm in his place: all others keep theirs.
+        // A client that is not listened to now has the alarm in its place: all others keep theirs.
         let now = Instant::now();
         let heeded = |client: &Client| match client.role {
             Role::New(_) => !is_held,
@@ -390,12 +392,12 @@ impl Desk {
         }
     }
 
-    /// Does what a client asks for: `false` when it is to be dismissed.
+    /// Handles a request of a client: `false` when the client is to be dismissed.
     fn hear(&mut self, at: usize) -> bool {
         let client = &self.clients[at];
         let bytes = match transport::receive(&client.socket) {
             Received::Nothing => return true,
-            // One that says nothing more may still have the memory.
+            // A client that sends nothing more may still have the memory.
             Received::Closed if matches!(client.role, Role::Attached(..)) => {
                 return !is_gone(&client.socket) && self.refuse(at, "it says nothing more");
             }
@@ -411,7 +413,7 @@ impl Desk {
             return self.refuse(at, "read the last answer before the next request");
         }
         match client.role {
-            // Consumers have nothing more to say, and nobody listens to those that were told to go.
+            // Consumers have no more requests, and those that were told to go are not listened to.
             Role::Attached(..) | Role::Leaving(..) => {
                 return self.refuse(at, "a consumer asks for nothing");
             }
@@ -442,7 +444,7 @@ impl Desk {
         say(&self.clients[at].socket, &reply)
     }
 
-    /// Says why a client is dismissed. A consumer goes on holding what it has until it ends.
+    /// Tells a client why it is dismissed. A consumer keeps its buffers until it ends.
     fn refuse(&mut self, at: usize, text: &str) -> bool {
         let client = &self.clients[at];
         say(&client.socket, &Reply::Refused(Reason::Protocol, text.into()));
@@ -521,8 +523,8 @@ impl Desk {
         self.clients[at].role = Role::Leaving(place, until);
     }
 
-    /// Forgets a client whose connection has ended, and takes back what it held: no thread of its process
-    /// has the memory any more.
+    /// Forgets a client whose connection has ended, and takes back its buffers: no thread of its
+    /// process has the memory any more.
     fn dismiss(&mut self, at: usize) {
         let client = self.clients.remove(at);
         if let Role::Attached(place) | Role::Leaving(place, _) = client.role {
@@ -601,8 +603,8 @@ impl Desk {
 /// Messages that are received and forgotten in one go: more than a socket holds as the kernel has it.
 const IGNORED: usize = 64;
 
-/// Whether who had the other end has closed it, which the kernel does for who has ended behind letting go
-/// of his memory. Who has only shut it for what he would say has not.
+/// Returns true if the peer has closed its end, which the kernel does for a process that ends after
+/// it has freed the memory. A peer that has only shut down its sending side has not.
 fn is_gone(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,5 +1,5 @@
-//! Figures of a cluster, in memory that everybody who asks may read: while its consumers live and after,
-//! without anybody's help. The format is in `docs/cluster.md`.
+//! Figures of a cluster, in memory that any client may read: while its consumers live and after,
+//! without a message. The format is in `docs/cluster.md`.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -16,7 +16,7 @@ pub const BALANCERS: usize = 63;
 const MAGIC: u64 = u64::from_ne_bytes(*b"LRFIGURE");
 const VERSION: u64 = 1;
 
-/// Where things are, in words.
+/// Offsets of the parts, in words.
 mod word {
     use super::{LINES, NAME_WORDS};
 
@@ -40,10 +40,10 @@ const WORDS: usize = word::BALANCERS_AT + BALANCERS * word::BALANCER;
 
 const _: () = assert!(word::SHARES + WEIGHTS_MAX <= word::BALANCER);
 
-/// The words of a consumer's line, in their order: what they are called and what they say.
+/// The words of a consumer's line, in their order: names and meanings.
 macro_rules! figures {
     ($($(#[doc = $says:literal])+ $name:ident,)+) => {
-        /// What is known of a consumer, in the order of the words in its line.
+        /// Figures of a consumer, in the order of the words in its line.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Figures {
             $($(#[doc = $says])+ pub $name: u64,)+
@@ -65,17 +65,17 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Whether somebody is attached: 0 nobody, 1 somebody, 2 one who was told to go and has not.
+    /// State: 0 no consumer is attached, 1 one is, 2 one was told to go and has not.
     state,
-    /// Who is or was the last: the number of its process.
+    /// Process number of the consumer, or of the last one.
     process,
-    /// What it may: 0 read, 1 write, 2 read and write copies in memory of its own.
+    /// Access: 0 read, 1 write, 2 read and write copies in memory of its own.
     access,
     /// Most buffers it holds.
     cells,
-    /// Times somebody was attached.
+    /// Times a consumer was attached.
     attached,
-    /// Times somebody went without having given back all he held.
+    /// Times a consumer went without having given back all buffers it held.
     died,
     /// Buffers that were taken back from those.
     reclaimed,
@@ -85,7 +85,7 @@ figures! {
     bytes,
     /// Packets for it that it did not get because it did not keep up.
     lost_full,
-    /// Packets for it that it did not get because nobody was attached.
+    /// Packets for it that it did not get because it was not attached.
     lost_absent,
     /// Packets it has sent.
     sent,
@@ -94,7 +94,7 @@ figures! {
     /// Packets it has sent and no element received: no `FromConsumer` is there, or, of a consumer in memory of
     /// its own, there was no buffer to copy one to, or it may only read.
     unheard,
-    /// What it wrote to its ring and named no buffer it holds.
+    /// Words on its ring that named no buffer it holds.
     malformed,
     /// Buffers it holds now.
     held,
@@ -110,7 +110,7 @@ figures! {
     unanswered,
     /// Packets it was not asked about: it was not there, silent, or held as many as it may.
     unasked,
-    /// Answers that came when nobody waited for them any more.
+    /// Answers that came when no packet waited for them any more.
     late,
     /// Times a consumer was detached because it flooded its doorbell.
     floods,
@@ -155,7 +155,7 @@ impl FigureBoard {
         }
     }
 
-    /// Begins the line of a consumer, or ends it: nobody is called nothing.
+    /// Begins the line of a consumer, or ends it with an empty name.
     pub(crate) fn set_line(&self, line: usize, name: &str) {
         self.set_name(word::LINES_AT + line * word::LINE, name);
     }
@@ -165,7 +165,7 @@ impl FigureBoard {
         self.0.set_from(at, &figures.words());
     }
 
-    /// What a balancer does, or that there is none.
+    /// Sets the shares of a balancer; with an empty name there is none.
     pub(crate) fn set_balancer(&self, place: usize, name: &str, shares: &[Share]) {
         let at = word::BALANCERS_AT + place * word::BALANCER;
         self.set_name(at, name);
@@ -183,7 +183,7 @@ impl FigureBoard {
 pub struct FigureView(BoardView);
 
 impl FigureView {
-    /// Maps what a server has handed out.
+    /// Maps the figures that a server has handed out.
     ///
     /// # Errors
     ///

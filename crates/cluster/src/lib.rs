@@ -1,17 +1,20 @@
 //! Several processes on one set of packets.
 //!
-//! A [`Broker`] listens at a UNIX socket. Programs attach to it as consumers that the configuration has
-//! a name for, and get the arena's packets by [`linerate_memory::shared`]: a ring each, without a copy.
-//! What goes to whom is decided in the [`Exchange`], behind a lock that is taken once per burst; a thread
-//! of the broker's takes in who comes, and takes from who has died what he held.
+//! A [`Broker`] listens at a UNIX socket. Programs attach to it as consumers that the configuration
+//! has a name for, and get the arena's packets by [`linerate_memory::shared`]: a ring each, without
+//! a copy. The [`Exchange`] decides on the recipients of packets, behind a lock that is taken once
+//! per burst; a thread of the broker's attaches programs, and takes back the buffers of those that
+//! have died.
 //!
-//! What is *not* here: anything that knows of a graph (its elements are in `elements/cluster`), and the
-//! consumer's side (`client`). Messages, descriptors, and who checks what: `docs/cluster.md`.
+//! Not here: anything that knows of a graph (its elements are in `elements/cluster`), and
+//! the consumer's side (`client`). Messages, descriptors, and the checks of each side:
+//! `docs/cluster.md`.
 //!
 //! # Where things are
 //!
-//! [`wire`] and [`transport`] are the messages, [`figures`] the statistics in shared memory, [`balance`]
-//! who gets which flow, [`exchange`] what workers call per burst, [`broker`] the socket and its thread, `limits` the limits of its connections.
+//! [`wire`] and [`transport`] are the messages, [`figures`] the statistics in shared memory,
+//! [`balance`] the choice of a consumer per flow, [`exchange`] the dispatcher that workers call per
+//! burst, [`broker`] the socket and its thread, `limits` the limits of its connections.
 #![forbid(unsafe_code)]
 
 pub mod balance;

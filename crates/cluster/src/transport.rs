@@ -1,4 +1,4 @@
-//! Messages and what they hand over, by a UNIX socket that keeps them apart.
+//! Messages with descriptors, by a UNIX socket that keeps their boundaries.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -22,10 +22,10 @@ pub const DESCRIPTORS: usize = 5;
 /// once, which may [wait](linerate_host::close).
 const DESCRIPTORS_MAX: usize = 253;
 
-/// What was there to be received.
+/// Result of a receive.
 #[derive(Debug)]
 pub enum Received {
-    /// A message of the right size, and what came with it.
+    /// A message of the right size, and the descriptors that came with it.
     Message(Box<[u8; SIZE]>, Vec<OwnedFd>),
     /// Nothing yet.
     Nothing,
@@ -83,7 +83,7 @@ fn receive_next(socket: impl AsFd) -> Result<Received, Errno> {
         Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
         Err(errno) => return Err(errno),
     };
-    // Taken out first, so that they are closed whatever is wrong with the rest.
+    // Taken out first, so that they are closed whether the rest is right or not.
     let descriptors: Vec<OwnedFd> = control
         .drain()
         .filter_map(|message| match message {

@@ -1,5 +1,5 @@
-//! What a server and its clients say to each other: messages of one size, each with the descriptors it
-//! hands over. The format, field by field, is in `docs/cluster.md`.
+//! Messages between a server and its clients, all of one size, each with the descriptors it hands
+//! over. The format, field by field, is in `docs/cluster.md`.
 
 /// Bytes of every message.
 pub const SIZE: usize = 512;
@@ -14,7 +14,7 @@ pub const WEIGHTS_MAX: usize = 63;
 /// Longest explanation, in bytes.
 const TEXT_MAX: usize = 255;
 
-/// Where the fields of messages begin, in bytes.
+/// Offsets of the fields of messages, in bytes.
 mod field {
     pub(super) const MAGIC: usize = 0;
     pub(super) const VERSION: usize = 4;
@@ -31,20 +31,20 @@ mod field {
     pub(super) const WEIGHTS: usize = 256;
 }
 
-/// What a consumer may do with packets.
+/// Access of a consumer to packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Read those of everybody, where they are.
+    /// Read the packets of all, in place.
     Read,
-    /// The same, and write those that are its alone.
+    /// Read in place, and write packets that it alone holds.
     Write,
     /// Read and write copies, in memory of its own.
     Isolated,
 }
 
 impl Access {
-    /// Whether who is granted this may have the other: copies are less than reading, which is less than
-    /// writing.
+    /// Returns true if `self` includes the other access: copies are less than reading, which is
+    /// less than writing.
     pub fn includes(self, other: Access) -> bool {
         let order = |access| match access {
             Access::Isolated => 0,
@@ -54,51 +54,51 @@ impl Access {
         order(other) <= order(self)
     }
 
-    /// What is granted by both.
+    /// The access that both include.
     #[must_use]
     pub fn stricter(self, other: Access) -> Access {
         if self.includes(other) { other } else { self }
     }
 }
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// To be the consumer of that name, with that access, or whichever the server grants.
     Attach {
-        /// Which.
+        /// Name of the consumer.
         name: String,
-        /// What for.
+        /// Access asked for.
         access: Option<Access>,
     },
     /// To see the figures.
     Look,
     /// Other weights for a balancer.
     Weigh {
-        /// Which.
+        /// Name of the balancer.
         name: String,
         /// One for each of its consumers.
         weights: Vec<u32>,
     },
     /// That a consumer is detached.
     Detach {
-        /// Which.
+        /// Name of the consumer.
         name: String,
     },
 }
 
-/// What the server says.
+/// Reply of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// The client is a consumer now. With directory, packets, channel, doorbell and figures.
     Attached {
         /// Its line in the figures.
         line: u32,
-        /// What was granted.
+        /// Access granted.
         access: Access,
         /// Empty buffers it gets for packets of its own.
         spare: u32,
-        /// Whether it is asked what is to become of packets.
+        /// Whether the consumer is asked for the verdict on packets.
         asked: bool,
     },
     /// With the figures.
@@ -111,7 +111,7 @@ pub enum Reply {
     Ended(Reason),
 }
 
-/// Why a client does not get what it asked for, or has no longer what it had.
+/// Reason of a refusal, or of a detachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The configuration has nothing of that name.
@@ -120,7 +120,7 @@ pub enum Reason {
     Taken,
     /// More was asked for than is granted.
     NotGranted,
-    /// The client is of another user, who may not do that.
+    /// The client is of another user, which may not do that.
     Stranger,
     /// The message makes no sense, or not now.
     Protocol,
@@ -128,7 +128,7 @@ pub enum Reason {
     Full,
     /// The kernel refused something.
     System,
-    /// Somebody has detached it.
+    /// Detached by a request.
     Detached,
     /// Its rings made no sense.
     Broken,
@@ -212,7 +212,7 @@ impl Reading<'_> {
         self.text(field::NAME_END).filter(|name| is_name(name))
     }
 
-    /// What is there in front of the first zero before `limit`.
+    /// The text in front of the first zero before `limit`.
     fn text(&self, limit: usize) -> Option<String> {
         let text = &self.0[field::TEXT..limit];
         let end = text.iter().position(|&byte| byte == 0)?;
@@ -220,7 +220,7 @@ impl Reading<'_> {
     }
 }
 
-/// Beside an access: the consumer is asked what is to become of packets.
+/// Beside an access: the consumer is asked for the verdict on packets.
 const ASKED: u32 = 4;
 
 fn access_code(access: Option<Access>) -> u32 {
@@ -262,11 +262,11 @@ impl Request {
         }
     }
 
-    /// What somebody sent; why it is no request.
+    /// Parses a client's message.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason why it is no request.
     pub fn decode(bytes: &[u8; SIZE]) -> Result<Request, &'static str> {
         let message = checked(bytes)?;
         let name = || message.name().ok_or("no name is like that");
@@ -309,11 +309,11 @@ impl Reply {
         }
     }
 
-    /// What somebody sent.
+    /// Parses a server's message.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason why it is no reply.
     pub fn decode(bytes: &[u8; SIZE]) -> Result<Reply, &'static str> {
         let message = checked(bytes)?;
         let first = message.number(field::FIRST);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is read says what its bytes say.
+        /// A message that can be read encodes to a message of the same meaning.
         #[test]
         fn nothing_is_read_that_cannot_be_written(
             kind in 0u32..24, numbers in any::<[u32; 3]>(), text in "[a-z ]{0,70}", small in any::<bool>(),

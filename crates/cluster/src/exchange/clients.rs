@@ -122,7 +122,7 @@ impl Exchange {
             return Err((Reason::Taken, text));
         }
         let granted = place.granted();
-        // Who may write may be content with reading.
+        // A consumer that may write may be content with reading.
         let fits = match (wanted, granted.access) {
             (None, _) | (Some(Access::Read), Access::Write) => true,
             (Some(wanted), granted) => wanted == granted,
@@ -184,7 +184,7 @@ impl Exchange {
             }
             return Err((Reason::System, error.to_string()));
         }
-        // Whoever was there before is not taken for this one.
+        // The consumer before is not taken for this one.
         place.attachment.set(false, "");
         place.seen = Tally::default();
         place.owed = if sends { place.spare } else { 0 };
@@ -216,7 +216,7 @@ impl Exchange {
         Ok(Admitted { place: at, access, spare, asked })
     }
 
-    /// The names there are, for who asked for another.
+    /// The names there are, for the refusal of another.
     fn names(&self) -> String {
         let names: Vec<&str> =
             self.places.iter().flatten().map(|place| place.name.as_str()).collect();
@@ -226,13 +226,13 @@ impl Exchange {
         }
     }
 
-    /// Somebody has come to a place, or gone from it; returns who was there.
+    /// Puts a consumer into an endpoint, or takes it out; returns the seat before.
     fn sit(&mut self, at: usize, seat: Seat) -> Seat {
         let place = self.places[at].as_mut().expect("a place somebody uses");
         let mut before = std::mem::replace(&mut place.seat, seat);
         if let Some(inline) = place.inline.as_mut().filter(|_| place.seat.taken().is_none()) {
             if let Some(link) = before.taken() {
-                // All that it has said, and no more than fits on its ring.
+                // All of its answers, and no more than fit on its ring.
                 for _ in 0..place.cells.div_ceil(WORDS) {
                     if !inline.hear(link, &mut self.server, &mut self.pool, &mut place.figures) {
                         break;
@@ -246,8 +246,8 @@ impl Exchange {
         before
     }
 
-    /// Takes back all that a consumer held, whose process has ended or can do no harm. Returns the memory
-    /// that was its own, which takes a while to drop.
+    /// Takes back all buffers of a consumer whose process has ended or can do no harm. Returns the
+    /// memory of its own, which takes a while to drop.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Box<Isolated>> {
         self.publish(at);
         let (Seat::Taken(link) | Seat::Leaving(link)) = self.sit(at, Seat::Empty) else {
@@ -274,8 +274,8 @@ impl Exchange {
         own
     }
 
-    /// Lends a consumer nothing more. Returns whether it could write to what others have: then it has to
-    /// end before it can be [removed](Exchange::remove).
+    /// Stops lending to a consumer. Returns true if it could write to others' packets: then it has
+    /// to end before it can be [removed](Exchange::remove).
     pub(crate) fn end(&mut self, at: usize) -> bool {
         self.place(at).figures.state = 2;
         if let Seat::Taken(link) = self.sit(at, Seat::Empty) {
@@ -321,20 +321,20 @@ impl Exchange {
         self.places.iter().flatten().filter(|place| place.users > 0).map(consumer).collect()
     }
 
-    /// Whether somebody is attached as that consumer.
+    /// Returns true if a program is attached as that consumer.
     pub fn is_attached(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// The place of that name, if somebody is attached there.
+    /// The endpoint of that name, if a program is attached there.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.places.iter().position(|place| {
             place.as_ref().is_some_and(|place| place.name == name && !place.seat.is_empty())
         })
     }
 
-    /// What is to be done now and then: buffers that have come back and that no element takes, figures,
-    /// and places that nobody needs any more.
+    /// Periodic work: takes returned buffers that no element takes, updates figures, and removes
+    /// unused endpoints.
     pub(crate) fn look_after(&mut self) {
         for at in 0..self.places.len() {
             let Some(place) = &self.places[at] else { continue };

@@ -1,4 +1,4 @@
-//! What elements say there is: places for consumers, and balancers of them.
+//! Declarations of elements: endpoints for consumers, and balancers of them.
 
 use std::{io, sync::Arc};
 
@@ -20,14 +20,14 @@ use crate::{
     wire::{Access, Reason, is_name},
 };
 
-/// What is to become of a packet for a place.
+/// Destination of a packet for an endpoint.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Target {
     /// The bit of the member that it is lent to.
     pub(super) to: u64,
-    /// The bit of the place that gets a copy.
+    /// The bit of the endpoint that gets a copy.
     pub(super) copies: u64,
-    /// The bit of the place at which nobody is.
+    /// The bit of the endpoint without a consumer.
     pub(super) missing: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Balancer {
     name: String,
     users: usize,
     pub(super) places: Vec<usize>,
-    /// What goes to each of these places, as of when somebody last came or went.
+    /// The target of each of these endpoints, as of the last attachment or detachment.
     pub(super) targets: Vec<Target>,
     pub(super) balance: Balance,
     /// The weights its element was configured with: others may have been chosen since.
@@ -69,7 +69,7 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// The consumer that gets a packet with that hash, by its place in the list, and what that means.
+    /// Chooses the consumer of a packet with that hash: its place in the list, and its target.
     #[inline]
     pub(super) fn choose(&mut self, hash: Option<u64>) -> (usize, Target) {
         let bucket = match hash {
@@ -84,7 +84,7 @@ impl Balancer {
     }
 }
 
-/// What an element does with a place.
+/// An element's use of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Use {
     /// Sends to it.
@@ -97,7 +97,7 @@ pub(super) enum Use {
 }
 
 impl Use {
-    /// What the consumer may do, as far as this element is concerned.
+    /// Rights of the consumer, as far as this element is concerned.
     fn grant(self) -> Grant {
         match self {
             Use::Sends(Granted { access, cells }) | Use::Asks(Granted { access, cells }, _) => {
@@ -257,7 +257,7 @@ impl Exchange {
         }
     }
 
-    /// Tells balancers who is there, those that a place is of.
+    /// Tells the balancers of an endpoint which consumers are present.
     pub(super) fn settle_balancers_of(&mut self, place: usize) {
         for number in 0..self.balancers.len() {
             if self.balancers[number].as_ref().is_some_and(|of| of.places.contains(&place)) {
@@ -277,7 +277,7 @@ impl Exchange {
         self.show_balancer(at);
     }
 
-    /// Shows what a balancer does.
+    /// Shows the shares of a balancer in the figures.
     fn show_balancer(&self, at: usize) {
         let Some(balancer) = &self.balancers[at] else { return };
         let weights = balancer.balance.weights().iter().zip(balancer.balance.shares());

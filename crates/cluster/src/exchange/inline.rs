@@ -1,8 +1,8 @@
-//! Packets that wait for what a consumer says about them.
+//! Inline consumers: packets wait for a verdict, in order, with head-of-line blocking.
 //!
-//! They wait in the order they came in and leave in that order, each when something is known of it: what
-//! the consumer says, what it has said of the flow before, or, when its time is over, what the
-//! configuration says. So the oldest without an answer holds up those behind it, for its time at most.
+//! They wait in the order they came in and leave in that order, each when its verdict is known: the
+//! consumer's answer, its answer for the flow before, or, at the time limit, the configured one. So
+//! the oldest without an answer holds up those behind it, for its time at most.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,7 +18,7 @@ use linerate_packet::flow::{FlowKey, VlanRule, extract};
 use super::link::{Answer, Link};
 use crate::figures::Figures;
 
-/// What holds for packets that a consumer is asked about.
+/// Configuration of an inline consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// How long each waits for an answer.
@@ -38,7 +38,7 @@ pub struct Terms {
 pub struct Refused {
     /// The consumer has said so, of it or of its flow.
     pub denied: usize,
-    /// Nobody was attached, or it went.
+    /// No consumer was attached, or it went.
     pub absent: usize,
     /// It does not answer: the time was over, or it has let another's run out and has been silent since.
     pub silent: usize,
@@ -46,7 +46,7 @@ pub struct Refused {
     pub full: usize,
 }
 
-/// What has become of packets that waited.
+/// Result of draining a queue of packets that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settled {
     /// Those that were dropped.
@@ -74,7 +74,7 @@ enum State {
 
 #[derive(Debug)]
 struct Waiting {
-    /// What can be sent on without the consumer; nothing where it has the only packet.
+    /// The packet to send on without the consumer; `None` where the consumer has the only one.
     slot: Option<Slot>,
     state: State,
     /// The buffer that the consumer was lent.
@@ -89,7 +89,7 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     /// The number of the first: they are counted from 0 as they come.
     first: u64,
-    /// How many at the front wait for nothing more.
+    /// Number of packets at the front that have their verdict.
     ready: usize,
 }
 
@@ -101,7 +101,7 @@ impl Queue {
     }
 }
 
-/// What is expected of a consumer about a buffer.
+/// Answer that is expected of a consumer about a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Nothing,
@@ -172,13 +172,13 @@ impl Inline {
         self.flows.young.len() + self.flows.old.len()
     }
 
-    /// Somebody has come.
+    /// Starts with a consumer that has attached.
     pub(super) fn begin(&mut self) {
         self.stalled = false;
         self.asked.clear();
     }
 
-    /// Nobody is there to answer any more.
+    /// Decides packets without an answer, after the consumer went.
     pub(super) fn abandon(&mut self, figures: &mut Figures) {
         for queue in self.queues.iter_mut().flatten() {
             for packet in &mut queue.waiting {
@@ -192,8 +192,8 @@ impl Inline {
         }
     }
 
-    /// Packets come into a queue, and the consumer is asked about those of which nothing is known. What
-    /// there is no room for stays in the frame.
+    /// Queues packets, and asks the consumer about those without a known verdict. Packets without
+    /// room stay in the frame.
     pub(super) fn ask(
         &mut self,
         at: usize,
@@ -264,7 +264,7 @@ impl Inline {
         }
     }
 
-    /// Hears what the consumer says. Returns whether it may have said more.
+    /// Takes the consumer's answers. Returns true if there may be more.
     pub(super) fn hear(
         &mut self,
         link: &mut Link,
@@ -290,7 +290,7 @@ impl Inline {
                     *stalled = false;
                     None
                 }
-                // What it was asked about once and has said something about: it only returns it.
+                // A buffer whose answer has come: the consumer only returns it.
                 Asked::Nothing => None,
             };
             let Some(waiting) = found else {
@@ -314,7 +314,7 @@ impl Inline {
                     figures.passed += 1;
                     State::Passes
                 }
-                // There is no buffer for what it has made of the packet.
+                // There is no buffer for the consumer's version of the packet.
                 (true, None) => {
                     figures.unanswered += 1;
                     waiting.slot = kept.take();
@@ -383,8 +383,8 @@ fn decide(terms: &Terms, packet: &mut Waiting, why: Why) {
     packet.state = without_answer(terms, packet, why);
 }
 
-/// What becomes of a packet that was asked about: one that the consumer alone has, from before terms were
-/// others, cannot pass.
+/// State of a packet that was asked about and not answered: one that the consumer alone has, from
+/// before the terms changed, cannot pass.
 fn without_answer(terms: &Terms, packet: &Waiting, why: Why) -> State {
     if packet.slot.is_some() { unasked(terms, why) } else { State::Dropped(why) }
 }
@@ -393,7 +393,7 @@ fn unasked(terms: &Terms, why: Why) -> State {
     if terms.open { State::Passes } else { State::Dropped(why) }
 }
 
-/// What is expected about a buffer.
+/// The expectation about a buffer; the table grows up to it.
 fn expected(asked: &mut Vec<Asked>, index: u32) -> &mut Asked {
     let index = index as usize;
     if asked.len() <= index {
@@ -406,9 +406,9 @@ fn expected(asked: &mut Vec<Asked>, index: u32) -> &mut Asked {
 struct Prepared {
     /// The buffer it is lent.
     index: u32,
-    /// What is to be put on its ring.
+    /// Packet to put on its ring.
     lent: Option<Slot>,
-    /// What can be sent on without it.
+    /// Packet to send on without it.
     kept: Option<Slot>,
 }
 
@@ -442,7 +442,7 @@ fn prepare(
         figures.copied += slot.len() as u64;
         index = pool.arena().index_of(&slot) as u32;
     }
-    // Nobody writes what others have, too: it can be sent on from here.
+    // Shared packets are not written: it can be sent on from here.
     if slot.is_shared() || server.access(id) == Access::Read {
         return match pool.share(&mut slot) {
             kept @ Some(_) => Ok(Prepared { index, lent: Some(slot), kept }),
@@ -465,7 +465,7 @@ fn prepare(
     Ok(Prepared { index, lent: Some(slot), kept: Some(kept) })
 }
 
-/// Lends what is to be put on a ring, for which there is room.
+/// Lends the packets that are to be put on a ring, for which there is room.
 fn hand_over(link: &mut Link, server: &mut Server, pool: &mut PoolCache, out: &mut Frame) {
     match link {
         Link::Sharing(id) => {
@@ -477,12 +477,12 @@ fn hand_over(link: &mut Link, server: &mut Server, pool: &mut PoolCache, out: &m
     }
 }
 
-/// What was known of a packet is known of what the consumer made of it.
+/// Copies the metadata of a packet to the consumer's version of it.
 fn keep_meta(arena: &Arena, kept: Option<&Slot>, packet: &mut Slot) {
     let Some(kept) = kept else { return };
     let mut meta = *arena.meta(kept);
     if kept.headroom() != packet.headroom() {
-        // Headers are counted from where the buffer begins.
+        // Header places count from the start of the buffer.
         (meta.network, meta.transport) = (HeaderStart::UNKNOWN, HeaderStart::UNKNOWN);
     }
     if let Some(to) = arena.meta_mut(packet) {
@@ -490,7 +490,7 @@ fn keep_meta(arena: &Arena, kept: Option<&Slot>, packet: &mut Slot) {
     }
 }
 
-/// What a consumer has said of flows, in both directions of each. Those that no packet was of while the
+/// Verdicts of a consumer on flows, in both directions of each. Flows without a packet while the
 /// table was turned over twice are forgotten, and the table is turned over when it is half full.
 #[derive(Debug, Default)]
 struct Flows {

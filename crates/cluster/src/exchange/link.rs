@@ -7,16 +7,16 @@ use linerate_memory::{
     shared::{Broken, Isolated, MemberId, Sent, Server, Tally, WORDS},
 };
 
-/// How a consumer has its packets.
+/// Path of packets to a consumer.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// They are where they were received.
+    /// Packets stay where they were received.
     Sharing(MemberId),
-    /// They are copied into memory of its own.
+    /// Packets are copied into memory of its own.
     Isolated(Box<Isolated>),
 }
 
-/// What a consumer says of a packet.
+/// A consumer's answer about a packet.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// The buffer, by the number that it was lent under.
@@ -73,8 +73,8 @@ impl Link {
         }
     }
 
-    /// As many at most, known to an eighth of the ring's cells: looking each time at what another
-    /// processor writes takes longer than all else that is counted.
+    /// An upper bound of the waiting packets, known to an eighth of the ring's cells: reading a
+    /// word that another processor writes takes longer each time than all else that is counted.
     pub(super) fn waiting_at_most(&mut self, server: &mut Server, cells: usize) -> usize {
         let seen = match self {
             Link::Sharing(id) => server.seen_waiting(*id),
@@ -163,7 +163,7 @@ impl Link {
         }
     }
 
-    /// Takes what it says of packets, `limit` words at most.
+    /// Takes its answers about packets, `limit` words at most.
     pub(super) fn answers(
         &mut self,
         server: &mut Server,
@@ -190,8 +190,8 @@ impl Link {
     }
 }
 
-/// What an isolated consumer has sent, in a buffer of ours; `None` when it sent nothing, or there is no
-/// buffer, or none that is so long.
+/// Copies a packet that an isolated consumer has sent into a buffer of ours; `None` when it sent
+/// nothing, or there is no buffer, or none that is so long.
 fn copied(sent: &Sent<'_>, pool: &mut PoolCache) -> Option<Slot> {
     let bytes = sent.packet?;
     if bytes.len() > pool.arena().room() {

@@ -1,4 +1,4 @@
-//! What goes to which consumer, and what has come back.
+//! Dispatcher: enqueues packets to consumers and reclaims the buffers they return.
 
 mod clients;
 mod declare;
@@ -32,20 +32,20 @@ use crate::{figures::FigureBoard, wire::Access};
 
 /// Buffers that the broker's thread keeps at hand.
 const CACHE: usize = 64;
-/// Packets nobody receives that are given back in one go.
+/// Batch size for freeing packets without a recipient.
 const UNHEARD: usize = 64;
-/// Buffers that a consumer may hold before it is looked whether it has returned some, if that is not more
-/// than half of what it may hold at all. A look is at what another processor writes: it takes some hundred
+/// Buffers that a consumer may hold before the server looks for returned ones, if that is not more
+/// than half of its limit. A look reads a word that another processor writes: it takes some hundred
 /// cycles. The broker's thread looks now and then besides.
 const OUT: usize = 160;
 
-/// Who wants which packet of a frame.
+/// Recipients of each packet of a frame, as a bitmap over all balancers.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     /// For each packet the bits of consumers, counted through all balancers, of which there are 64 at
     /// most.
     pub by: &'a [u64],
-    /// Where those go that nobody wants who would get them.
+    /// Packets that are not wanted by the consumers that would get them.
     pub unwanted: &'a mut Frame,
 }
 
@@ -57,14 +57,14 @@ pub struct Exchange {
     places: Vec<Option<Place>>,
     balancers: Vec<Option<Balancer>>,
     board: FigureBoard,
-    /// Configurations that are not whole yet: nobody new is taken in, and nobody told to go.
+    /// Configurations that are not whole yet: no client is attached meanwhile, and none told to go.
     holds: usize,
     /// Wakes the broker's thread.
     alarm: Arc<OwnedFd>,
     /// For each packet of a frame which members are to get it, and which places are to get a copy.
     to: Vec<u64>,
     copies: Vec<u64>,
-    /// And which places that nobody is at would have got it.
+    /// The endpoints without a consumer that would have got it.
     missing: Vec<u64>,
     unheard: Frame,
 }
@@ -119,11 +119,11 @@ impl Exchange {
 
     // Packets that are shared out
 
-    /// Gives each packet of a frame to a consumer of each of these balancers, `hashes` saying to which.
-    /// What somebody got is gone from the frame. Packets for which nobody is attached go to `absent`,
-    /// those that nobody had room for stay. With `all` it ends at the first that not all of its consumers
-    /// have room for, and returns how many are gone from the frame because they were too long for all of
-    /// theirs.
+    /// Gives each packet of a frame to a consumer of each of these balancers, chosen by `hashes`.
+    /// Packets with a recipient leave the frame. Packets for which no consumer is attached go to
+    /// `absent`, those for which no consumer had room stay. With `all` it ends at the first packet
+    /// that not all of its consumers have room for, and returns how many have left the frame
+    /// because they were too long for all of theirs.
     pub fn share_out(
         &mut self,
         balancers: &[usize],
@@ -136,7 +136,7 @@ impl Exchange {
         self.share_out_wanted(balancers, hashes, None, all, pool, frame, absent)
     }
 
-    /// The same where not every packet is wanted by all consumers.
+    /// As [`Exchange::share_out`], for packets of which some are not wanted by all consumers.
     #[allow(
         clippy::too_many_arguments,
         reason = "what is shared out, among whom, and what is left"
@@ -169,7 +169,7 @@ impl Exchange {
             self.count_missing(all);
         }
         if copies {
-            // Of what is left, in its order, some have gone out as copies.
+            // Some of the packets left, in their order, have gone out as copies.
             let left = self.to.iter().zip(&self.copies).filter(|(to, _)| **to == 0);
             let mut left = left.map(|(_, copies)| *copies == 0);
             frame.sift(|_| left.next().unwrap_or(true), |slot| pool.give_one(slot));
@@ -178,7 +178,7 @@ impl Exchange {
         too_long
     }
 
-    /// Chooses for each of so many packets who is to get it. Returns what there is among them.
+    /// Chooses the recipients of each of so many packets. Returns the union of their targets.
     fn choose(
         &mut self,
         balancers: &[usize],
@@ -211,7 +211,7 @@ impl Exchange {
                 let lists = to.iter_mut().zip(&mut *copies).zip(&mut *missing);
                 for (number, ((to, copies), missing)) in lists.enumerate() {
                     let wanted = wanted.get(number).map_or(u64::MAX, |wanted| wanted >> first);
-                    // What none of them wants takes no turn.
+                    // A packet that none of them wants takes no turn.
                     if wanted & u64::MAX >> (64 - balancer.places.len().max(1)) == 0 {
                         continue;
                     }
@@ -229,7 +229,7 @@ impl Exchange {
         any
     }
 
-    /// Moves packets out of the frame that nobody is there for, or that nobody wants.
+    /// Moves packets out of the frame whose consumer is absent, or that are not wanted.
     fn set_aside(
         &mut self,
         pool: &mut PoolCache,
@@ -271,8 +271,8 @@ impl Exchange {
         }
     }
 
-    /// Counts packets for which nobody is at a place: with `all` those that stay in the frame will come
-    /// again.
+    /// Counts packets for endpoints without a consumer: with `all` those that stay in the frame
+    /// will come again.
     fn count_missing(&mut self, all: bool) {
         for ((to, copies), missing) in self.to.iter().zip(&self.copies).zip(&self.missing) {
             if !all || to | copies != 0 {
@@ -281,13 +281,14 @@ impl Exchange {
         }
     }
 
-    /// Has nobody get the first packet that one of its consumers has no room for, and those behind it.
+    /// Clears the recipients of the first packet that one of its consumers has no room for, and of
+    /// those behind it.
     fn hold_back(&mut self, count: usize) {
         let mut sharing = [usize::MAX; 64];
         let mut isolated = [usize::MAX; 64];
         for (at, place) in self.places.iter_mut().enumerate() {
             let Some(link) = place.as_mut().and_then(|place| place.seat.taken()) else { continue };
-            // Who is to be ended keeps nobody waiting.
+            // A consumer that is to be ended does not delay the others.
             let room = link.room(&mut self.server, count);
             let room = if link.is_broken(&self.server) { usize::MAX } else { room };
             match link {
@@ -309,9 +310,9 @@ impl Exchange {
         self.copies[stop..].fill(0);
     }
 
-    /// Copies packets to isolated consumers, and says in `copies` who has got one. With `all` so have
-    /// those for whose buffers a packet is too long: they would wait for it for ever. Returns how many packets
-    /// were too long for whoever was to have them.
+    /// Copies packets to isolated consumers, and leaves in `copies` the bits of those that have got
+    /// one. With `all` also of those for whose buffers a packet is too long: they would wait for it
+    /// for ever. Returns how many packets were too long for all of their consumers.
     fn copy_out(&mut self, all: bool, pool: &PoolCache, frame: &mut Frame) -> usize {
         let (mut anybody, mut too_long) = (0, 0);
         let arena = pool.arena();
@@ -344,8 +345,8 @@ impl Exchange {
         too_long
     }
 
-    /// Takes back what has been returned by consumers that no element receives from, where `count` packets
-    /// more would make it [many](OUT).
+    /// Takes back the buffers returned by consumers that no element receives from, where `count`
+    /// packets more would make them [many](OUT).
     fn take_back(&mut self, balancers: &[usize], pool: &mut PoolCache, count: usize) {
         for &at in balancers {
             let places = self.balancers[at].as_ref().map_or(0, |balancer| balancer.places.len());
@@ -363,7 +364,7 @@ impl Exchange {
         }
     }
 
-    /// Takes back what a consumer has returned, unless there is an element that does.
+    /// Takes back the buffers a consumer has returned, unless there is an element that does.
     fn take_unheard(&mut self, at: usize, pool: Option<&mut PoolCache>) {
         let Some(place) = self.places[at].as_mut().filter(|place| place.listeners == 0) else {
             return;
@@ -398,7 +399,7 @@ impl Exchange {
         self.publish_as(at, |link, server, _| link.waiting(server));
     }
 
-    /// The same, with packets that wait counted like that.
+    /// Brings the figures of an endpoint up to date, with waiting packets counted by `waiting`.
     fn publish_as(&mut self, at: usize, waiting: impl Fn(&mut Link, &mut Server, usize) -> usize) {
         let Some(place) = &mut self.places[at] else { return };
         let (server, cells) = (&mut self.server, place.cells);
@@ -442,7 +443,8 @@ impl Exchange {
         received
     }
 
-    /// Who receives from a place is going to sleep until there is something: `false` when there is.
+    /// Arms the wake-up of the element that receives from an endpoint: `false` when there is
+    /// something.
     pub fn arm(&mut self, at: usize) -> bool {
         let place = self.places[at].as_mut().expect("a place somebody uses");
         let Some(link) = place.seat.taken() else { return true };
@@ -455,8 +457,7 @@ impl Exchange {
 
     // Packets that consumers are asked about
 
-    /// Packets come into a queue of those that wait for what a consumer says of them. What there is no
-    /// room for stays in the frame.
+    /// Queues packets that wait for the consumer's verdict. Packets without room stay in the frame.
     pub fn ask(&mut self, of: &InlineUse, pool: &mut PoolCache, frame: &mut Frame) {
         let Place { seat, inline, figures, .. } =
             self.places[of.place()].as_mut().expect("a place somebody uses");
@@ -464,7 +465,7 @@ impl Exchange {
         inline.ask(of.queue(), seat.taken(), &mut self.server, pool, frame, figures);
     }
 
-    /// An element of those that wait ends; what it has is given back.
+    /// Removes the queue of an element that ends; its packets are given back.
     fn leave_queue(&mut self, at: usize, queue: usize) {
         let place = self.places[at].as_mut().expect("a place somebody uses");
         if let Some(inline) = &mut place.inline {
@@ -472,8 +473,8 @@ impl Exchange {
         }
     }
 
-    /// Hears what the consumer says. Those packets of a queue of which something is known, or whose time
-    /// is over, leave by `frame`, as far as it has room.
+    /// Takes the consumer's answers. Packets of a queue with a verdict, or whose time is over,
+    /// leave by `frame`, as far as it has room.
     pub fn settle(&mut self, of: &InlineUse, pool: &mut PoolCache, frame: &mut Frame) -> Settled {
         let Place { seat, inline, figures, .. } =
             self.places[of.place()].as_mut().expect("a place somebody uses");
@@ -487,7 +488,7 @@ impl Exchange {
     }
 }
 
-/// Counts a packet at places that nobody is at.
+/// Counts a packet at endpoints without a consumer.
 fn count_missing(places: &mut [Option<Place>], missing: u64) {
     for at in places_of(missing) {
         if let Some(place) = &mut places[at] {

@@ -1,4 +1,4 @@
-//! Names that programs attach as, and who is there.
+//! Endpoints: names that programs attach as, with their consumer.
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -8,16 +8,16 @@ use linerate_port::{Link as Attachment, peer::event::Gathered};
 use super::{inline::Inline, link::Link};
 use crate::{figures::Figures, wire::Access};
 
-/// What a consumer of some name gets.
+/// Rights granted to a consumer of some name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// What it may do with packets.
+    /// Access to packets.
     pub access: Access,
     /// Most buffers it holds at a time.
     pub cells: u32,
 }
 
-/// What one element lets a consumer do.
+/// Rights that one element grants to a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) access: Access,
@@ -25,7 +25,7 @@ pub(super) struct Grant {
     pub(super) cells: Option<u32>,
 }
 
-/// Who is in a place.
+/// Consumer of an endpoint.
 #[derive(Debug, Default)]
 pub(super) enum Seat {
     #[default]
@@ -40,7 +40,7 @@ impl Seat {
         matches!(self, Seat::Empty)
     }
 
-    /// Whoever is there, going or not.
+    /// The consumer, going or not.
     pub(super) fn link(&mut self) -> Option<&mut Link> {
         match self {
             Seat::Empty => None,
@@ -48,7 +48,7 @@ impl Seat {
         }
     }
 
-    /// Who is there and stays.
+    /// The consumer, unless it was told to go.
     pub(super) fn taken(&mut self) -> Option<&mut Link> {
         match self {
             Seat::Taken(link) => Some(link),
@@ -61,52 +61,55 @@ impl Seat {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) name: String,
-    /// What each of the elements that use it lets it do, in the order they came.
+    /// Rights granted by each element that uses it, in the order they came.
     pub(super) grants: Vec<Grant>,
     /// Elements that send to it or receive from it, and those that receive.
     pub(super) users: usize,
     pub(super) listeners: usize,
     pub(super) seat: Seat,
-    /// Whether somebody is there, for those who want to be told.
+    /// Whether a consumer is attached, for its observers.
     pub(super) attachment: Arc<Attachment>,
-    /// Whether packets of it are on their way: who receives takes them on before it comes for more.
+    /// Whether packets of it are on their way: the receiving element passes them on before it comes
+    /// for more.
     pub(super) on_the_way: bool,
-    /// What who is there may do with packets, and the cells of its rings.
+    /// Access of the attached consumer to packets, and the cells of its rings.
     pub(super) access: Access,
     pub(super) cells: usize,
     /// Packets that a consumer has copies of that only reads: it sends these, where an element receives
     /// from it. By its buffers, and empty for every other consumer.
     pub(super) originals: Vec<Option<Slot>>,
-    /// Packets that wait for what it says about them, where it is asked.
+    /// Packets that wait for its verdict, where it is inline.
     pub(super) inline: Option<Inline>,
     /// Empty buffers it is to have for packets of its own, and those of them it has yet to get.
     pub(super) spare: u32,
     pub(super) owed: u32,
-    /// What of its link's tally is in the figures.
+    /// The part of its link's tally that is in the figures.
     pub(super) seen: Tally,
     pub(super) figures: Figures,
-    /// Wakes whoever receives from it: that somebody was attached, or has sent.
+    /// Wakes the element that receives from it: a consumer was attached, or has sent.
     pub(super) news: OwnedFd,
     pub(super) events: Arc<Gathered>,
 }
 
 impl Place {
-    /// What a consumer gets: what all elements agree to, for an element that isolates it does so from
-    /// those that others lend it, too. Of elements that follow one another the last says how many buffers.
+    /// Rights of a consumer: those that all elements agree to, for an element that isolates it does
+    /// so from the packets that others lend it, too. Of elements that follow one another the last
+    /// says how many buffers.
     pub(super) fn granted(&self) -> Granted {
         let access = self.grants.iter().map(|grant| grant.access).reduce(Access::stricter);
         let cells = self.grants.iter().rev().find_map(|grant| grant.cells);
         Granted { access: access.unwrap_or(Access::Isolated), cells: cells.unwrap_or(1) }
     }
 
-    /// Whether who is there has more access than it would get now.
+    /// Returns true if the consumer has more access than it would get now.
     pub(super) fn has_too_much(&mut self) -> bool {
         self.seat.taken().is_some() && !self.granted().access.includes(self.access)
     }
 
-    /// Tells those who follow whether somebody is there: one who was told to go is, as long as packets of
-    /// its own may come, and so is one who has gone, as long as some are on their way. Who follows may
-    /// forget what it knows of who goes, and would know it again by those.
+    /// Tells the observers whether a consumer is attached: one that was told to go is, as long as
+    /// packets of its own may come, and so is one that has gone, as long as some are on their way.
+    /// An observer may forget the state of a consumer that goes, and would create it again by those
+    /// packets.
     pub(super) fn tell(&self) {
         if !self.seat.is_empty() {
             self.attachment.set(true, "");
@@ -115,7 +118,7 @@ impl Place {
         }
     }
 
-    /// What was received before has been taken on.
+    /// Notes that the packets received before have been passed on.
     #[inline]
     pub(super) fn has_arrived(&mut self) {
         if std::mem::take(&mut self.on_the_way) {
@@ -123,7 +126,7 @@ impl Place {
         }
     }
 
-    /// Adds what its link has counted since.
+    /// Adds the difference of its link's counts to the figures.
     pub(super) fn count(&mut self, now: Tally) {
         let (figures, seen) = (&mut self.figures, self.seen);
         figures.packets += now.packets - seen.packets;

@@ -1,4 +1,4 @@
-//! What elements have of the exchange.
+//! Handles of elements on the dispatcher: consumer, balancer, inline consumer.
 
 use std::sync::Arc;
 
@@ -53,18 +53,18 @@ impl PlaceUse {
         Ok(PlaceUse { broker: Arc::clone(broker), place, how, events })
     }
 
-    /// Which.
+    /// Index of the endpoint.
     pub fn place(&self) -> usize {
         self.place
     }
 
-    /// What can be read when there is something to be received, for who has
+    /// Descriptors that are readable when there is something to be received, once the receiver has
     /// [armed](super::Exchange::arm) it.
     pub fn events(&self) -> &Gathered {
         &self.events
     }
 
-    /// Up while somebody is attached there.
+    /// Up while a consumer is attached there.
     pub fn attachment(&self) -> Arc<Attachment> {
         Arc::clone(&self.broker.exchange().place(self.place).attachment)
     }
@@ -110,7 +110,7 @@ impl BalancerUse {
         BalancerUse::granting(broker, name, &consumers, by_hash)
     }
 
-    /// The same with consumers each of which is granted something else.
+    /// A balancer of these consumers, each with its weight and its own grant.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl BalancerUse {
         Ok(BalancerUse { broker: Arc::clone(broker), balancer, places })
     }
 
-    /// Which.
+    /// Index of the balancer.
     pub fn balancer(&self) -> usize {
         self.balancer
     }
@@ -238,8 +238,8 @@ impl InlineUse {
         inline.as_ref().map_or(0, |inline| inline.waiting(self.queue))
     }
 
-    /// Takes over what waits for another element, which has what waited for this: `false` when they ask
-    /// different consumers.
+    /// Swaps the queues of packets that wait with another element: `false` when they ask different
+    /// consumers.
     pub fn take_over(&mut self, other: &mut InlineUse) -> bool {
         let is_same = Arc::ptr_eq(&self.place.broker, &other.place.broker)
             && self.place.place == other.place.place;
