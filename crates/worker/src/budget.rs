@@ -1,8 +1,9 @@
-//! A number of packets that several paths have in common.
+//! Packet budget shared by several paths.
 //!
 //! A share for each path would never be used up where packets come by some of the queues only. So a
-//! path claims what a burst may need and settles for what came. What another path has claimed may come
-//! back: the end is when all packets have been moved, not when none can be claimed.
+//! path claims as many packets as a burst may need and settles for those that came. Packets another
+//! path has claimed may come back: the end is when all packets have been moved, not when none can
+//! be claimed.
 
 use std::sync::{
     Arc,

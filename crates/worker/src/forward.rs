@@ -1,4 +1,4 @@
-//! The forwarder (DPDK's l2fwd): receives bursts on one port and transmits them on another.
+//! Forwarder (DPDK's l2fwd): receives bursts on one port and transmits them on another.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
     stop::Stop,
 };
 
-/// What is done to a packet on its way.
+/// Change of a packet on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rewrite {
     /// Nothing: its bytes are not looked at.
@@ -34,15 +34,15 @@ pub enum Rewrite {
     },
 }
 
-/// What happens to packets the transmitting port has no room for.
+/// Treatment of packets the transmitting port has no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFull {
     /// They are dropped and counted, as a switch does: no packet waits behind
     /// a slow receiver.
     #[default]
     Drop,
-    /// They wait, and reception with them: nothing is lost as long as the
-    /// receiving port holds what comes.
+    /// They wait, and reception with them: nothing is lost as long as the receiving port has room
+    /// for new packets.
     Wait,
 }
 
@@ -71,9 +71,9 @@ pub struct Forwarder {
 
 /// Queues a worker may watch without allocating to go to sleep.
 const WAKES_INLINE: usize = 16;
-/// How often completed transmissions are reaped while asleep.
+/// Interval at which completed transmissions are reaped while asleep.
 const OUTSTANDING: Duration = Duration::from_millis(1);
-/// How often the kernel's counters are read.
+/// Interval at which the kernel's counters are read.
 const REFRESH: Duration = Duration::from_millis(500);
 
 impl Path {
@@ -106,12 +106,12 @@ impl Path {
         Path { left: Some(0), budget: Some(budget), ..self }
     }
 
-    /// The same path changing packets.
+    /// Sets the change of packets on the path.
     pub fn rewriting(self, rewrite: Rewrite) -> Path {
         Path { action: Action::of(rewrite), ..self }
     }
 
-    /// The same path with another way to treat a full port.
+    /// Sets the path's treatment of a full port.
     pub fn on_full(self, on_full: OnFull) -> Path {
         Path { on_full, ..self }
     }
@@ -187,7 +187,7 @@ impl Path {
         Ok(received)
     }
 
-    /// Sends what is in the frame; treats what is left as `on_full` says.
+    /// Sends the packets of the frame; treats the rest as `on_full` says.
     #[inline]
     fn send(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
         let sent = self.transmit.transmit(pool, &mut self.frame)?;
@@ -298,13 +298,12 @@ impl Forwarder {
         self.meter.reader()
     }
 
-    /// Forwards until told to stop or until every path has ended; then sends
-    /// what is still on the way and gives all buffers back.
+    /// Forwards until told to stop or until every path has ended; then sends the packets still on
+    /// the way and gives all buffers back.
     ///
     /// # Errors
     ///
-    /// The first failure of a port. The other ports are closed in order all
-    /// the same.
+    /// The first failure of a port. The other ports are closed in order all the same.
     pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
         let outcome = self.forward(stop);
         let closed = self.close();
@@ -380,7 +379,7 @@ impl Forwarder {
         }
     }
 
-    /// Sends what is on the way, for a while at most, and gives buffers back.
+    /// Sends the packets on the way, for a while at most, and gives buffers back.
     fn close(&mut self) -> Result<(), PortError> {
         let Forwarder { paths, pool, .. } = self;
         let deadline = Instant::now() + DRAIN_LIMIT;

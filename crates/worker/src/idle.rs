@@ -1,4 +1,4 @@
-//! What a worker does when its ports are empty.
+//! Idle strategy of a worker whose ports are empty.
 
 use std::{
     fmt,
@@ -51,8 +51,8 @@ impl FromStr for Idle {
     }
 }
 
-/// How long `adaptive` goes on polling: about twice the time a sleeping thread
-/// takes to be woken, so that sleeping never costs more than it saves.
+/// Time for which `adaptive` goes on polling: about twice the time a sleeping thread takes to be
+/// woken, so that sleeping never costs more than it saves.
 const SPIN: Duration = Duration::from_micros(100);
 /// Longest sleep: a worker checks its stop flag this often.
 const NAP: Duration = Duration::from_millis(50);

@@ -1,12 +1,13 @@
-//! What runs ports: pinned threads, idle strategies and cycle accounting.
+//! Workers that run ports: pinned threads, idle strategies and cycle accounting.
 //!
-//! A worker owns its queues, its pool cache and its frames, and shares nothing
-//! with other workers on the path of a packet. What it counts it publishes
-//! with plain stores; who reads it never makes it wait.
+//! A worker owns its queues, its pool cache and its frames, and shares nothing with other workers
+//! on the path of a packet. It publishes its counters with plain stores; readers never make it
+//! wait.
 //!
-//! `forward` is the loop between two ports, `idle` decides when a worker sleeps, `meter`
-//! accounts cycles, `budget` is a count that several paths have in common, `spent` has their sums for readers, `stop` ends it. The loop of a worker that
-//! runs a graph is in `linerate_graph` (`engine/worker.rs`).
+//! `forward` is the loop between two ports, `idle` decides when a worker sleeps, `meter` accounts
+//! cycles and `spent` has their sums for readers, `budget` is a packet count that several paths
+//! share, `stop` ends it. The loop of a worker that runs a graph is in `linerate_graph`
+//! (`engine/worker.rs`).
 #![forbid(unsafe_code)]
 
 mod budget;

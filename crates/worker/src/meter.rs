@@ -1,11 +1,10 @@
-//! Where a worker's cycles go, while it runs.
+//! Accounting of a worker's cycles, while it runs.
 //!
-//! Time is split into working and waiting: reading the cycle counter costs
-//! more than forwarding a packet, so it is read only when the worker changes
-//! between the two, behind rounds without packets, and for a sample: the stages
-//! of one round in [`SAMPLE`] are measured and stand for the others. So are
-//! those of the first round behind a sleep, which is all there is where packets
-//! are rare; it stands for itself.
+//! Time is split into working and waiting: reading the cycle counter costs more than forwarding a
+//! packet, so it is read only when the worker changes between the two, behind rounds without
+//! packets, and for a sample: the stages of one round in [`SAMPLE`] are measured and stand for the
+//! others. So are those of the first round behind a sleep, the only ones where packets are rare; it
+//! stands for itself.
 
 use std::sync::{
     Arc,
@@ -19,13 +18,13 @@ use crate::spent::{Doing, Spent};
 /// The stages of one round in so many are measured.
 const SAMPLE: u32 = 64;
 
-/// What is done with a burst.
+/// Stage of a burst's way through a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Stage {
     /// Taking it from a port: the receive part of `C_IO`.
     Receive,
-    /// What is done to the packets: `C_task`.
+    /// Changing its packets: `C_task`.
     Task,
     /// Giving it to a port: the transmit part of `C_IO`.
     Transmit,
@@ -33,7 +32,7 @@ pub enum Stage {
 
 const STAGES: usize = 3;
 
-/// A worker's figures as it publishes them, on lines that nobody else writes.
+/// A worker's figures as it publishes them, on cache lines that no other thread writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Published {
@@ -54,7 +53,7 @@ pub struct Meter {
     bursts: u64,
     packets: u64,
     until_sample: u32,
-    /// How many rounds the one that is measured stands for, and when it began.
+    /// Number of rounds for which the measured one stands, and the time when it began.
     stands_for: u64,
     began: u64,
     mark: u64,
@@ -81,7 +80,7 @@ pub struct Usage {
     pub bursts: u64,
     /// Packets of those.
     pub packets: u64,
-    /// Packets in the bursts for which those stand whose stages were measured.
+    /// Packets in the bursts represented by those whose stages were measured.
     pub sampled_packets: u64,
     /// Their cycles, by [`Stage`].
     pub stages: [u64; STAGES],
@@ -194,7 +193,7 @@ impl Meter {
         published.spent.charge(work, wait, now, Doing::of(worked));
     }
 
-    /// Publishes what is not published yet, at the end.
+    /// Publishes the figures not published yet, at the end.
     pub fn finish(&mut self) {
         self.publish(0, false);
         self.published.spent.charge(0, 0, self.since, Doing::Nothing);
@@ -219,8 +218,8 @@ impl UsageReader {
         self.published.spent.has_ended()
     }
 
-    /// The figures now: at most [`SAMPLE`] bursts old, and what the worker does known up
-    /// to now.
+    /// Returns the figures now: bursts at most [`SAMPLE`] old, work and waiting of the worker up to
+    /// now.
     pub fn read(&self) -> Usage {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let published = &*self.published;
@@ -325,7 +324,7 @@ mod tests {
         assert!(usage.work >= TIMES * WORK, "{} of work, {} of waiting", usage.work, usage.wait);
     }
 
-    /// The first round stands for itself, each measured one behind it for 64. Nothing is said of
+    /// The first round stands for itself, each measured one behind it for 64. There is no bound on
     /// how much less than all the time that is: a measured round that is preempted counts 64 times.
     #[test]
     fn stages_are_charged_to_the_packets_of_the_measured_bursts() {

@@ -1,15 +1,16 @@
-//! The cycles a thread has spent at work and waiting: it charges them now and then, others read
-//! them up to now.
+//! Cycles a thread has spent at work and waiting: it charges them now and then, others read them up
+//! to now.
 //!
-//! What was charged, up to when, and what the thread does since then belong together: a reader
-//! that took the first from before a charge and the second from behind it would leave a stretch
-//! out or count it twice. So there are two of them, and a [`Generation`] says which is read.
+//! The charged cycles, the time of the charge, and the thread's state since then belong together: a
+//! reader that took the first from before a charge and the second from behind it would leave a
+//! stretch out or count it twice. So there are two of them, and a [`Generation`] says which is
+//! read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use linerate_memory::{Generation, clock::cycles};
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Doing {
@@ -22,7 +23,7 @@ pub enum Doing {
 }
 
 impl Doing {
-    /// What a thread that runs does.
+    /// Returns the state of a thread that runs.
     pub fn of(works: bool) -> Doing {
         if works { Doing::Works } else { Doing::Waits }
     }
@@ -40,9 +41,9 @@ pub struct Spent {
 struct Charged {
     work: AtomicU64,
     wait: AtomicU64,
-    /// Up to when these two say what there was.
+    /// Time of the charge: the two sums are up to then.
     until: AtomicU64,
-    /// What the thread does since then, a [`Doing`].
+    /// State of the thread since then, a [`Doing`].
     doing: AtomicU64,
 }
 
@@ -60,7 +61,7 @@ impl Spent {
         self.generation.flip();
     }
 
-    /// Up to when the thread has charged what it did: 0 before it ran, and going on while it lives.
+    /// Time of the thread's last charge: 0 before it ran, and increasing while it lives.
     pub fn until(&self) -> u64 {
         self.generation.read_side(|side| self.charged[side].until.load(Relaxed))
     }
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!((spent.until(), spent.up_to(|| 110)), (100, (0, 10)));
         spent.charge(0, 20, 120, Doing::Works);
         assert_eq!(spent.up_to(|| 125), (5, 20));
-        // Of a core whose counter is behind.
+        // A time of a core whose counter is behind.
         assert_eq!(spent.up_to(|| 119), (0, 20));
         assert!(!spent.has_ended());
         spent.charge(10, 0, 130, Doing::Nothing);
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(Spent::between((10, 20), (10, 20)), (0, 0));
     }
 
-    /// A reading is of one moment: what is charged while the reader is kept waiting is in it.
+    /// A reading is of one moment: cycles charged while the reader is kept waiting are in it.
     #[test]
     fn a_reader_that_is_kept_waiting_reads_again() {
         let spent = Spent::default();

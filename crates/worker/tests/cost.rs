@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What this thread has allocated so far.
+/// Returns the number of this thread's allocations so far.
 fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
@@ -92,7 +92,7 @@ fn forwarder(way: &str, count: u64) -> Forwarder {
         "ring" => {
             let mut a = port(&context, "ring:a?loop&seed=512");
             let mut b = port(&context, "ring:b?loop&slots=2048");
-            // Crosswise: what `a` held comes back to it.
+            // Crosswise: packets that `a` held come back to it.
             let there = path(&mut a, &mut b, count);
             let back = path(&mut b, &mut a, count);
             vec![there, back]
@@ -126,7 +126,7 @@ fn allocations_of(way: &str, packets: u64) -> u64 {
 #[test]
 fn a_million_packets_allocate_nothing() {
     for way in WAYS {
-        // What is made once in a process.
+        // Allocates the values made once in a process.
         allocations_of(way, 32);
         let few = allocations_of(way, 32 * 32);
         let many = allocations_of(way, 32 * 32_000);
@@ -289,8 +289,8 @@ mod locks {
             };
             let (few, many) = (run(64), run(640));
             println!("{way}: {few} locks for 64 packets, {many} for 640");
-            // What there is comes with start and end. Eighteen more bursts may not add one
-            // each, let alone one for each of 576 more packets.
+            // The rest comes with start and end. Eighteen more bursts may not add one each, let
+            // alone one for each of 576 more packets.
             assert!(many < few + 18, "{way}: {few} locks for 64 packets, {many} for 640");
         }
     }
