@@ -1,8 +1,9 @@
-//! Which packets belong together, as a hash: for balancers that keep them so.
+//! Affinity hash of packets: for balancers that keep packets of a flow together.
 //!
-//! What is not IP, or not well-formed, goes by its Ethernet addresses and type. Tunnels are looked into
-//! on request, one deep: VXLAN (RFC 7348), GRE (RFC 2784 and RFC 2890: IP or Ethernet in it), GTP-U (3GPP TS
-//! 29.281) and IP in IP (RFC 2003, RFC 4213); not those that are cut into fragments.
+//! Frames that are not IP, or not well-formed, go by their Ethernet addresses and type. Tunnels are
+//! looked into on request, one deep: VXLAN (RFC 7348), GRE (RFC 2784 and RFC 2890: IP or Ethernet
+//! in it), GTP-U (3GPP TS 29.281) and IP in IP (RFC 2003, RFC 4213); not those that are cut into
+//! fragments.
 
 use core::net::Ipv4Addr;
 
@@ -19,7 +20,7 @@ const GTP_U: u16 = 2152;
 /// Ethernet in GRE.
 const BRIDGED: EtherType = EtherType(0x6558);
 
-/// What of a packet's flow counts.
+/// Parts of a packet's flow that are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Parts {
     /// Addresses, protocol, ports and VLAN.
@@ -34,7 +35,7 @@ pub enum Parts {
 /// From packets to hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
-    /// What counts.
+    /// Parts that are hashed.
     pub parts: Parts,
     /// Whether tunnels are looked into.
     pub inner: bool,
@@ -42,7 +43,7 @@ pub struct Affinity {
     pub symmetric: bool,
     /// Which VLAN tag counts.
     pub vlan: VlanRule,
-    /// Who does not know it and can choose addresses cannot choose hashes.
+    /// Seed of the hash. Without it, a sender that can choose addresses cannot choose hashes.
     pub seed: u64,
 }
 
@@ -80,7 +81,8 @@ impl Affinity {
         FlowV4 { src, dst, src_port, dst_port, ..flow }.hash64(self.seed)
     }
 
-    /// The same for what is not what nearly all packets are. Out of line, so that those do not pay for it.
+    /// As `hash`, for frames that [`usual`] does not read. Out of line, so that the others do not
+    /// pay.
     #[inline(never)]
     fn hash_any(&self, frame: &[u8]) -> (u64, bool) {
         let (key, is_ip) = match extract(frame, self.vlan) {
@@ -117,8 +119,8 @@ impl Affinity {
     }
 }
 
-/// The flow of what nearly all packets are: IPv4 without options, in Ethernet without a tag, whole, and of
-/// a protocol with ports. What [`extract`] finds there, by one look at each field.
+/// The flow of nearly all packets: IPv4 without options, in Ethernet without a tag, whole, and of a
+/// protocol with ports. It equals the result of [`extract`], by one look at each field.
 #[inline(always)]
 fn usual(frame: &[u8]) -> Option<FlowV4> {
     const NETWORK: usize = 14;
@@ -151,11 +153,11 @@ fn may_be_tunnel(flow: &FlowV4) -> bool {
     flow.protocol == IpProtocol::UDP && matches!(flow.dst_port, vxlan::UDP_PORT | GTP_U)
 }
 
-/// What is behind a GRE header of version 0, and of what kind that is.
+/// Returns the type and the bytes of the payload behind a GRE header of version 0.
 fn gre(header: &[u8]) -> Option<(EtherType, &[u8])> {
     const WORDS: [u8; 3] = [0x80, 0x20, 0x10]; // checksum, key, sequence number
     let &[flags, version, high, low, ..] = header else { return None };
-    // Routing, which nobody uses, and bits that are not known.
+    // Routing, which is not in use, and bits that are not known.
     if flags & 0x4f != 0 || version != 0 {
         return None;
     }
@@ -165,7 +167,7 @@ fn gre(header: &[u8]) -> Option<(EtherType, &[u8])> {
 
 /// The packet of a user that is behind a GTP-U header of version 1.
 fn gtp(header: &[u8]) -> Option<&[u8]> {
-    /// A packet, and not what nodes say to each other.
+    /// A packet, not a message between nodes.
     const G_PDU: u8 = 255;
     let &[flags, G_PDU, _, _, _, _, _, _, ref rest @ ..] = header else { return None };
     if flags & 0xf0 != 0x30 {
@@ -194,7 +196,7 @@ fn addresses(key: FlowKey) -> FlowKey {
     }
 }
 
-/// The VLAN in the shape of a flow, to be hashed as one; 0 of what has none.
+/// The VLAN in the shape of a flow, to be hashed as one; 0 for a frame without a tag.
 fn vlan_key(frame: &[u8]) -> FlowKey {
     let tag = vlan::walk(frame).ok().and_then(|tags| tags.outer);
     let vlan = tag.map_or(0, vlan::Tci::id);
@@ -222,14 +224,14 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of headers that decide what a packet is, and what may be in their place.
+    /// Generates changes of header bytes that decide the kind of a packet: offset and new value.
     fn odd() -> impl Strategy<Value = (usize, u8)> {
         let at = prop_oneof![12..18usize, 20..24usize, 34..38usize];
         (at, prop_oneof![any::<u8>(), prop::sample::select(vec![0, 8, 0x45, 6, 17, 0x40, 0x20])])
     }
 
     proptest! {
-        /// Who is looked at by the short way has the hash of the long one.
+        /// Frames that the short way reads have the hash of the long one.
         #[test]
         fn both_ways_lead_to_one_hash(
             host in any::<u8>(), ports in any::<(u16, u16)>(), back in any::<bool>(),
@@ -248,7 +250,8 @@ mod tests {
         }
     }
 
-    /// From 10.0.0.`host` port `port` to 10.0.1.1 port `to`, or back, with what is behind UDP's header.
+    /// A frame from 10.0.0.`host` port `port` to 10.0.1.1 port `to`, or back, with `rest` behind
+    /// the UDP header.
     fn udp(host: u8, ports: (u16, u16), back: bool, rest: &[u8]) -> Vec<u8> {
         let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
         let length = (28 + rest.len()) as u16;
@@ -379,7 +382,7 @@ mod tests {
             let packet = gtp(wrong, &[]);
             assert_eq!(inside.hash(&packet), outside.hash(&packet), "{wrong:?}");
         }
-        // What is inside makes no sense: the packet goes by its own flow.
+        // The inner packet makes no sense: the packet goes by its own flow.
         let broken = vxlan(1, &[0; 20]);
         assert_eq!(inside.hash(&broken), outside.hash(&broken));
     }

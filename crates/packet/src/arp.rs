@@ -29,12 +29,12 @@ mod field {
     pub(super) const TARGET_IP: usize = 24;
 }
 
-/// What an ARP message does.
+/// Operation of an ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation(pub u16);
 
 impl Operation {
-    /// Who has the target address?
+    /// Request: asks for the hardware address of the target.
     pub const REQUEST: Operation = Operation(1);
     /// The sender has it.
     pub const REPLY: Operation = Operation(2);

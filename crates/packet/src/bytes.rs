@@ -1,9 +1,9 @@
 //! Big-endian reads and writes, and the macro that gives every header view its skeleton.
 //!
 //! All fixed fields are read through a `&[u8; N]` of the whole fixed header. That is one length
-//! comparison with a constant, the same one the view's constructor made, so the optimiser drops
-//! it, and every field offset inside the array is checked at compile time after inlining.
-//! Everything whose position depends on the packet's own content is clamped, never indexed.
+//! comparison with a constant, equal to the one in the view's constructor, so the optimiser drops
+//! it, and every field offset inside the array is checked at compile time after inlining. Parts
+//! whose position depends on the packet's own content are clamped, never indexed.
 
 /// The fixed header at the front of `bytes`.
 #[inline(always)]
@@ -30,13 +30,13 @@ fn shrunk() -> ! {
     panic!("the bytes under a header view shrank after it was made")
 }
 
-/// `bytes[from..to]`, with both ends clamped to what is there.
+/// `bytes[from..to]`, with both ends clamped to the bytes.
 #[inline(always)]
 pub(crate) fn span(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     bytes.get(from..to.min(bytes.len())).unwrap_or(&[])
 }
 
-/// `bytes[from..to]` for writing, with both ends clamped to what is there.
+/// `bytes[from..to]` for writing, with both ends clamped to the bytes.
 #[inline(always)]
 pub(crate) fn span_mut(bytes: &mut [u8], from: usize, to: usize) -> &mut [u8] {
     let to = to.min(bytes.len());
@@ -96,10 +96,10 @@ macro_rules! view {
     ) => {
         $(#[$doc])*
         ///
-        /// Made by `new_checked`, which validates once. After it, **no accessor panics, whatever
-        /// the bytes become**: fixed fields lie inside the length that was checked, and what a
-        /// length field points to is clamped to the bytes (so neither a setter nor another
-        /// process writing to the same memory can move an access out of bounds).
+        /// Made by `new_checked`, which validates once. After it, **no accessor panics, even if the
+        /// bytes change**: fixed fields lie inside the length that was checked, and parts that a
+        /// length field points to are clamped to the bytes (so neither a setter nor another process
+        /// writing to the same memory can move an access out of bounds).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name<T> {
             bytes: T,
@@ -110,7 +110,7 @@ macro_rules! view {
             ///
             /// # Errors
             ///
-            /// Says what is wrong with the header; the module's documentation lists the checks.
+            /// Returns the fault of the header; the module's documentation lists the checks.
             #[inline]
             pub fn new_checked(bytes: T) -> Result<Self, $crate::Malformed> {
                 let check: fn(&[u8; $len], usize) -> Result<(), $crate::Fault> = $check;

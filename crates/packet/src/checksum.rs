@@ -1,10 +1,10 @@
 //! The Internet checksum: over bytes, over pseudo headers, and updated in place.
 //!
 //! Source: RFC 1071 (the sum is the same in either byte order, so bytes are summed as native words
-//! and swapped once at the end) and RFC 1624 equation 3 (the incremental update that is right
-//! where that of RFC 1141 is not). No table and no SIMD intrinsics. Headers and short packets are
-//! summed by words of 64 bits with the carry added back, two instructions for each; what is longer
-//! by 32-bit halves in two accumulators, which the compiler vectorises for any target.
+//! and swapped once at the end) and RFC 1624 equation 3 (the incremental update that is right where
+//! that of RFC 1141 is not). No table and no SIMD intrinsics. Headers and short packets are summed
+//! by words of 64 bits with the carry added back, two instructions for each; longer ones by 32-bit
+//! halves in two accumulators, which the compiler vectorises for any target.
 //!
 //! A checksum is handed around as the number that a header field holds, so storing it is
 //! `to_be_bytes` like any other field.
@@ -85,8 +85,8 @@ fn sum_words(bytes: &[u8]) -> u64 {
     if bytes.len() > SHORT {
         return sum_many_words(bytes);
     }
-    // Large steps first and the rest by halves: what a loop over single words takes to begin and to
-    // end is half of the sum over a header.
+    // Large steps first and the rest by halves: the begin and the end of a loop over single words
+    // cost half of the sum over a header.
     let (blocks, rest) = bytes.as_chunks::<32>();
     let mut sum = blocks.iter().fold(0, add_words);
     let (pairs, rest) = rest.as_chunks::<16>();
@@ -227,8 +227,8 @@ pub fn update_bytes<const N: usize>(check: u16, old: &[u8; N], new: &[u8; N]) ->
     update16(check, u16::from_be(old), u16::from_be(new))
 }
 
-/// What UDP writes for a computed checksum: zero means "none", so zero is sent as its other
-/// representation (RFC 768).
+/// Returns the value of a computed checksum on the wire in UDP: zero means "none", so zero is sent
+/// as its other representation (RFC 768).
 #[inline]
 #[must_use]
 pub const fn udp_nonzero(check: u16) -> u16 {

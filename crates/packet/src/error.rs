@@ -1,4 +1,4 @@
-//! What can be wrong with a header, as two small enums: which header, and which fault.
+//! Malformed headers, as two small enums: which header, and which fault.
 //!
 //! A [`Malformed`] is two bytes and costs nothing to return, so it can be the drop reason of a
 //! packet and the index of a counter. It never carries packet bytes.
@@ -11,7 +11,7 @@ use core::fmt;
 pub struct Malformed {
     /// The header that was being read.
     pub header: Header,
-    /// What was wrong with it.
+    /// The fault of it.
     pub fault: Fault,
 }
 

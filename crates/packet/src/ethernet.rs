@@ -36,7 +36,7 @@ impl<T: AsRef<[u8]>> Ethernet<T> {
         MacAddr(get(self.head(), field::SRC))
     }
 
-    /// What follows the header; a length in 802.3 frames ([`EtherType::is_length`]).
+    /// The type of the payload; a length in 802.3 frames ([`EtherType::is_length`]).
     #[inline]
     pub fn ether_type(&self) -> EtherType {
         EtherType(be16(self.head(), field::ETHER_TYPE))

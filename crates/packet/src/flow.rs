@@ -1,9 +1,9 @@
-//! Flow keys: which conversation a frame belongs to, and where its headers begin.
+//! Flow keys of frames, and the offsets of their headers.
 //!
 //! The key is the 5-tuple and the VLAN. The rules, for every part of the key:
 //!
-//! - **VLAN**: that of the outermost tag unless the caller asks for another ([`VlanRule`]); 0 if the
-//!   frame is untagged or its tag carries a priority only, which 802.1Q calls the same thing.
+//! - **VLAN**: that of the outermost tag unless the caller asks for another ([`VlanRule`]); 0 if
+//!   the frame is untagged or its tag carries a priority only, which counts as untagged in 802.1Q.
 //! - **Fragments** have no ports, the first one included: otherwise the pieces of a datagram would
 //!   be spread over two flows, and later pieces have no ports to read. An IPv6 packet with a
 //!   fragment header that is whole all the same (RFC 6946) is not a fragment.
@@ -74,7 +74,7 @@ impl FlowV4 {
         FlowV4 { src: dst, dst: src, src_port: dst_port, dst_port: src_port, vlan, protocol }
     }
 
-    /// The same key for both directions: the smaller end (address, then port) as source.
+    /// One key for both directions: the smaller end (address, then port) as source.
     #[inline]
     #[must_use]
     pub fn symmetric(self) -> FlowV4 {
@@ -96,7 +96,7 @@ impl FlowV6 {
         FlowV6 { src: dst, dst: src, src_port: dst_port, dst_port: src_port, vlan, protocol }
     }
 
-    /// The same key for both directions: the smaller end (address, then port) as source.
+    /// One key for both directions: the smaller end (address, then port) as source.
     #[inline]
     #[must_use]
     pub fn symmetric(self) -> FlowV6 {
@@ -116,7 +116,7 @@ impl FlowKey {
         }
     }
 
-    /// The same key for both directions: the smaller end (address, then port) as source.
+    /// One key for both directions: the smaller end (address, then port) as source.
     #[inline]
     #[must_use]
     pub fn symmetric(self) -> FlowKey {
@@ -178,7 +178,7 @@ impl fmt::Display for FlowKey {
 /// Which tag of a stack the key's VLAN is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VlanRule {
-    /// The first on the wire: what the next switch looks at.
+    /// The first on the wire, which the next switch looks at.
     #[default]
     Outer,
     /// The last: the customer's, in a provider's network.
@@ -187,15 +187,15 @@ pub enum VlanRule {
     Ignore,
 }
 
-/// What was found in a frame.
+/// Flow of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The conversation.
     pub key: FlowKey,
     /// Offset of the IP header.
     pub network: u16,
-    /// Offset of what follows the IP header and its extensions. In a fragment other than the first
-    /// it is data.
+    /// Offset of the payload of the IP header and its extensions. In a fragment other than the
+    /// first it is data.
     pub transport: u16,
     /// Is the packet a piece of a larger datagram?
     pub fragment: bool,

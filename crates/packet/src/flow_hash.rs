@@ -5,8 +5,9 @@
 //! heart of wyhash and foldhash). Two dependent steps for IPv4 and three for IPv6 leave no bit of
 //! the result that does not depend on every bit of the key, so any bits of it can be used as an index.
 //!
-//! Not a cryptographic hash. Tables whose keys come from outside take a random seed, so that nobody
-//! can prepare keys that collide. Where the hash must be the one a network card computes, use
+//! Not a cryptographic hash. Tables whose keys come from outside take a random seed, so that a
+//! sender cannot prepare keys that collide. Where the hash must be the one a network card computes,
+//! use
 //! [`toeplitz`](crate::toeplitz).
 
 use crate::flow::{FlowKey, FlowV4, FlowV6};
@@ -34,7 +35,7 @@ const fn rest(src_port: u16, dst_port: u16, vlan: u16, protocol: u8) -> u64 {
     (src_port as u64) << 48 | (dst_port as u64) << 32 | (vlan as u64) << 16 | (protocol as u64) << 8
 }
 
-/// The hash of a number, for what stays together by something else than its flow; another seed
+/// The hash of a number, for packets kept together by something else than their flow; another seed
 /// gives an independent one.
 #[inline]
 #[must_use]

@@ -60,7 +60,7 @@ impl<T: AsRef<[u8]>> Icmp<T> {
     /// The protocol number that announces it.
     pub const PROTOCOL: IpProtocol = IpProtocol::ICMP;
 
-    /// What the message is.
+    /// The type of the message.
     #[inline]
     pub fn kind(&self) -> Kind {
         Kind(self.head()[field::KIND])
@@ -111,7 +111,7 @@ impl<T: AsRef<[u8]>> Icmp<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmp<T> {
-    /// Sets what the message is.
+    /// Sets the type of the message.
     #[inline]
     pub fn set_kind(&mut self, kind: Kind) {
         self.head_mut()[field::KIND] = kind.0;

@@ -1,4 +1,4 @@
-//! ICMP for IPv6, with what neighbour discovery needs to answer and to learn addresses.
+//! ICMP for IPv6, with the parts neighbour discovery needs to answer and to learn addresses.
 //!
 //! `new_checked` asks for the 8 bytes that every message has. Source: RFC 4443, RFC 4861.
 
@@ -44,7 +44,7 @@ impl Kind {
     pub const ROUTER_SOLICITATION: Kind = Kind(133);
     /// A router and its prefixes.
     pub const ROUTER_ADVERTISEMENT: Kind = Kind(134);
-    /// Who has the target address?
+    /// Neighbour solicitation: asks for the link-layer address of the target.
     pub const NEIGHBOUR_SOLICITATION: Kind = Kind(135);
     /// The sender has the target address.
     pub const NEIGHBOUR_ADVERTISEMENT: Kind = Kind(136);
@@ -66,7 +66,7 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
     /// The protocol number that announces it.
     pub const PROTOCOL: IpProtocol = IpProtocol::ICMPV6;
 
-    /// What the message is.
+    /// The type of the message.
     #[inline]
     pub fn kind(&self) -> Kind {
         Kind(self.head()[field::KIND])
@@ -137,7 +137,7 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmpv6<T> {
-    /// Sets what the message is.
+    /// Sets the type of the message.
     #[inline]
     pub fn set_kind(&mut self, kind: Kind) {
         self.head_mut()[field::KIND] = kind.0;
@@ -219,7 +219,7 @@ pub enum NeighbourOption<'a> {
     Other {
         /// Its number.
         kind: u8,
-        /// What follows kind and length.
+        /// The bytes behind kind and length.
         data: &'a [u8],
     },
 }

@@ -112,7 +112,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         be16(self.head(), field::FLAGS_FRAGMENT) & MORE_FRAGMENTS != 0
     }
 
-    /// Where in the datagram this fragment's payload belongs, in bytes.
+    /// Offset of this fragment's payload in the datagram, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> u16 {
         (be16(self.head(), field::FLAGS_FRAGMENT) & FRAGMENT_OFFSET) << 3
@@ -130,7 +130,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.head()[field::TTL]
     }
 
-    /// What the payload is.
+    /// The protocol of the payload.
     #[inline]
     pub fn protocol(&self) -> IpProtocol {
         IpProtocol(self.head()[field::PROTOCOL])
@@ -244,7 +244,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         self.head_mut()[field::TTL] = ttl;
     }
 
-    /// Sets what the payload is.
+    /// Sets the protocol of the payload.
     #[inline]
     pub fn set_protocol(&mut self, protocol: IpProtocol) {
         self.head_mut()[field::PROTOCOL] = protocol.0;
@@ -323,7 +323,7 @@ impl<T: AsRef<[u8]>> fmt::Display for Ipv4<T> {
 pub struct Ipv4Option<'a> {
     /// Copied flag, class and number.
     pub kind: u8,
-    /// What follows kind and length.
+    /// The bytes behind kind and length.
     pub data: &'a [u8],
 }
 

@@ -80,7 +80,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         be16(self.head(), field::PAYLOAD_LEN)
     }
 
-    /// What follows the fixed header: an extension or a transport protocol.
+    /// The protocol behind the fixed header: an extension or a transport protocol.
     #[inline]
     pub fn next_header(&self) -> IpProtocol {
         IpProtocol(self.head()[field::NEXT_HEADER])
@@ -116,8 +116,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         Extensions::new(self.next_header(), self.payload())
     }
 
-    /// Walks the extension headers and says what is behind them and where in
-    /// [`payload`](Self::payload) it begins.
+    /// Walks the extension headers and returns the header behind them and its offset in
+    /// [`payload`](Self::payload).
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         put16(self.head_mut(), field::PAYLOAD_LEN, len);
     }
 
-    /// Sets what follows the fixed header.
+    /// Sets the protocol behind the fixed header.
     #[inline]
     pub fn set_next_header(&mut self, next: IpProtocol) {
         self.head_mut()[field::NEXT_HEADER] = next.0;

@@ -1,9 +1,9 @@
-//! The walk over IPv6 extension headers.
+//! Walk over IPv6 extension headers.
 //!
 //! Bounded to [`MAX_EXTENSIONS`] headers, so a packet cannot make a worker loop. Order and
 //! repetition rules of RFC 8200 section 4.1 are for the destination to judge and are not enforced.
-//! Encrypted payload ends the walk, as does a fragment that is not the first: what follows it is
-//! data from the middle of a datagram, not a header. Source: RFC 8200 section 4, RFC 4302 (the
+//! Encrypted payload ends the walk, as does a fragment that is not the first: the bytes behind it
+//! are data from the middle of a datagram, not a header. Source: RFC 8200 section 4, RFC 4302 (the
 //! authentication header counts its length in units of 4), RFC 7045 (which headers there are).
 
 use crate::{Fault, Header, IpProtocol, Malformed};
@@ -14,11 +14,11 @@ pub const MAX_EXTENSIONS: usize = 8;
 /// The fragment header's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where in the datagram the fragment's payload belongs, in bytes.
+    /// Offset of the fragment's payload in the datagram, in bytes.
     pub offset: u16,
     /// Do more fragments of the datagram follow?
     pub more: bool,
-    /// What the fragments of one datagram share.
+    /// Identification common to the fragments of one datagram.
     pub ident: u32,
 }
 
@@ -47,13 +47,13 @@ impl Fragment {
     }
 }
 
-/// What is behind the extension headers.
+/// The header behind the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpperLayer {
-    /// The first header that is not an extension; in a later fragment, what the datagram's data
-    /// begins with.
+    /// The first header that is not an extension; in a later fragment, the first header of the
+    /// datagram's data.
     pub protocol: IpProtocol,
-    /// Where it begins, from the end of the fixed header.
+    /// Its offset from the end of the fixed header.
     pub offset: usize,
     /// The last fragment header, if there was one.
     pub fragment: Option<Fragment>,
@@ -131,7 +131,7 @@ pub struct Extension<'a> {
 pub struct Extensions<'a> {
     next: IpProtocol,
     rest: &'a [u8],
-    /// How many more may come; zero after the last.
+    /// Number of headers that may still come; zero after the last.
     left: usize,
     done: bool,
 }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_later_fragment_ends_the_walk() {
-        // Its data begins with what looks like a destination options header, and is not one.
+        // Its data begins like a destination options header, and is not one.
         let later = [60, 0, 0x05, 0xb9, 0, 0, 0, 9, 0xff, 0xff];
         let upper = upper_layer(IpProtocol::FRAGMENT, &later).unwrap();
         assert_eq!((upper.protocol, upper.offset), (IpProtocol::DESTINATION, 8));

@@ -1,9 +1,9 @@
 //! Header views and builders, checksums, flow keys and hashes.
 //!
-//! Everything here works on bytes that someone else owns: a view borrows a slice, validates it once
-//! and reads or writes its fields in place; a builder writes headers into a caller's buffer. Nothing
-//! allocates (the crate is `no_std`), nothing panics on outside input, and nothing is kept between
-//! packets. Connections, reassembly and routing are other people's business.
+//! Everything here works on bytes that the caller owns: a view borrows a slice, validates it once
+//! and reads or writes its fields in place; a builder writes headers into a caller's buffer.
+//! Nothing allocates (the crate is `no_std`), nothing panics on outside input, and nothing is kept
+//! between packets. Connections, reassembly and routing are not handled here.
 //!
 //! One module per protocol, each with the same skeleton: field offsets, the view, its checks,
 //! getters, setters, text form, tests with literal bytes.

@@ -1,11 +1,11 @@
-//! The assigned numbers that say what comes next: Ethernet types and IP protocols.
+//! Assigned numbers of payloads: Ethernet types and IP protocols.
 //!
 //! Newtypes over the wire value, not enums, so that an unknown number is an ordinary value.
 //! Source: the IANA registries "ieee-802-numbers" and "protocol-numbers".
 
 use core::fmt;
 
-/// What an Ethernet frame or a VLAN tag carries.
+/// Type of the payload of an Ethernet frame or a VLAN tag.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(pub u16);
 
@@ -64,7 +64,7 @@ impl fmt::Debug for EtherType {
     }
 }
 
-/// What an IPv4 packet or an IPv6 header carries.
+/// Protocol of the payload of an IPv4 packet or an IPv6 header.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IpProtocol(pub u8);
 

@@ -1,18 +1,18 @@
-//! Changing addresses and ports of a finished packet while its checksums stay right.
+//! Patch: changes addresses and ports of a finished packet while its checksums stay right.
 //!
 //! For address translation, and for traffic generators that vary the fields of a template. A
 //! [`Patch`] knows where the headers of one packet layout begin; every change is a store and an
 //! incremental update of the checksums that cover it (RFC 1624), whatever the packet's length. A
 //! UDP checksum of zero means none and stays zero.
 //!
-//! The bytes are trusted to have the layout; if they do not, what is written is nonsense, but it is
-//! written inside the frame.
+//! The bytes are trusted to have the layout; if they do not, nonsense is written, but inside the
+//! frame.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::{IpProtocol, checksum, icmp, icmpv6, ipv4, ipv6, tcp, udp};
 
-/// Where the headers are in packets of one layout.
+/// Offsets of the headers in packets of one layout.
 ///
 /// The setters return false, and change nothing, if the frame ends before the headers do or if the
 /// protocol does not have the field.
@@ -21,7 +21,7 @@ pub struct Patch {
     network: usize,
     transport: usize,
     protocol: IpProtocol,
-    /// Where the transport checksum is, if the protocol has one.
+    /// Offset of the transport checksum, if the protocol has one.
     check: Option<usize>,
 }
 
@@ -160,7 +160,7 @@ impl Patch {
         self.update_check(frame, &old, &new)
     }
 
-    /// Writes a field of the IPv4 header with its checksum and returns what was there.
+    /// Writes a field of the IPv4 header with its checksum and returns the old value.
     #[inline]
     fn set_ipv4_field<const N: usize>(
         &self,

@@ -1,4 +1,4 @@
-//! What forwarders do to every frame: change the Ethernet addresses, push and pop VLAN tags.
+//! Header rewrites of forwarders: change the Ethernet addresses, push and pop VLAN tags.
 //!
 //! Each function makes one length comparison and then touches the frame with whole-word loads and
 //! stores. A frame that is too short is left alone and reported, for the caller to count and drop.

@@ -1,8 +1,8 @@
 //! TCP segments and their options.
 //!
 //! `new_checked` asks for a data offset of at least 20 bytes that fits the bytes. The length of the
-//! segment is that of the bytes given, which is the IP payload. Nothing is judged that takes a
-//! connection to judge. Source: RFC 9293, RFC 7323 (scale, timestamps), RFC 2018 (SACK).
+//! segment is that of the bytes given, which is the IP payload. Nothing is checked that needs the
+//! state of a connection. Source: RFC 9293, RFC 7323 (scale, timestamps), RFC 2018 (SACK).
 
 use core::fmt;
 
@@ -282,7 +282,7 @@ pub enum TcpOption<'a> {
     NoOperation,
     /// Largest segment the sender takes.
     MaxSegmentSize(u16),
-    /// How far to shift the window field left.
+    /// Left shift of the window field, in bits.
     WindowScale(u8),
     /// The sender understands selective acknowledgements.
     SackPermitted,
@@ -299,7 +299,7 @@ pub enum TcpOption<'a> {
     Other {
         /// Its number.
         kind: u8,
-        /// What follows kind and length.
+        /// The bytes behind kind and length.
         data: &'a [u8],
     },
 }

@@ -1,4 +1,4 @@
-//! The Toeplitz hash of receive-side scaling: the one network cards compute.
+//! Toeplitz hash of receive-side scaling: the one network cards compute.
 //!
 //! Input bit i, if set, adds (exclusive or) the 32 bits of the key that begin at key bit i. The table
 //! holds that sum for every value of every 4-bit piece of the input: 4.5 KiB, two look-ups per byte.
@@ -37,7 +37,8 @@ const INPUT_LEN: usize = KEY_LEN - 4;
 /// A key, expanded for hashing.
 #[derive(Clone, Debug)]
 pub struct Toeplitz {
-    /// For each input byte, what the values of its upper and of its lower half add to the hash.
+    /// For each input byte, the hash contributions of the values of its upper and of its lower
+    /// half.
     table: [[[u32; 16]; 2]; INPUT_LEN],
 }
 
@@ -66,7 +67,7 @@ impl Toeplitz {
             ]);
             let mut value = 1;
             while value < 16 {
-                // The lowest set bit, added to what the other bits give.
+                // The lowest set bit, added to the sum of the other bits.
                 let bit = (value as u32).trailing_zeros();
                 let rest = value & (value - 1);
                 table[byte][0][value] = table[byte][0][rest] ^ (window >> (bit + 5)) as u32;

@@ -1,7 +1,7 @@
 //! UDP datagrams.
 //!
-//! `new_checked` asks for a length field of at least 8 that fits the bytes; bytes behind it belong
-//! to no one. UDP inside a jumbogram (length 0, RFC 2675) is refused. The checksum is verified only
+//! `new_checked` asks for a length field of at least 8 that fits the bytes; bytes behind it are
+//! padding. UDP inside a jumbogram (length 0, RFC 2675) is refused. The checksum is verified only
 //! on demand, since it costs a pass over the payload. Source: RFC 768, RFC 8200 section 8.1.
 
 use core::fmt;

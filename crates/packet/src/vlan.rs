@@ -1,7 +1,7 @@
 //! 802.1Q and 802.1ad tags: a view of one tag, and the walk over a stack of them.
 //!
 //! A tag is seen as the four bytes *behind* the Ethernet type that announced it: priority and VLAN
-//! identifier, then the type of what follows. `new_checked` asks for those four bytes. Source: IEEE
+//! identifier, then the type of the payload. `new_checked` asks for those four bytes. Source: IEEE
 //! 802.1Q-2022 clause 9; stacks ("`QinQ`") nest an 802.1Q tag in an 802.1ad one.
 
 use core::fmt;
@@ -32,7 +32,7 @@ impl<T: AsRef<[u8]>> Vlan<T> {
         Tci(be16(self.head(), field::TCI))
     }
 
-    /// What follows the tag.
+    /// The type of the payload behind the tag.
     #[inline]
     pub fn ether_type(&self) -> EtherType {
         EtherType(be16(self.head(), field::ETHER_TYPE))
@@ -52,7 +52,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
         put16(self.head_mut(), field::TCI, tci.0);
     }
 
-    /// Sets the type of what follows.
+    /// Sets the type of the payload behind the tag.
     #[inline]
     pub fn set_ether_type(&mut self, ether_type: EtherType) {
         put16(self.head_mut(), field::ETHER_TYPE, ether_type.0);
@@ -112,18 +112,18 @@ impl fmt::Display for Tci {
     }
 }
 
-/// What the walk over Ethernet header and tags found.
+/// Result of the walk over Ethernet header and tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tags {
     /// Control information of the first tag on the wire, if there is one.
     pub outer: Option<Tci>,
     /// Control information of the last tag; the same as `outer` if there is only one.
     pub inner: Option<Tci>,
-    /// How many tags there are.
+    /// Number of tags.
     pub depth: u8,
     /// The type behind the last tag.
     pub ether_type: EtherType,
-    /// Where the frame's payload begins.
+    /// Offset of the frame's payload.
     pub payload: usize,
 }
 

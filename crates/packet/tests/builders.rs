@@ -1,4 +1,5 @@
-//! Built frames are, byte for byte, what scapy builds; patched frames are what would have been built.
+//! Built frames are, byte for byte, those of scapy; patched frames are those built with the new
+//! values.
 
 mod common;
 

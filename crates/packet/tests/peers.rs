@@ -1,5 +1,5 @@
 //! Agreement with two independent implementations, smoltcp and etherparse, on random bytes and on
-//! mutated real packets: what is accepted, every field, every checksum.
+//! mutated real packets: acceptance, every field, every checksum.
 //!
 //! Where they mean something else by "valid", the difference is stated at the comparison.
 
@@ -331,7 +331,8 @@ fn flow(data: &[u8]) {
     };
     let ours = match ours {
         Ok(ours) => ours,
-        // Tags and extensions deeper than we look, and protocols whose ports etherparse ignores.
+        // Tags and extensions deeper than we look, and protocols with ports that etherparse
+        // ignores.
         Err(NoFlow::Malformed(error)) => {
             assert!(theirs.transport.is_none() || theirs.is_ip_payload_fragmented(), "{error}");
             return;

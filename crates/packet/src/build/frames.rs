@@ -1,4 +1,4 @@
-//! The frame descriptions, one per kind of packet a generator sends.
+//! Frame descriptions, one per kind of packet a generator sends.
 
 use core::net::Ipv4Addr;
 
@@ -26,7 +26,7 @@ pub struct UdpFrame {
 }
 
 impl UdpFrame {
-    /// Where everything goes.
+    /// Returns the offsets of the frame's parts.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         Layout::new(&self.link, &self.ip, IpProtocol::UDP, udp::HEADER_LEN, self.payload_len)
@@ -76,7 +76,7 @@ pub struct TcpFrame<'a> {
 }
 
 impl TcpFrame<'_> {
-    /// Where everything goes.
+    /// Returns the offsets of the frame's parts.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         let header_len = tcp::HEADER_LEN + self.options.len();
@@ -128,7 +128,7 @@ pub struct EchoFrame {
 }
 
 impl EchoFrame {
-    /// Where everything goes.
+    /// Returns the offsets of the frame's parts.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         let protocol = match self.ip.addresses {
@@ -188,7 +188,7 @@ pub struct VxlanFrame {
 }
 
 impl VxlanFrame {
-    /// Where everything goes; the payload is the inner frame.
+    /// Returns the offsets of the frame's parts; the payload is the inner frame.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         let header_len = udp::HEADER_LEN + vxlan::HEADER_LEN;
@@ -231,7 +231,7 @@ pub struct ArpFrame {
 }
 
 impl ArpFrame {
-    /// The request who has `target`, to everyone.
+    /// The broadcast request for the MAC address of `target`.
     #[must_use]
     pub const fn request(mac: MacAddr, ip: Ipv4Addr, target: Ipv4Addr) -> ArpFrame {
         ArpFrame {

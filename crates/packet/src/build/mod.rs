@@ -1,9 +1,9 @@
-//! Whole frames from a description: lengths and checksums are computed, the payload is the caller's.
+//! Frame builders: lengths and checksums are computed, the payload is the caller's.
 //!
-//! A frame description is a plain struct. Its `layout` says how long the frame will be and where
-//! each header goes; its `emit` writes the headers and computes the checksums over whatever bytes
-//! are at the payload's place, so the payload is written before. Frames are not padded: a caller
-//! that sends to a link with a minimum length (60 bytes on Ethernet) pads with zeros.
+//! A frame description is a plain struct. Its `layout` has the length of the frame and the offset
+//! of each header; its `emit` writes the headers and computes the checksums over the bytes at the
+//! payload's place, so the payload is written before. Frames are not padded: a caller that sends to
+//! a link with a minimum length (60 bytes on Ethernet) pads with zeros.
 //!
 //! A traffic generator emits a template once and then varies it through [`Layout::patch`].
 //!
@@ -254,14 +254,14 @@ impl Ip {
     }
 }
 
-/// Where the parts of a frame begin.
+/// Offsets of the parts of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The IP header.
     pub network: usize,
     /// The header behind it.
     pub transport: usize,
-    /// What that header is.
+    /// The protocol of that header.
     pub protocol: IpProtocol,
     /// The payload.
     pub payload: usize,

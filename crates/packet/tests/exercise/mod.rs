@@ -191,8 +191,8 @@ macro_rules! round_trip {
     };
 }
 
-/// Every setter on a view of its own, once over valid bytes if they are and once over blank ones; the
-/// getter returns what was set, and all accessors still work with whatever lengths were set.
+/// Every setter on a view of its own, once over valid bytes if they are and once over blank ones;
+/// the getter returns the value set, and all accessors still work with any lengths set.
 fn setters(data: &[u8]) {
     let values = || Values(data);
     let mut copy = data.to_vec();
