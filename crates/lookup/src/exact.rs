@@ -1,7 +1,7 @@
-//! Exact matches of whole keys: flows, MAC addresses, neighbours, datagrams being reassembled.
+//! Exact-match tables of whole keys: flows, MAC addresses, neighbours, datagrams being reassembled.
 //!
-//! [`Table`] is the table; [`Expiring`] is a table whose entries have deadlines. Whoever writes them
-//! has them alone, as Rust has it: no operation takes a lock or an atomic instruction.
+//! [`Table`] is the table; [`Expiring`] is a table whose entries have deadlines. The writer has it
+//! alone, as Rust has it: no operation takes a lock or an atomic instruction.
 //!
 //! # Layout
 //!
@@ -73,21 +73,22 @@
 //!
 //! # Attacks
 //!
-//! The hash is keyed by 512 random bits of each table ([`Seed`]). Whoever does not know them cannot
-//! choose keys that collide; and if somebody could, the seventeenth key with the same hash is refused
-//! ([`Refusal::Crowded`]) rather than making anything slower. A table has a limit, refuses at it
-//! ([`Refusal::Full`]) or, asked by [`Expiring::insert_evicting`], lets the entry go that would have
-//! expired next. Addresses are reserved for the limit when the table is made.
+//! The hash is keyed by 512 random bits of each table ([`Seed`]). A sender that does not know them
+//! cannot choose keys that collide; and if one could, the seventeenth key with the same hash is
+//! refused ([`Refusal::Crowded`]) rather than making anything slower. A table has a limit, refuses
+//! at it ([`Refusal::Full`]) or, asked by [`Expiring::insert_evicting`], evicts the entry that
+//! would have expired next. Addresses are reserved for the limit when the table is made.
 //!
 //! # Several workers
 //!
-//! - *State of flows* (reassembly, flow accounting) is sharded: packets of a flow come to one worker, by
-//!   the network card's or our own flow hash, and each worker has a table of its own. The directions of
-//!   a translated flow (NAT) come to different ones, so its table is shared and lookups hold a lock of
-//!   readers; what packets change of an entry is then atomic.
-//! - *What all read and few packets change* (learnt MAC addresses, neighbours) is replicated: each
-//!   worker has a copy, and whoever learns something new tells the others through their mailboxes,
-//!   which they read between rounds. An address that is where it was known to be tells nobody.
+//! - *State of flows* (reassembly, flow accounting) is sharded: packets of a flow come to one
+//!   worker, by the network card's or our own flow hash, and each worker has a table of its own.
+//!   The directions of a translated flow (NAT) come to different ones, so its table is shared and
+//!   lookups hold a lock of readers; parts of an entry that packets change are then atomic.
+//! - *Entries that all read and few packets change* (learnt MAC addresses, neighbours) are
+//!   replicated: each worker has a copy, and a worker that learns something new sends it to the
+//!   others through their mailboxes, which they read between rounds. An unchanged address is not
+//!   sent.
 //!
 //! So the table itself knows of no other worker, and lookups pay for no synchronisation.
 
@@ -109,8 +110,8 @@ pub enum Refusal {
     /// As many entries as the table's limit.
     #[error("the table is at its limit")]
     Full,
-    /// Both places this key may be in, and all that could be moved elsewhere, are taken. With a seed
-    /// that nobody knows this does not happen.
+    /// Both places this key may be in, and all that could be moved elsewhere, are taken. With a
+    /// secret seed this does not happen.
     #[error("too many keys with the same hash")]
     Crowded,
 }

@@ -1,8 +1,9 @@
-//! Deadlines in order: which entry's comes first.
+//! Deadline heap: the entry with the earliest deadline.
 //!
-//! A binary heap, for who must know the earliest of all; [`wheel`](crate::wheel) is for who wants to
-//! be told when deadlines have come, and costs less. What is in it is a small number, the index of an
-//! entry in somebody's array; among equal deadlines the one that was scheduled first is earlier.
+//! A binary heap, for a caller that must know the earliest of all; [`wheel`](crate::wheel) is for
+//! one that is to be told when deadlines have come, and costs less. Its items are small numbers,
+//! the indices of entries in the caller's array; among equal deadlines the one scheduled first is
+//! earlier.
 //!
 //! As with the wheel, putting off costs a store: the deadline itself is the caller's. The heap knows
 //! one that is not later, asks for the real one when it comes to an entry, and moves it back.
@@ -11,7 +12,7 @@ use std::cmp::Ordering;
 
 use linerate_memory::{Backing, MemoryError, Reserved};
 
-/// Where an entry is that is not in the heap.
+/// Position of an entry that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
@@ -92,8 +93,8 @@ impl Heap {
         }
     }
 
-    /// The entry whose deadline, as `deadline` says, is the earliest. It stays scheduled. At most
-    /// `budget` entries that were put off are checked; when there are more, the earliest of these.
+    /// The entry with the earliest deadline, by `deadline`. It stays scheduled. At most `budget`
+    /// entries that were put off are checked; when there are more, the earliest of these.
     pub fn earliest(&mut self, budget: usize, mut deadline: impl FnMut(u32) -> u64) -> Option<u32> {
         let mut earliest: Option<Node> = None;
         for _ in 0..budget {

@@ -1,5 +1,5 @@
-//! A table from flow hashes to outputs, as network cards have it for receive
-//! side scaling.
+//! Indirection table from flow hashes to outputs, as network cards have it for receive side
+//! scaling.
 //!
 //! Hashes fall into buckets, and each bucket belongs to an output. When weights
 //! change, only as many buckets change hands as must: flows in the others stay
@@ -8,7 +8,7 @@
 /// Most buckets.
 pub const BUCKETS_LIMIT: usize = 1 << 16;
 
-/// Whose a bucket is when no output has a weight.
+/// The output of a bucket when no output has a weight.
 const NOBODY: u16 = u16::MAX;
 
 /// The table.
@@ -19,7 +19,7 @@ pub struct Indirection {
 }
 
 impl Indirection {
-    /// A table of `buckets` buckets, 1 to [`BUCKETS_LIMIT`], that belong to nobody.
+    /// A table of `buckets` buckets, 1 to [`BUCKETS_LIMIT`], without outputs.
     pub fn new(buckets: usize) -> Indirection {
         Indirection { buckets: vec![NOBODY; buckets.clamp(1, BUCKETS_LIMIT)] }
     }
@@ -55,7 +55,7 @@ impl Indirection {
         }
     }
 
-    /// The outputs of all buckets, `-` for nobody.
+    /// The outputs of all buckets, `-` for none.
     pub fn text(&self) -> String {
         let name = |output: &u16| match *output {
             NOBODY => "-".into(),
@@ -95,9 +95,8 @@ impl Indirection {
         moved
     }
 
-    /// Buckets per output: the whole part of its share, and those left over to
-    /// the largest remainders, among equal ones to whoever has one more than
-    /// that already.
+    /// Buckets per output: the whole part of its share, and those left over to the largest
+    /// remainders, among equal ones to the output that has one more than that already.
     fn quotas(&self, weights: &[u32]) -> Vec<usize> {
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         if total == 0 {

@@ -1,5 +1,5 @@
-//! Tables that say where a packet goes: [`prefix`] finds the longest matching
-//! prefix of an address, [`exact`] finds a whole key.
+//! Lookup tables for forwarding: [`prefix`] finds the longest matching prefix of an address,
+//! [`exact`] finds a whole key.
 //!
 //! Both look up many keys in a call, so that the cache misses of one overlap
 //! those of the others. Tables of prefixes are changed by one writer while any

@@ -1,9 +1,8 @@
 //! Longest matches of address prefixes.
 //!
-//! A [`PrefixTable`] holds the routes of one family and is changed by its
-//! owner; [`PrefixReader`]s look addresses up in bursts, from any number of
-//! threads, and neither side ever waits for the other. The answer is a
-//! [`NextHop`], a number that is the caller's index into what he knows of next
+//! A [`PrefixTable`] holds the routes of one family and is changed by its owner; [`PrefixReader`]s
+//! look addresses up in bursts, from any number of threads, and neither side ever waits for the
+//! other. The answer is a [`NextHop`], a number that is the caller's index into a table of next
 //! hops; several of them with weights can stand behind a route.
 //!
 //! ```
@@ -31,17 +30,16 @@
 //!
 //! # How
 //!
-//! The routes are kept in order (the RIB, `rib`), and beside them a structure that
-//! holds the longest match of every address (the FIB, `structure`):
-//! DIR-24-8 for IPv4 (`dir24`), a poptrie for IPv6 (`poptrie`). Changes are made beside what is read and become visible by one store
-//! of one word; only an answer for one address of IPv4 is changed where it is, which is such a store, too. What they
-//! replace is retired and reused later, and the rare lookup
-//! that was still in it is retried ([`linerate_memory::Generation`], a seqlock).
-//! There are two such structures, a double buffer: where all routes change, the one
-//! that is not read is written and then takes the other's place. The default route
-//! is kept beside them, and a flag that says whether there are others (`reader`): as long as there are
-//! none, lookups do not look into the structure at all.
-//!
+//! The routes are kept in order (the RIB, `rib`), and beside them a structure that holds the
+//! longest match of every address (the FIB, `structure`): DIR-24-8 for IPv4 (`dir24`), a poptrie
+//! for IPv6 (`poptrie`). Changes are made beside the parts that are read and become visible by one
+//! store of one word; only an answer for one address of IPv4 is changed where it is, which is such
+//! a store, too. The parts they replace are retired and reused later, and the rare lookup that was
+//! still in it is retried ([`linerate_memory::Generation`], a seqlock). There are two such
+//! structures, a double buffer: where all routes change, the one that is not read is written and
+//! then takes the other's place. The default route is kept beside them, and a flag that says
+//! whether there are others (`reader`): as long as there are none, lookups do not look into the
+//! structure at all.
 //! # Why these two
 //!
 //! Both were built for IPv4 and measured against each other (256 addresses per
@@ -84,14 +82,11 @@
 //! 10 to 50 ms to write, and 32 MiB to look into where otherwise nothing is. An address
 //! without any other answer gets it in a pass of its own, where there is such a route.
 //!
-//! # Cost
-//!
-//! `cargo xtask bench network --only lookup` measures lookups beside DPDK's,
-//! and what inserting costs. A route of IPv6, or the first one longer than 24 bits among 256 addresses
-//! of IPv4, costs a copy of the piece of the structure it is in, one to two
-//! microseconds; a shorter one what it covers, a word for each 256 addresses of
-//! IPv4: 65,536 for a prefix of 8 bits. The default route is one word.
-//! [`PrefixTable::load`] writes everything once. All of this is the writer's
+//! `cargo xtask bench network --only lookup` measures lookups beside DPDK's, and the cost of
+//! inserting. A route of IPv6, or the first one longer than 24 bits among 256 addresses of IPv4,
+//! costs a copy of the piece of the structure it is in, one to two microseconds; a shorter one a
+//! word for each 256 addresses of IPv4 that it covers: 65,536 for a prefix of 8 bits. The default
+//! route is one word. [`PrefixTable::load`] writes everything once. All of this is the writer's
 //! time; readers wait for none of it.
 
 mod address;
@@ -140,7 +135,7 @@ pub enum PrefixError<A: Address> {
     /// Routes lead to the set.
     #[error("{routes} routes lead to the set")]
     InUse {
-        /// How many.
+        /// Number of routes.
         routes: usize,
     },
     /// A set without members, with too many, or with one that cannot be.

@@ -1,9 +1,9 @@
-//! A hierarchical timing wheel of deadlines that are re-checked when they come up.
+//! Hierarchical timing wheel of deadlines that are re-checked when they come up.
 //!
 //! Six levels of 64 slots (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987,
-//! scheme 7). A slot of the lowest level is a tick; one of the next, 64 ticks. What is scheduled is
-//! a small number, the index of an entry in somebody's array, and is linked into the list of a slot
-//! through an array of links of the wheel's own.
+//! scheme 7). A slot of the lowest level is a tick; one of the next, 64 ticks. Its items are small
+//! numbers, the indices of entries in the caller's array, linked into the list of a slot through an
+//! array of links of the wheel's own.
 //!
 //! **Putting off costs a store** (lazy rescheduling). The deadline itself is the caller's, beside the
 //! entry. Moving it later, as every packet of a flow does, does not touch the wheel: when the wheel
@@ -11,10 +11,10 @@
 //! entry anew. So a busy entry is touched by the wheel once per time-out and not once per packet.
 //!
 //! Scheduling and cancelling cost O(1); advancing, O(1) for each entry it comes to and for each
-//! occupied slot, whatever time has passed. The caller bounds the entries checked at in one call.
+//! occupied slot, however much time has passed. The caller bounds the entries checked in one call.
 //!
-//! What a tick is, is the caller's choice; 2^36 ticks are 2 years of milliseconds. Deadlines further
-//! ahead are checked at once in between.
+//! The length of a tick is the caller's choice; 2^36 ticks are 2 years of milliseconds. Deadlines
+//! further ahead are checked at once in between.
 
 use linerate_memory::{Backing, MemoryError, Reserved};
 
@@ -22,10 +22,10 @@ use linerate_memory::{Backing, MemoryError, Reserved};
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = 6;
-/// Lists: the slots, and one for what is due.
+/// Lists: the slots, and one for entries that are due.
 const DUE: u32 = (LEVELS * SLOTS) as u32;
 const LISTS: usize = LEVELS * SLOTS + 1;
-/// Where an unscheduled entry is linked to.
+/// Link of an unscheduled entry.
 const UNLINKED: u32 = u32::MAX;
 const UNSCHEDULED: Link = Link { previous: UNLINKED, next: UNLINKED, deadline: 0 };
 /// Entries [`Wheel::oldest`] tries.

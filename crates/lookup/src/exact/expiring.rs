@@ -123,7 +123,7 @@ impl<K: Key, V> Expiring<K, V> {
     }
 
     /// Moves an entry's deadline either way: a store, and the entry's place in the wheel anew. For
-    /// what ends early, as a connection that was closed.
+    /// entries that end early, as a connection that was closed.
     pub fn hasten(&mut self, entry: Entry, deadline: u64) {
         if let Some(timed) = self.table.get_mut(entry) {
             timed.deadline = stored(deadline);
@@ -148,9 +148,9 @@ impl<K: Key, V> Expiring<K, V> {
         Ok((entry, old.map(|old| old.value)))
     }
 
-    /// The same; at the limit the entry that would expire next is evicted and given to `evicted`.
-    /// Which one that is, is nearly exact: see [`Wheel::oldest`]. With equal time-outs it is nearly
-    /// the one least recently touched.
+    /// As `insert`; at the limit the entry that would expire next is evicted and given to
+    /// `evicted`. The choice is nearly exact: see [`Wheel::oldest`]. With equal time-outs it is
+    /// nearly the one least recently touched.
     ///
     /// # Errors
     ///

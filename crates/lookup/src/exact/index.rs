@@ -1,5 +1,5 @@
-//! From hashes to entry numbers: cuckoo buckets of one cache line each, whose number is doubled a few
-//! at a time.
+//! Index from hashes to entry numbers: cuckoo buckets of one cache line each, whose number is
+//! doubled a few at a time.
 //!
 //! A bucket has room for eight pairs of a 32-bit hash (the signature, in `rte_hash`) and the number
 //! of an entry. A hash names two buckets, its first and its second; an entry is in the first if
@@ -43,9 +43,10 @@ const VACANT: u32 = 0;
 pub(super) struct Bucket {
     /// Hashes of the entries.
     hashes: [u32; LANES],
-    /// Numbers of the entries, and in the two bits above each a counter, chosen by the top bits of a
-    /// hash: entries whose first bucket this is and that were displaced to their second. A counter
-    /// is never too low; it is too high where a split could not tell whose it was, and stays at 3.
+    /// Numbers of the entries, and in the two bits above each a counter, chosen by the top bits of
+    /// a hash: entries whose first bucket this is and that were displaced to their second. A
+    /// counter is never too low; it is too high where a split could not tell its bucket, and stays
+    /// at 3.
     entries: [u32; LANES],
 }
 
@@ -112,8 +113,8 @@ fn counter(hash: u32) -> usize {
     (hash >> 29) as usize
 }
 
-/// What chooses the second bucket: its low bits depend on other bits of the hash than those that
-/// choose the first.
+/// Derives the hash that chooses the second bucket: its low bits depend on other bits than those
+/// that choose the first.
 #[inline(always)]
 fn second(hash: u32) -> u32 {
     hash.rotate_right(16).wrapping_mul(0x9e37_79b1)
@@ -277,7 +278,7 @@ impl Index {
             }
             let one = self.bucket_of(hash);
             let chooser = if one == from { hash } else { second(hash) };
-            // Who was displaced goes back where there is room since.
+            // A displaced entry goes back where there is room since.
             if one != from
                 && let Some(vacant) = self.buckets[one].vacant()
             {
@@ -310,7 +311,7 @@ mod tests {
 
     use super::*;
 
-    /// What must hold of every bucket at any time.
+    /// Checks the invariants of every bucket.
     fn check(index: &Index, model: &HashMap<u32, u32>) {
         let mut gone = HashMap::<(usize, usize), u32>::new();
         let mut found = 0;

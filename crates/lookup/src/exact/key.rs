@@ -4,9 +4,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use linerate_packet::{FlowV4, FlowV6};
 
-/// What a table's hash depends on beside the key: 512 bits.
+/// Seed of a table's hash: 512 bits.
 ///
-/// Whoever does not know it cannot prepare keys that collide; see [`hash`](Seed::hash).
+/// A sender that does not know it cannot prepare keys that collide; see [`hash`](Seed::hash).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed([u64; 8]);
 
@@ -14,7 +14,7 @@ impl Seed {
     /// From the operating system's randomness, by way of the keys std makes for its own hash maps.
     #[must_use]
     pub fn random() -> Seed {
-        // One SipHash key per word: what one word shows says nothing about the others.
+        // One SipHash key per word: a word that leaks says nothing about the others.
         Seed(std::array::from_fn(|_| RandomState::new().build_hasher().finish()))
     }
 

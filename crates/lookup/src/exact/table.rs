@@ -1,4 +1,4 @@
-//! The table: an index of hashes and the records it leads to.
+//! Exact-match table: an index of hashes and the records it leads to.
 
 use std::num::NonZeroU32;
 
@@ -48,7 +48,7 @@ struct Record<K, V> {
     value: Option<V>,
 }
 
-/// A table of exact matches. See the [module](super) for its layout and what operations cost.
+/// A table of exact matches. See the [module](super) for its layout and the cost of operations.
 ///
 /// ```
 /// use linerate_lookup::exact::{Backing, Table};
@@ -85,7 +85,7 @@ impl<K: Key, V> Table<K, V> {
         Self::with_seed(limit, backing, Seed::random())
     }
 
-    /// The same with a known seed, for tests and for runs that must repeat.
+    /// Makes a table with a known seed, for tests and for runs that must repeat.
     ///
     /// # Errors
     ///
@@ -264,8 +264,8 @@ impl<K: Key, V> Table<K, V> {
         self.records.get_mut(entry.number())?.value.as_mut()
     }
 
-    /// The entry of that [number](Entry::number), when there is one: for who keeps numbers, as a
-    /// wheel of deadlines does.
+    /// The entry of that [number](Entry::number), when there is one: for users that keep numbers,
+    /// as a wheel of deadlines does.
     pub fn entry(&self, number: usize) -> Option<Entry> {
         self.records.get(number)?.value.as_ref()?;
         u32::try_from(number).ok().map(Entry::of)

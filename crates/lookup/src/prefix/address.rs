@@ -47,7 +47,7 @@ pub trait Address: Copy + Ord + Debug + Send + Sync + Sealed + 'static {
     fn or(self, other: Self) -> Self;
     /// This address and all bits that `mask` leaves out.
     fn or_not(self, mask: Self) -> Self;
-    /// How many first bits two addresses have in common.
+    /// Returns the number of first bits that two addresses have in common.
     fn common(self, other: Self) -> u32;
     /// The address after this one, which is not the last.
     fn next(self) -> Self;
@@ -213,7 +213,7 @@ impl<A: Address> Prefix<A> {
         self.address.or_not(A::mask(self.length.into()))
     }
 
-    /// How many bits are fixed.
+    /// Returns the number of bits that are fixed.
     pub fn length(self) -> u8 {
         self.length
     }

@@ -1,9 +1,8 @@
-//! Where blocks of 1 to 64 units are in an array of fixed length.
+//! Buddy allocator of blocks of 1 to 64 units in an array of fixed length.
 //!
-//! A buddy allocator: blocks are powers of two, aligned to their size, and two
-//! free halves become one, so that an array that is changed for years does not
-//! fragment. Blocks that readers may still be in are retired, and free only when
-//! the caller reclaims them.
+//! Blocks are powers of two, aligned to their size, and two free halves become one, so that an
+//! array that is changed for years does not fragment. Blocks that readers may still be in are
+//! retired, and free only when the caller reclaims them.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +29,7 @@ fn order_for(units: usize) -> u8 {
     units.next_power_of_two().trailing_zeros() as u8
 }
 
-/// What is taken, free, and about to be.
+/// The blocks that are free or retired; all others are taken.
 #[derive(Debug)]
 pub(super) struct Blocks {
     free: [BTreeSet<u32>; ORDERS],
@@ -85,8 +84,8 @@ impl Blocks {
         self.retired.len()
     }
 
-    /// Gives back what was retired: the generation has advanced since, so no reader's result comes
-    /// from it.
+    /// Frees the retired blocks: the generation has advanced since, so no reader's result comes
+    /// from them.
     pub(super) fn reclaim(&mut self) {
         for block in std::mem::take(&mut self.retired) {
             self.give(block);

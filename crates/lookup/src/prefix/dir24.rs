@@ -2,16 +2,14 @@
 //! tbl24, and groups of 256 answers where more bits matter, the tbl8s (names as in
 //! DPDK's `rte_lpm` and `rte_fib`).
 //!
-//! P. Gupta, S. Lin and N. McKeown, "Routing Lookups in Hardware at Memory Access
-//! Speeds", INFOCOM 1998. One memory access for nearly all addresses, two for
-//! the others, whatever the routes are.
+//! P. Gupta, S. Lin and N. McKeown, "Routing Lookups in Hardware at Memory Access Speeds", INFOCOM
+//! 1998. One memory access for nearly all addresses, two for the others, with any routes.
 //!
-//! The words of the tbl24 are of 16 bits as long as these can name all next hops and
-//! groups in use, and of 32 bits from then on: half the memory is half the cache and
-//! TLB misses. Groups are written beside what is read and
-//! published by one store; what changes inside a group that is there already is one store for each
-//! address. What was replaced is retired, and reused only after the
-//! [`Generation`] has advanced.
+//! The words of the tbl24 are of 16 bits as long as these can name all next hops and groups in use,
+//! and of 32 bits from then on: half the memory is half the cache and TLB misses. Groups are
+//! written beside those that are read and published by one store; a change inside a group that is
+//! there already is one store for each address. Replaced groups are retired, and reused only after
+//! the [`Generation`] has advanced.
 //!
 //! A lookup is one loop that asks for words ahead while it reads others. Asking for many in a loop of
 //! its own waits for the buffers of the first cache, and nothing else is done meanwhile.
@@ -40,9 +38,9 @@ const TBL24: usize = 1 << 24;
 const TBL8: usize = 256;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 256;
-/// How many addresses ahead words of the tbl24 are asked for, into the second cache: there are
-/// more misses under way at once than the first cache's fill buffers allow, and the loads that
-/// find them there are not waited for.
+/// Number of addresses ahead at which words of the tbl24 are prefetched, into the second cache:
+/// there are more misses under way at once than the first cache's fill buffers allow, and the loads
+/// that find them there are not waited for.
 const AHEAD: usize = 64;
 /// Fewer addresses than this are looked up one after the other.
 const WORTH: usize = 8;
@@ -51,7 +49,7 @@ const WORTH: usize = 8;
 const RETIRED: usize = 1 << 10;
 /// Flag of a word of 32 bits: it names a group (`valid_group` in `rte_lpm`).
 const WIDE: u32 = 1 << 31;
-/// The same in a word of 16 bits.
+/// As [`WIDE`], of a word of 16 bits.
 const NARROW: u32 = 1 << 15;
 
 /// The tbl24, of words of either size.
@@ -127,7 +125,7 @@ fn answer(tbl8: &[AtomicU32], entry: u32, hop: &mut NextHop) {
     }
 }
 
-/// What readers share.
+/// Arrays that readers share.
 #[derive(Debug)]
 pub struct Dir24 {
     /// The tbl24.
@@ -152,7 +150,7 @@ impl Dir24 {
     /// under way by itself.
     ///
     /// Not inlined: its caller has it for both sizes of words, and with loops of both in one
-    /// function the compiler keeps half of what they need on the stack.
+    /// function the compiler keeps half of their values on the stack.
     #[inline(never)]
     fn lookup_block<F: Tbl24>(&self, tbl24: &F, addresses: &[u32], hops: &mut [NextHop]) {
         // A slice by itself is not loaded anew behind every store.
@@ -186,8 +184,8 @@ impl Dir24 {
         if count == 0 {
             return;
         }
-        // Pairs with the fence in `publish`: whoever loaded a group's number loads
-        // what is in it.
+        // Pairs with the fence in `publish`: a reader that loaded a group's number loads its
+        // entries.
         fence(Ordering::Acquire);
         for at in which.iter().take(count).map(|at| usize::from(*at)) {
             if let (Some(address), Some(hop)) = (addresses.get(at), hops.get_mut(at)) {
@@ -240,7 +238,7 @@ pub struct Groups {
 /// A change that is written and not published yet.
 #[derive(Debug, Default)]
 struct Change {
-    /// Ranges of the tbl24 and what they become.
+    /// Ranges of the tbl24 and their new values.
     words: Vec<(Range<u32>, u32)>,
     /// Groups it takes, and those it replaces.
     taken: Vec<u32>,
@@ -354,7 +352,7 @@ impl Groups {
         self.retired.append(&mut change.retired);
     }
 
-    /// Gives back what was taken for a change that is not made.
+    /// Frees the groups taken for a change that is not made.
     fn abandon(&mut self, change: &mut Change) {
         self.free.append(&mut change.taken);
         change.words.clear();
@@ -373,7 +371,7 @@ impl Groups {
         for (wide, narrow) in wide.iter().zip(dir24.narrow.iter()) {
             wide.store(widened(narrow.load(Ordering::Relaxed)), Ordering::Relaxed);
         }
-        // Nobody else sets it.
+        // No other thread sets it.
         let _ = dir24.wide.set(wide);
         Ok(())
     }

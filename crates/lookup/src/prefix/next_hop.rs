@@ -1,5 +1,5 @@
-//! Where routes lead: next hops, and sets of several that share the traffic (ECMP;
-//! next-hop groups in Linux, load-balance objects in VPP).
+//! Next hops of routes, and sets of several that share the traffic (ECMP; next-hop groups in Linux,
+//! load-balance objects in VPP).
 
 use std::{
     io,
@@ -13,8 +13,8 @@ const SETS: u32 = if cfg!(miri) { 1 << 2 } else { 1 << 14 };
 /// Parts traffic to a set is divided into.
 const BUCKETS: usize = 256;
 
-/// Where a route leads, as a number of the caller's: the place of gateway and
-/// output in an array of his, where place 0 says what is done without a route.
+/// Next hop of a route, as a number of the caller's: the index of gateway and output in the
+/// caller's array, where index 0 is the treatment without a route.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct NextHop(
@@ -67,8 +67,8 @@ impl std::fmt::Debug for NextHop {
     }
 }
 
-/// The sets as lookups see them: 256 buckets each, as VPP and Linux have them,
-/// so that the choice is one load whatever the weights are.
+/// The sets as lookups see them: 256 buckets each, as VPP and Linux have them, so that the choice
+/// is one load for any weights.
 #[derive(Debug)]
 pub(super) struct Sets(Words<AtomicU32>);
 
@@ -80,7 +80,7 @@ impl Sets {
     /// The member of the set that packets of this flow hash take.
     #[inline]
     pub(super) fn member(&self, set: NextHop, hash: u32) -> NextHop {
-        // Whatever bits of the hash are good, all decide (Knuth).
+        // All bits of the hash take part, good or not (Knuth).
         let bucket = hash.wrapping_mul(0x9e37_79b9) >> 24;
         let place = (set.0 >> 1) as usize * BUCKETS + bucket as usize;
         NextHop(self.0.get(place).map_or(0, |member| member.load(Ordering::Relaxed)))
@@ -99,7 +99,7 @@ pub(super) struct SetUses {
 }
 
 impl SetUses {
-    /// A number nobody uses.
+    /// Takes a number that is not in use.
     pub(super) fn take(&mut self) -> Option<NextHop> {
         let number = self.uses.iter().position(Option::is_none).unwrap_or(self.uses.len());
         if number == SETS as usize {

@@ -15,10 +15,10 @@
 //! results in its line: a node or an answer inside, an answer outside. Forks and skips are
 //! told apart by their last word and go through the same instructions, without a branch.
 //!
-//! Changes are made beside what is read (copy on write): the nodes from the changed
-//! one up to the direct array are written anew, and one store there publishes them,
-//! so a lookup sees all of a change or nothing of it. What was replaced is retired,
-//! and reused only after the [`Generation`] has advanced.
+//! Changes are made beside the nodes that are read (copy on write): the nodes from the changed one
+//! up to the direct array are written anew, and one store there publishes them, so a lookup sees
+//! all of a change or nothing of it. Replaced nodes are retired, and reused only after the
+//! [`Generation`] has advanced.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide;
@@ -53,15 +53,15 @@ const WORDS: usize = 4;
 /// Bits of an address that are compared at once. No node decides bits of both halves, so that
 /// one word of the address is all it needs.
 const HALF: u32 = 64;
-/// In the last word of a node: what the half is shifted by, which half, and whether it skips.
+/// In the last word of a node: the shift of the half, which half, and whether it skips.
 const SHIFT: u64 = HALF as u64 - 1;
 const LOW: u64 = 1 << 6;
 const SKIPS: u64 = 1 << 7;
 /// Addresses that are looked up side by side.
 const BLOCK: usize = 128;
-/// How many addresses ahead words of the direct array are asked for.
+/// Number of addresses ahead at which words of the direct array are prefetched.
 const AHEAD: usize = 48;
-/// What readers share.
+/// Arrays that readers share.
 #[derive(Debug)]
 pub struct Poptrie<const DIRECT: u32> {
     direct: Words<AtomicU32>,
@@ -89,7 +89,7 @@ struct Skip {
     length: u32,
 }
 
-/// What a branch leads to.
+/// Target of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Branch {
     Leaf(NextHop),
@@ -153,8 +153,8 @@ impl<'a, const DIRECT: u32> Arrays<'a, DIRECT> {
         if any & NODE == 0 {
             return false;
         }
-        // Pairs with the fence in `publish`: whoever loaded a node's name loads the
-        // node, and all below it.
+        // Pairs with the fence in `publish`: a reader that loaded a node's name loads the node, and
+        // all below it.
         fence(Ordering::Acquire);
         true
     }

@@ -1,5 +1,5 @@
-//! What readers of a table see: the FIB, with one of its two structures in use (`dir24`
-//! for IPv4, `poptrie` for IPv6), the default route and the sets of next hops beside it.
+//! FIB, as readers of a table see it: one of its two structures in use (`dir24` for IPv4, `poptrie`
+//! for IPv6), the default route and the sets of next hops beside it.
 
 use std::{
     fmt,
@@ -19,15 +19,15 @@ const BURST: usize = 256;
 /// One of the two structures of a FIB.
 pub(super) struct Side<A: Address> {
     pub(super) lpm: A::Lpm,
-    /// Where the default route leads, kept beside the structure because it would be
-    /// every word of that.
+    /// Next hop of the default route, kept beside the structure because it would be every word of
+    /// that.
     pub(super) default: AtomicU32,
     /// Whether there are other routes. Without any, lookups need not look into the structure,
     /// where they would find nothing in as many places as there are destinations.
     pub(super) others: AtomicBool,
 }
 
-/// What lookups read: shared by the table, which writes it, and its readers.
+/// Data that lookups read: shared by the table, which writes it, and its readers.
 pub(super) struct Fib<A: Address> {
     /// A double buffer: lookups use the one `generation` names, a change of all
     /// routes is written into the other.
@@ -55,8 +55,8 @@ impl<A: Address> Fib<A> {
                 hops.iter_mut().for_each(|hop| hop.0 = if hop.0 == 0 { default } else { hop.0 });
             }
             if hops.iter().fold(0, |all, hop| all | hop.0) & 1 != 0 {
-                // Pairs with the fence in `divide`: who loaded a set's number loads
-                // its members.
+                // Pairs with the fence in `divide`: a reader that loaded a set's number loads its
+                // members.
                 fence(Ordering::Acquire);
                 for (i, hop) in hops.iter_mut().enumerate().filter(|(_, hop)| hop.is_set()) {
                     *hop = self.sets.member(*hop, hash(i));

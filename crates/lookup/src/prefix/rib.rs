@@ -1,4 +1,4 @@
-//! All routes, in order (the RIB): what the lookup structure is made from.
+//! RIB: all routes, in order, from which the lookup structure is made.
 //!
 //! A lookup structure keeps only the longest match of each address, so the shorter
 //! routes that match again when a route is deleted must be kept elsewhere. This is a B-tree
@@ -38,8 +38,8 @@ impl<A: Address> Rib<A> {
             if route.length() <= prefix.length() && route.contains(prefix.first()) {
                 return Some((route, hop));
             }
-            // Whatever contains the prefix and sorts before this route
-            // contains the beginning of this route too.
+            // A route that contains the prefix and sorts before this route contains the beginning
+            // of this route too.
             let common = route.first().common(prefix.first()).min(prefix.length().into());
             bound = Prefix::of(prefix.first(), common);
         }
@@ -55,7 +55,7 @@ impl<A: Address> Rib<A> {
     ) -> &'s [Segment<A>] {
         let end = Prefix::of(within.last(), A::BITS);
         let mut inside = self.routes.range(within..=end).peekable();
-        // What is added or changed is the first of them, and no other search is made.
+        // The route that is added or changed is the first of them, and no other search is made.
         let own = inside.next_if(|(route, _)| **route == within).map(|(&route, &hop)| (route, hop));
         let covering = own.or_else(|| self.covering(within));
         let background = covering.filter(|(route, _)| route.length() > 0);
@@ -74,7 +74,7 @@ impl<A: Address> Rib<A> {
     }
 }
 
-/// Where [`Rib::segments`] writes, which keeps its memory from one change to the next.
+/// Output of [`Rib::segments`], which keeps its memory from one change to the next.
 #[derive(Debug)]
 pub(super) struct Segments<A> {
     all: Vec<Segment<A>>,

@@ -1,4 +1,4 @@
-//! What a structure for longest-prefix matches does, of either family.
+//! Interface of a structure for longest-prefix matches, of either family.
 
 use std::io;
 
@@ -9,18 +9,18 @@ use super::{NextHop, Prefix, rib::Segment};
 /// Bytes of the smallest page of memory.
 pub(super) const PAGE: usize = 4096;
 
-/// There is no room for what was to be added.
+/// There is no room for the addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRoom;
 
 /// A structure for longest-prefix matches (a FIB), read by many while one writer
 /// changes it.
 pub trait Lpm<A>: Send + Sync + Sized {
-    /// What only the writer needs.
+    /// State that only the writer needs.
     type Writer: Send;
 
-    /// Without routes. What grows with the routes takes at most about `memory`
-    /// bytes, and takes them as it grows.
+    /// Without routes. Parts that grow with the routes take at most about `memory` bytes, and take
+    /// them as they grow.
     fn new(memory: usize) -> io::Result<(Self, Self::Writer)>;
 
     /// The answers for some addresses; the slices are of equal length. Done

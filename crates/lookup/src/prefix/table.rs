@@ -1,4 +1,4 @@
-//! The table: the writer's side.
+//! Prefix table: the writer's side.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -19,7 +19,7 @@ use super::{
     structure::{Lpm, NoRoom},
 };
 
-/// Memory for what grows with the routes, unless the caller says otherwise.
+/// Memory for the parts that grow with the routes, unless the caller says otherwise.
 const MEMORY: usize = if cfg!(miri) { 1 << 16 } else { 1 << 30 };
 /// Changes beyond which it is quicker to write everything anew, if they are as
 /// well a good part of the routes there are.
@@ -27,10 +27,9 @@ const MANY: usize = 1 << 14;
 
 /// Routes of one family, changed by its owner while [`PrefixReader`]s look
 /// addresses up.
-///
 /// A change is seen at once or not at all by each lookup: there is no moment
 /// when an address has neither its old nor its new next hop. See
-/// [`crate::prefix`] for what changes cost.
+/// [`crate::prefix`] for the cost of changes.
 pub struct PrefixTable<A: Address> {
     fib: Arc<Fib<A>>,
     /// Of the two sides.
@@ -51,8 +50,8 @@ impl<A: Address> PrefixTable<A> {
         PrefixTable::with_memory(MEMORY)
     }
 
-    /// Without routes. What grows with them takes at most about `memory` bytes,
-    /// beside the list of routes itself (30 to 60 bytes each).
+    /// Without routes. Parts that grow with them take at most about `memory` bytes, beside the list
+    /// of routes itself (30 to 60 bytes each).
     ///
     /// # Errors
     ///
@@ -71,7 +70,7 @@ impl<A: Address> PrefixTable<A> {
         Ok(PrefixTable { fib, writers, rib, segments, sets })
     }
 
-    /// Somebody who looks addresses up.
+    /// Makes a reader, which looks addresses up.
     pub fn reader(&self) -> PrefixReader<A> {
         PrefixReader { fib: Arc::clone(&self.fib) }
     }
@@ -132,13 +131,12 @@ impl<A: Address> PrefixTable<A> {
         Ok(())
     }
 
-    /// Deletes a route; returns where it led.
+    /// Deletes a route; returns its next hop.
     ///
     /// # Errors
     ///
-    /// [`PrefixError::Absent`] where the prefix has none, and
-    /// [`PrefixError::Full`]: what shows behind a route may be more varied than
-    /// the route was. Nothing is changed then.
+    /// [`PrefixError::Absent`] where the prefix has none, and [`PrefixError::Full`]: the answers
+    /// behind a route may be more varied than the route was. Nothing is changed then.
     pub fn remove(&mut self, prefix: Prefix<A>) -> Result<NextHop, PrefixError<A>> {
         let old = self.rib.routes.remove(&prefix).ok_or(PrefixError::Absent(prefix))?;
         if let Err(NoRoom) = self.update(prefix) {
@@ -149,11 +147,10 @@ impl<A: Address> PrefixTable<A> {
         Ok(old)
     }
 
-    /// Adds, changes (`Some`) and deletes (`None`) routes, in order: all of it or
-    /// nothing. What happens to a prefix several times is seen once: each address
-    /// goes from its old answer to its new one in one step, though unless there
-    /// are many changes not all addresses at the same moment. A route that is to
-    /// be deleted need not exist.
+    /// Adds, changes (`Some`) and deletes (`None`) routes, in order: all of it or nothing. Several
+    /// changes of a prefix are seen as one: each address goes from its old answer to its new one in
+    /// one step, though unless there are many changes not all addresses at the same moment. A route
+    /// that is to be deleted need not exist.
     ///
     /// # Errors
     ///
@@ -190,7 +187,7 @@ impl<A: Address> PrefixTable<A> {
         Ok(())
     }
 
-    /// Brings what lookups see in line with routes that have changed.
+    /// Publishes routes that have changed to lookups.
     fn publish(
         &mut self,
         changed: &BTreeMap<Prefix<A>, Option<NextHop>>,
@@ -237,7 +234,7 @@ impl<A: Address> PrefixTable<A> {
             return Err(PrefixError::Exists(twice[0].0));
         }
         routes.iter().try_for_each(|(_, hop)| self.check(*hop))?;
-        // From what is sorted the tree is made without a search.
+        // From sorted routes the tree is made without a search.
         let new = Rib { routes: BTreeMap::from_iter(routes) };
         let old = std::mem::replace(&mut self.rib, new);
         if let Err(NoRoom) = self.rebuild() {
@@ -249,12 +246,12 @@ impl<A: Address> PrefixTable<A> {
         Ok(())
     }
 
-    /// Brings what lookups see in line with the routes inside a prefix.
+    /// Publishes the routes inside a prefix to lookups.
     fn update(&mut self, prefix: Prefix<A>) -> Result<(), NoRoom> {
         let Fib { sides, generation, .. } = &*self.fib;
         let at = generation.side();
         if prefix.length() == 0 {
-            // Release: whoever loads the number of a set finds its members.
+            // Release: a reader that loads the number of a set finds its members.
             sides[at].default.store(self.default(), Ordering::Release);
             return Ok(());
         }
@@ -263,7 +260,7 @@ impl<A: Address> PrefixTable<A> {
         let (now, others) = (self.has_others(), &sides[at].others);
         // Readers share the line: it is written where that changes.
         if others.load(Ordering::Relaxed) != now {
-            // Release: whoever sees that there are others finds them.
+            // Release: a reader that sees that there are others finds them.
             others.store(now, Ordering::Release);
         }
         Ok(())
@@ -306,7 +303,7 @@ impl<A: Address> PrefixTable<A> {
         if self.sets.knows(next_hop) { Ok(()) } else { Err(PrefixError::NoSuchSet) }
     }
 
-    /// Where the route of exactly this prefix leads.
+    /// The next hop of the route of exactly this prefix.
     pub fn get(&self, prefix: Prefix<A>) -> Option<NextHop> {
         self.rib.routes.get(&prefix).copied()
     }
@@ -321,7 +318,7 @@ impl<A: Address> PrefixTable<A> {
         self.rib.routes.iter().map(|(prefix, hop)| (*prefix, *hop))
     }
 
-    /// How many routes there are.
+    /// Number of routes.
     pub fn len(&self) -> usize {
         self.rib.routes.len()
     }

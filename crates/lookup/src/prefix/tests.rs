@@ -1,4 +1,4 @@
-//! The table against a naive one.
+//! Tests of the prefix table against a naive one.
 
 use std::{
     collections::BTreeMap,
@@ -118,7 +118,7 @@ fn follow<A: Address>(changes: Vec<Change<A>>) {
                 assert_eq!(table.set(prefix, hop).unwrap(), model.insert(prefix, hop));
             }
             Change::Remove(prefix) => {
-                // Half of what is asked for is there.
+                // Half of the requested prefixes are there.
                 let there = model.keys().next().copied().filter(|_| prefix.length() % 2 == 0);
                 let prefix = there.unwrap_or(prefix);
                 match (table.remove(prefix), model.remove(&prefix)) {
@@ -342,7 +342,7 @@ fn ipv6_routes_of_the_shape_of_the_internets_come_and_go() {
     churn(routes, || address(&mut fastrand::Rng::new()));
 }
 
-/// What readers and the writer do at least, while the other is at work.
+/// Least work of the readers and of the writer, while the other is at work.
 const LOOKUPS: usize = if cfg!(miri) { 2 } else { 200 };
 const ROUNDS: usize = if cfg!(miri) { 2 } else { 20 };
 /// Routes of tables that change while they are read.
@@ -389,8 +389,8 @@ fn only_old_or_new<A: Address>(
     });
 }
 
-/// Each prefix of one state differs from the other's in one route only, so that
-/// whatever is done one by one is either old or new for every address.
+/// Each prefix of one state differs from the other's in one route only, so that changes made one by
+/// one are either old or new for every address.
 fn two_states<A: Address>(
     base: &BTreeMap<Prefix<A>, NextHop>,
 ) -> [BTreeMap<Prefix<A>, NextHop>; 2] {
@@ -586,7 +586,7 @@ fn a_full_table_stays_as_it_was() {
         compare(&table.reader(), &model, &edges((0..20).map(|n| Prefix::of(n << 8, 30))));
     }
     assert_eq!(model.len(), 8);
-    // What is deleted makes room again.
+    // Deleted routes make room again.
     table.remove(Prefix::of(0, 30)).unwrap();
     table.add(Prefix::of(19 << 8, 30), hop(1)).unwrap();
 

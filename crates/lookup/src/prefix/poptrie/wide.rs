@@ -1,10 +1,10 @@
 //! Lookups of eight addresses at a time, where the processor has AVX-512.
 //!
-//! What [`Arrays::lookup_block`] does for one address after the other, with the same nodes: see
+//! As [`Arrays::lookup_block`], which takes one address after the other, with the same nodes: see
 //! there. Eight addresses stay together as a group, each with its node, until all of them are
-//! decided, and a level is one pass over the groups that have any to decide. So a step moves nothing
-//! between lists, and the loads of a group do not depend on those of another: the processor has
-//! several groups under way by itself, and lines need not be asked for ahead.
+//! decided, and a level is one pass over the groups that have any to decide. So a step moves
+//! nothing between lists, and the loads of a group do not depend on those of another: the processor
+//! has several groups under way by itself, and lines need not be asked for ahead.
 //!
 //! Which of its node's ways an address takes is computed for eight in as many instructions as for
 //! one. Nodes are loaded whole and turned, a load for each and eight shuffles, where gathers would
@@ -20,14 +20,14 @@ pub(super) const WORTH: usize = 2 * WIDE;
 const GROUPS: usize = 32;
 const BLOCK: usize = GROUPS * WIDE;
 
-/// Where the addresses of a block have come to.
+/// Progress of the addresses of a block.
 #[repr(align(64))]
 struct Block {
     /// The upper halves of the addresses.
     halves: [[u64; WIDE]; GROUPS],
     /// Their nodes or, of those that are decided by the direct array or a skip, their answers.
     at: [[u32; WIDE]; GROUPS],
-    /// Where in `leaves` the answers are of those that a fork decided.
+    /// Indices in `leaves` of the answers of those that a fork decided.
     places: [[u32; WIDE]; GROUPS],
     /// Which are not decided, and which a fork decided: a bit each.
     open: [u8; GROUPS],

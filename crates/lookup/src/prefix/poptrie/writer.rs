@@ -1,7 +1,7 @@
-//! How a poptrie is changed.
+//! Writer of a poptrie.
 //!
-//! A change is staged: nodes and leaves are written where no reader comes, and what it takes and what
-//! it replaces is remembered. Then it is published by stores into the direct array.
+//! A change is staged: nodes and leaves are written where no reader comes, and the nodes it takes
+//! and those it replaces are recorded. Then it is published by stores into the direct array.
 
 use std::{
     ops::Range,
@@ -27,7 +27,7 @@ const RETIRED: usize = 1 << 12;
 /// A change that is written and not published yet.
 #[derive(Debug, Default)]
 struct Change {
-    /// Ranges of the direct array and what they become.
+    /// Ranges of the direct array and their new values.
     words: Vec<(Range<u32>, u32)>,
     /// Blocks of nodes and of leaves that the change takes, and those it
     /// replaces.
@@ -315,13 +315,13 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         let fork_at = u32::from(within.length()).checked_sub(STRIDE);
         let fork_at = fork_at.filter(|depth| *depth >= span.length().into());
         let (Some(latest), Branch::Fork(_) | Branch::Skip(_)) = (fork_at, inside) else {
-            // Little is inside, or it is not aligned with what a fork before it decides.
+            // Little is inside, or it is not aligned with the bits of a fork before it.
             let mut all = Vec::new();
             self.trie.segments(Branch::Skip(skip), span, &mut all);
             self.retire(Branch::Skip(skip));
             return self.build(span, &replace(&all, prefix, segments));
         };
-        // A fork where the ways of both part, and what was inside stays as it is.
+        // A fork where the ways of both part, and the old content stays as it is.
         self.retire_place(skip.inside);
         let parting = within.first().common(prefix.first());
         let at = Prefix::of(within.first(), parting.min(latest));
@@ -399,8 +399,8 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         Ok(Branch::Skip(Skip { key, inside, outside, length: within.length().into() }))
     }
 
-    /// A node of what is drafted for `span`, or less where that says the same: a leaf that is alone,
-    /// a skip where all but one prefix has the same answer.
+    /// A node of the draft for `span`, or less where that is equivalent: a leaf that is alone, a
+    /// skip where all but one prefix has the same answer.
     fn place<A: Address>(&mut self, span: Prefix<A>, draft: Draft) -> Result<Branch, NoRoom> {
         match (&*draft.nodes, &*draft.hops) {
             ([], [hop]) => Ok(Branch::Leaf(*hop)),
@@ -584,7 +584,7 @@ fn worth<A: Address>(
     (bits >= STRIDE || bits > 0 && decides).then_some((within, outside))
 }
 
-/// How the writer reads: nobody else changes anything.
+/// Reads of the writer: no other thread changes anything.
 impl<const DIRECT: u32> Poptrie<DIRECT> {
     fn words_of(&self, node: u32) -> [u64; WORDS] {
         let word = |word: usize| self.nodes[node as usize * WORDS + word].load(Ordering::Relaxed);
@@ -599,7 +599,7 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
         self.branch_by(self.direct[slot as usize].load(Ordering::Relaxed))
     }
 
-    /// What a word of the direct array or of a skip leads to.
+    /// Target of a word of the direct array or of a skip.
     fn branch_by(&self, word: u32) -> Branch {
         match word & NODE {
             0 => Branch::Leaf(NextHop(word)),
