@@ -1,9 +1,8 @@
-//! The syntax tree: a configuration as it is written.
+//! Syntax tree: a configuration as it is written.
 //!
-//! Every node has its [`Span`]. Nodes that can be wrong also have a [`Cursor`]:
-//! how far the parser was when the node was complete. Click reports the line it
-//! has reached, which after a construct without a closing mark is the line of
-//! the next word.
+//! Every node has its [`Span`]. Nodes that can be wrong also have a [`Cursor`]: the parser's
+//! position when the node was complete. Click reports the line it has reached, which after a
+//! construct without a closing mark is the line of the next word.
 
 use super::source::{FileId, Span};
 
@@ -16,12 +15,12 @@ pub struct Ast {
     pub statements: Vec<Statement>,
 }
 
-/// How far the parser was.
+/// Progress of the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The next byte.
     pub at: usize,
-    /// How much it had found wrong.
+    /// Number of its findings so far.
     pub found: usize,
 }
 
@@ -30,7 +29,7 @@ pub struct Cursor {
 pub struct Ident {
     /// The name; of a variable, without its `$`.
     pub name: String,
-    /// Where it is.
+    /// Its place.
     pub span: Span,
 }
 
@@ -52,9 +51,9 @@ pub enum Statement {
 pub struct Connection {
     /// The lists of elements, in order.
     pub lists: Vec<ElementList>,
-    /// What joins them: `arrows[i]` is after `lists[i]`.
+    /// The arrows between them: `arrows[i]` is after `lists[i]`.
     pub arrows: Vec<Arrow>,
-    /// How far had been read at the end.
+    /// Progress of the parser at the end.
     pub cursor: Cursor,
 }
 
@@ -63,7 +62,7 @@ pub struct Connection {
 pub struct Arrow {
     /// Whether it is `=>`.
     pub double: bool,
-    /// Where it is.
+    /// Its place.
     pub span: Span,
 }
 
@@ -74,7 +73,7 @@ pub struct ElementList {
     pub elements: Vec<Element>,
     /// The class and configuration of the last element are meant for all.
     pub spread: bool,
-    /// How far had been read at the end.
+    /// Progress of the parser at the end.
     pub cursor: Cursor,
 }
 
@@ -92,11 +91,11 @@ impl ElementList {
 pub struct Element {
     /// All of it.
     pub span: Span,
-    /// How far had been read at the name.
+    /// Progress of the parser at the name.
     pub cursor: Cursor,
     /// Ports before it.
     pub inputs: Ports,
-    /// What it refers to or declares.
+    /// The element it refers to or declares.
     pub what: What,
     /// The class it is declared with.
     pub class: Option<Class>,
@@ -106,7 +105,7 @@ pub struct Element {
     pub outputs: Ports,
 }
 
-/// What an element is called, or is.
+/// Reference to an element, or its definition.
 #[derive(Clone, Debug)]
 pub enum What {
     /// The name of an element or of a class.
@@ -122,9 +121,9 @@ pub enum What {
 /// One of the two sides of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where packets enter.
+    /// The side where packets enter.
     Input,
-    /// Where they leave.
+    /// The side where packets leave.
     Output,
 }
 
@@ -154,7 +153,7 @@ pub struct Ports {
     pub list: Vec<u32>,
     /// Further ports follow the last as needed.
     pub open: bool,
-    /// Where the brackets are, if there are any.
+    /// Place of the brackets, if there are any.
     pub span: Option<Span>,
 }
 
@@ -181,11 +180,11 @@ pub enum Class {
 pub struct Config {
     /// The text, without line directives.
     pub text: String,
-    /// Where it is, without the parentheses.
+    /// Its place, without the parentheses.
     pub span: Span,
-    /// How far had been read before it.
+    /// Progress of the parser before it.
     pub opened: Cursor,
-    /// How far had been read after it.
+    /// Progress of the parser after it.
     pub cursor: Cursor,
 }
 
@@ -206,9 +205,9 @@ pub struct Compound {
 pub struct Body {
     /// All of it.
     pub span: Span,
-    /// How far had been read at its start.
+    /// Progress of the parser at its start.
     pub cursor: Cursor,
-    /// How far had been read at its end.
+    /// Progress of the parser at its end.
     pub end: Cursor,
     /// The parameters.
     pub formals: Vec<Formal>,
@@ -223,7 +222,7 @@ pub struct Formal {
     pub keyword: Option<Ident>,
     /// The variable, without `$`.
     pub variable: Ident,
-    /// How far had been read.
+    /// Progress of the parser.
     pub cursor: Cursor,
 }
 
@@ -234,7 +233,7 @@ pub struct Group {
     pub span: Span,
     /// The statements.
     pub statements: Vec<Statement>,
-    /// How far had been read at the end.
+    /// Progress of the parser at the end.
     pub cursor: Cursor,
 }
 
@@ -243,13 +242,13 @@ pub struct Group {
 pub struct ElementClass {
     /// The name, if there is one.
     pub name: Option<Ident>,
-    /// What it stands for.
+    /// The definition it stands for.
     pub definition: Definition,
-    /// How far had been read at the end.
+    /// Progress of the parser at the end.
     pub cursor: Cursor,
 }
 
-/// What an `elementclass` statement defines.
+/// Definition of an `elementclass` statement.
 #[derive(Clone, Debug)]
 pub enum Definition {
     /// A compound.

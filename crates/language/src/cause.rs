@@ -1,4 +1,4 @@
-//! The error behind a finding: findings are text for people, and this is what programs decide by.
+//! Cause: the error behind a diagnostic. Diagnostics are text for people, causes are for programs.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -31,7 +31,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What says the same is the same.
+/// Causes with one text are equal.
 impl PartialEq for Cause {
     fn eq(&self, other: &Cause) -> bool {
         self.to_string() == other.to_string()

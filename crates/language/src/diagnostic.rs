@@ -1,9 +1,8 @@
-//! What was found wrong with a configuration, and its two renderings.
+//! Diagnostics of a configuration, and their two renderings.
 //!
-//! [`Diagnostics::click`] writes what Click writes: `FILE:LINE: message`, one
-//! prefix per line. [`Diagnostics::rich`] shows the marked source, what was
-//! expected and what was probably meant. Both are made from the same list, so
-//! neither knows of an error the other does not.
+//! [`Diagnostics::click`] writes Click's form: `FILE:LINE: message`, one prefix per line.
+//! [`Diagnostics::rich`] shows the marked source, the expected word and the correction that was
+//! probably meant. Both are made from one list, so neither knows of an error the other does not.
 
 use std::fmt::Write as _;
 
@@ -23,7 +22,7 @@ const SHOWN_MAX: usize = 20;
 /// Bytes of source shown on either side of a place.
 const CONTEXT_BYTES: usize = 4000;
 
-/// What ends a line.
+/// Characters that end a line.
 const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
 /// Whether the configuration can be used all the same.
@@ -37,9 +36,8 @@ pub enum Severity {
     Note,
 }
 
-/// When something was found. The parser counts what it finds; the resolver,
-/// which comes second, knows of each node how much the parser had found before
-/// it.
+/// Order of diagnostics. The parser counts its own; the resolver, which comes second, knows of each
+/// node how many the parser had found before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Order(usize, bool);
 
@@ -61,30 +59,28 @@ impl Order {
 /// A further place that belongs to a diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where.
+    /// Its place.
     pub landmark: Landmark,
-    /// What is there. Leading spaces are kept in Click's form.
+    /// The text about that place. Leading spaces are kept in Click's form.
     pub message: String,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Error, warning or note.
     pub severity: Severity,
-    /// Where it is.
+    /// Its place.
     pub landmark: Landmark,
-    /// What is wrong, in Click's words where Click has them. May have several
-    /// lines.
+    /// The error, in Click's words where Click has them. May have several lines.
     pub message: String,
-    /// What is said under the marked source; only in the rich form.
+    /// Text under the marked source; only in the rich form.
     pub label: Option<String>,
     /// Further places.
     pub notes: Vec<Note>,
-    /// What to do about it; only in the rich form.
+    /// The correction; only in the rich form.
     pub help: Option<String>,
-    /// What was being done, a line of its own before the messages of one
-    /// element.
+    /// The activity that failed, a line of its own before the messages of one element.
     pub context: Option<String>,
     /// Whether Click names no line for it; the rich form does.
     pub unplaced: bool,
@@ -120,43 +116,43 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(landmark, message) }
     }
 
-    /// The same with words under the marked source.
+    /// Adds text under the marked source.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
         self.label = Some(label.into());
         self
     }
 
-    /// The same with a suggestion.
+    /// Adds a suggestion.
     #[must_use]
     pub fn help(mut self, help: Option<String>) -> Diagnostic {
         self.help = help;
         self
     }
 
-    /// The same with a further place.
+    /// Adds a further place.
     #[must_use]
     pub fn note(mut self, landmark: Landmark, message: impl Into<String>) -> Diagnostic {
         self.notes.push(Note { landmark, message: message.into() });
         self
     }
 
-    /// The same as found while doing something: said once for all findings in
-    /// a row that have it in common.
+    /// Adds the activity during which it was found: written once for all diagnostics in a row that
+    /// have it in common.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Diagnostic {
         self.context = Some(context.into());
         self
     }
 
-    /// The same without a line in Click's form.
+    /// Leaves out the line number in Click's form.
     #[must_use]
     pub fn unplaced(mut self) -> Diagnostic {
         self.unplaced = true;
         self
     }
 
-    /// Whether it is about a place in a text, and not about what a program added to that.
+    /// Returns true if it is about a place in a text, and not about text added by a program.
     pub fn is_placed(&self) -> bool {
         self.landmark.line > 0
     }
@@ -172,7 +168,7 @@ impl Diagnostic {
         self.click_after(None)
     }
 
-    /// The same behind another finding, whose context need not be said again.
+    /// Renders it behind another diagnostic, whose context need not be repeated.
     fn click_after(&self, before: Option<&Diagnostic>) -> String {
         let severity = match self.severity {
             Severity::Error | Severity::Note => "",
@@ -203,7 +199,7 @@ impl Diagnostic {
         self.rich_with(0, sources, styled)
     }
 
-    /// The same, where so many others have its cause.
+    /// Renders it, where `others` more have its cause.
     fn rich_with(&self, others: usize, sources: &SourceMap, styled: bool) -> String {
         let cause = self.cause.as_ref().map(Cause::to_string);
         let elsewhere = (others > 0).then(|| {
@@ -261,8 +257,8 @@ fn snippet<'a>(
     let Span { file, start, end } = landmark.span;
     let text = sources.text(file);
     let (start, end) = (floor(text, start), floor(text, end.max(start)));
-    // Only the lines concerned, and of an endless line only what is near: a
-    // text of many megabytes is not gone through for every finding.
+    // Only the lines concerned, and of an endless line only the part nearby: a text of many
+    // megabytes is not gone through for every finding.
     let before = floor(text, start.saturating_sub(CONTEXT_BYTES));
     let from = before + text[before..start].rfind(LINE_ENDS).map_or(0, |at| at + 1);
     let mark_end = floor(text, end.min(start + CONTEXT_BYTES));
@@ -331,7 +327,7 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// How many findings there are.
+    /// Number of diagnostics.
     pub fn len(&self) -> usize {
         self.list.len() + self.left_out
     }
@@ -346,7 +342,7 @@ impl Diagnostics {
         self.errors > 0
     }
 
-    /// How many errors there are.
+    /// Number of errors.
     pub fn errors(&self) -> usize {
         self.errors
     }
@@ -377,7 +373,7 @@ impl Diagnostics {
         told
     }
 
-    /// How many errors there are for people: one for each cause.
+    /// Number of errors for people: one for each cause.
     pub fn errors_told(&self) -> usize {
         let is_error = |(found, _): &&(&Diagnostic, usize)| found.severity == Severity::Error;
         self.told().iter().filter(is_error).count() + self.left_out

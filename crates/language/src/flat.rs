@@ -1,4 +1,4 @@
-//! A flat configuration: elements and connections, nothing else.
+//! Flat configuration: elements and connections, nothing else.
 //!
 //! Compounds, groups and variables are gone. Connections are sorted and each
 //! is there once. Whether an element has the ports that are connected is not
@@ -20,7 +20,7 @@ pub struct Flat {
     /// The connections, sorted by where they lead to, then where they come
     /// from.
     pub connections: Vec<FlatConnection>,
-    /// What the configuration requires.
+    /// Packages and libraries that the configuration requires.
     pub requirements: Vec<Requirement>,
 }
 
@@ -33,7 +33,7 @@ pub struct FlatElement {
     pub class: String,
     /// Its configuration, variables substituted, otherwise as written.
     pub config: String,
-    /// Where it is declared.
+    /// Place of its declaration.
     pub landmark: Landmark,
 }
 
@@ -44,7 +44,7 @@ pub struct FlatConnection {
     pub from: PortRef,
     /// The input it leads to.
     pub to: PortRef,
-    /// Where it is written.
+    /// Its place in the text.
     pub landmark: Landmark,
 }
 
@@ -89,8 +89,8 @@ impl Flat {
         self.unparse_with(|element| self.elements[element].config.clone())
     }
 
-    /// The same with the present configuration of each element, which may have
-    /// been changed since.
+    /// Writes the configuration with the present configuration string of each element, which may
+    /// have been changed since.
     pub fn unparse_with(&self, config: impl Fn(usize) -> String) -> String {
         let mut out = self.requirements_text();
         for (index, element) in self.elements.iter().enumerate() {
@@ -108,7 +108,7 @@ impl Flat {
         out
     }
 
-    /// What is required, as text: nothing, or one statement and an empty line.
+    /// Returns the requirements as text: nothing, or one statement and an empty line.
     pub fn requirements_text(&self) -> String {
         let mut out = String::new();
         if self.requirements.is_empty() {
@@ -139,7 +139,7 @@ impl Flat {
         }
         let mut used = vec![false; self.connections.len()];
         let first = (0..starts.len()).filter(|&index| starts[index]);
-        // What is left after these are circles.
+        // The connections left after these are circles.
         for index in first.chain(0..starts.len()) {
             if used[index] {
                 continue;

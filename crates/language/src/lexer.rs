@@ -1,4 +1,4 @@
-//! Words and symbols of the language, and configuration strings.
+//! Lexer: words and symbols of the language, and configuration strings.
 //!
 //! A configuration string is not made of tokens: after `(` the parser asks for
 //! the raw text up to the parenthesis that closes it. The lexer steps over
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::config;
 use super::source::{FileId, SourceMap, Span};
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A name: letters, digits, `_`, `@`, parts joined by single slashes.
@@ -44,7 +44,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How Click names it in messages.
+    /// Returns Click's name for it in messages.
     pub fn describe(self) -> String {
         match self {
             Kind::Ident => "identifier".into(),
@@ -72,9 +72,9 @@ impl Kind {
 /// A token and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it is.
+    /// Its place.
     pub span: Span,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
         self.sources
     }
 
-    /// What `token` is written as.
+    /// Returns the text of `token`.
     pub(super) fn word(&self, token: Token) -> &str {
         self.text.get(token.span.start..token.span.end).unwrap_or_default()
     }

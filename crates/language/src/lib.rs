@@ -1,8 +1,8 @@
 //! The Click language: from text to a flat graph.
 //!
-//! [`load`] does everything: it [parses](parse) a text to a [syntax
-//! tree](ast), [flattens](flatten) the tree to a [`Flat`] and collects what is
-//! wrong as [`Diagnostics`]. No file is opened and no element is made here.
+//! [`load`] does everything: it [parses](parse) a text to a [syntax tree](ast), [flattens](flatten)
+//! the tree to a [`Flat`] and collects the errors as [`Diagnostics`]. No file is opened and no
+//! element is made here.
 //!
 //! ```
 //! use linerate_language::{Classes, Globals, SourceMap};

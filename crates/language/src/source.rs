@@ -1,12 +1,11 @@
 //! Source texts, positions in them, and landmarks.
 //!
-//! A [`Span`] says where something is in the text as it was read. A
-//! [`Landmark`] says it to a person: the file's name and the line, after line
-//! directives (`# 12 "file"`) have been applied, in the form `FILE:LINE`. Click
-//! reports the line its reader had reached, which is not always the line of the
+//! A [`Span`] is a range of the text as it was read. A [`Landmark`] is the place for people: the
+//! file's name and the line, after line directives (`# 12 "file"`) have been applied, in the form
+//! `FILE:LINE`. Click reports the line its reader had reached, which is not always the line of the
 //! construct; a landmark therefore carries both.
 //!
-//! No file is opened here: whoever has a text adds it.
+//! No file is opened here: the caller reads it and adds its text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ impl Span {
     }
 }
 
-/// Where something is, for people and for tools.
+/// Place in a text, for people and for tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landmark {
     /// The bytes of the construct.
@@ -60,8 +59,7 @@ impl fmt::Display for Landmark {
     }
 }
 
-/// A line directive: what the text is called, and how its lines count, from
-/// `from` on.
+/// A line directive: the name of the text, and the numbering of its lines, from `from` on.
 #[derive(Debug)]
 struct Directive {
     from: usize,
@@ -126,7 +124,7 @@ impl SourceMap {
         &self.files[file.0 as usize].name
     }
 
-    /// What is written at `span`.
+    /// Returns the text at `span`.
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.file).get(span.start..span.end).unwrap_or_default()
     }
@@ -166,7 +164,7 @@ impl SourceMap {
         }
     }
 
-    /// The line of byte `at`, from 1, whatever directives say.
+    /// The line of byte `at`, from 1, without directives.
     pub fn physical_line(&self, file: FileId, at: usize) -> usize {
         self.files[file.0 as usize].lines.partition_point(|&start| start <= at)
     }

@@ -1,8 +1,7 @@
-//! The language as a whole.
+//! Tests of the language as a whole.
 //!
-//! `corpus.txt` holds configurations and what `click -q -o - -e CONFIG` of
-//! Click 2.1 answers: the flat text, or its messages. The other tests are about
-//! what the corpus cannot show.
+//! `corpus.txt` holds configurations and the answers of `click -q -o - -e CONFIG` of Click 2.1: the
+//! flat text, or its messages. The other tests are about behaviour that the corpus cannot show.
 
 use proptest::prelude::*;
 
@@ -58,7 +57,7 @@ fn flat_with(
     (flat, found, sources)
 }
 
-/// What `click -q -o -` writes to both its outputs.
+/// Returns the output of `click -q -o -` on both its streams.
 fn answer(text: &str) -> String {
     let (flat, found, _) = flat(text);
     let mut out = found.click();
@@ -189,7 +188,7 @@ fn configurations() {
     }
 }
 
-/// Where Click goes wrong, we do not follow.
+/// Deviations where Click goes wrong.
 #[test]
 fn deviations() {
     for (config, expected) in [
@@ -322,7 +321,7 @@ fn what_a_small_text_can_ask_for_is_limited() {
     }
 }
 
-/// What would take time in the square of the text's length, or room.
+/// Texts that would take time in the square of their length, or room.
 #[test]
 fn large_texts() {
     let many =
@@ -438,8 +437,7 @@ const TOKENS: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever is read, nothing panics, nothing hangs, and every message can
-    /// be written in both forms.
+    /// For any text nothing panics, nothing hangs, and every message can be written in both forms.
     #[test]
     fn any_words(words in prop::collection::vec(prop::sample::select(TOKENS), 0..40)) {
         let text = words.join(" ");

@@ -1,17 +1,17 @@
-//! Arguments assigned to parameters.
+//! Assignment of arguments to parameters.
 
 use std::collections::HashMap;
 
 use super::split::{join, keyword};
 
-/// What a parameter of a compound takes.
+/// Kind of argument that a parameter of a compound takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parameter {
     /// The next argument.
     Positional,
     /// The argument that starts with this keyword.
     Keyword(String),
-    /// Whatever the others left.
+    /// All arguments the others left.
     Rest,
 }
 

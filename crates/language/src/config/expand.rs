@@ -1,9 +1,9 @@
-//! Variables substituted in configuration strings.
+//! Expansion of variables in configuration strings.
 //!
-//! `$name`, `${name}`, `${name-default}` and `${name[2]}` (the third word of
-//! the value), and `$(...)` for whoever has something to put there. Nothing is
-//! substituted in single quotes and comments; in double quotes the value is
-//! escaped so that it stays one string. What is not known stays as written.
+//! `$name`, `${name}`, `${name-default}` and `${name[2]}` (the third word of the value), and
+//! `$(...)` for a scope that expands it. Nothing is substituted in single quotes and comments; in
+//! double quotes the value is escaped so that it stays one string. Unknown references stay as
+//! written.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use super::{comment, is_space, quote, quoted, shift_word};
 /// ends definitions in a circle.
 const DEPTH_MAX: usize = 10;
 
-/// How a reference is written.
+/// Syntax of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `$name`
@@ -28,8 +28,8 @@ pub enum Form {
 
 /// Something that knows values.
 pub trait Variables {
-    /// What the text of a reference stands for, variables in it already
-    /// substituted, or nothing if it is not known.
+    /// The value of a reference, variables in it already substituted, or nothing if it is not
+    /// known.
     fn value(&self, reference: &str, form: Form, depth: usize) -> Option<String>;
 
     /// Whether values outside quotes are put in quotes, so that they stay as
@@ -115,8 +115,8 @@ pub fn expand(config: &str, variables: &dyn Variables, depth: usize) -> String {
     out
 }
 
-/// The reference that starts with the `$` at `at`: its form, the range of what
-/// it names, and where it ends (nothing if it is not closed).
+/// The reference that starts with the `$` at `at`: its form, the range of its name, and its end
+/// (nothing if it is not closed).
 #[allow(clippy::type_complexity)]
 fn reference(bytes: &[u8], at: usize) -> Option<(Form, (usize, usize), Option<usize>)> {
     let start = at + 2;
@@ -143,7 +143,7 @@ fn reference(bytes: &[u8], at: usize) -> Option<(Form, (usize, usize), Option<us
     }
 }
 
-/// Where the parenthesis that was opened before `start` is closed.
+/// Returns the offset of the parenthesis that closes the one opened before `start`.
 fn parenthesis(bytes: &[u8], start: usize) -> Option<usize> {
     let mut level = 1usize;
     let mut mark = None;
@@ -167,8 +167,8 @@ fn parenthesis(bytes: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-/// How much may still be written, shared by all scopes of a configuration: a
-/// few lines can ask for more text than any machine has.
+/// Bytes that may still be written, shared by all scopes of a configuration: a few lines can ask
+/// for more text than any machine has.
 #[derive(Clone, Debug)]
 pub struct Budget(Rc<Cell<usize>>);
 
@@ -285,7 +285,7 @@ impl Variables for Scope {
     }
 }
 
-/// What is between braces.
+/// The parts between braces.
 struct Parts<'a> {
     name: &'a str,
     word: Option<usize>,

@@ -1,8 +1,7 @@
-//! Configuration strings: what stands between the parentheses.
+//! Configuration strings: the text between the parentheses.
 //!
-//! The functions here cut such a string into arguments and words, take quotes
-//! away and put them on, and substitute variables. What an argument means
-//! (a number, an address) is not decided here.
+//! The functions here cut such a string into arguments and words, take quotes away and put them on,
+//! and substitute variables. The meaning of an argument (a number, an address) is not decided here.
 //!
 //! Source: the "Configuration strings" of click(5), and Click's behaviour.
 
@@ -73,8 +72,8 @@ pub(super) fn quoted(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The length of what `bytes` start with and commas, parentheses and spaces do
-/// not count in: a quoted string, `\<...>` or a comment; 0 if it is none.
+/// The length of the part at the start of `bytes` in which commas, parentheses and spaces do not
+/// count: a quoted string, `\<...>` or a comment; 0 if it is none.
 pub(super) fn opaque(bytes: &[u8]) -> usize {
     match bytes.first() {
         Some(b'\'' | b'"') => quoted(bytes),

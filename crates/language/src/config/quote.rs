@@ -1,11 +1,11 @@
-//! Quotes taken away and put on.
+//! Quoting and unquoting.
 //!
-//! What quotes stand for are bytes, not text: `"\x00"` is a byte of a packet.
+//! Unquoted values are bytes, not text: `"\x00"` is a byte of a packet.
 
 use super::{comment, hexadecimal, is_space, opaque, uncomment};
 
-/// What `text` stands for: comments and one level of quotes are removed,
-/// escapes in double quotes and `\<...>` are replaced by their bytes.
+/// The value of `text`: comments and one level of quotes are removed, escapes in double quotes and
+/// `\<...>` are replaced by their bytes.
 ///
 /// ```
 /// # use linerate_language::config::unquote;
@@ -38,8 +38,8 @@ pub fn unquote(text: &str) -> Vec<u8> {
     out
 }
 
-/// Appends what the escape at the start of `bytes` stands for; returns its
-/// length. There is at least one byte after the backslash.
+/// Appends the bytes of the escape at the start of `bytes`; returns its length. There is at least
+/// one byte after the backslash.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     let simple = match bytes[1] {
         b'<' => {
@@ -82,8 +82,7 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     2
 }
 
-/// The bytes whose hexadecimal digits are in `bytes`; what is no digit is
-/// stepped over.
+/// The bytes whose hexadecimal digits are in `bytes`; other characters are stepped over.
 fn pairs(bytes: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     let mut high = None;
@@ -116,7 +115,7 @@ pub fn quote(data: &[u8]) -> String {
     quoted(data, false)
 }
 
-/// The same with line ends as they are.
+/// As `quote`, with line ends as they are.
 pub fn quote_lines(data: &[u8]) -> String {
     quoted(data, true)
 }
@@ -147,8 +146,7 @@ fn quoted(data: &[u8], lines: bool) -> String {
     out
 }
 
-/// What `text` stands for if it is one string: not empty, and without space
-/// outside quotes.
+/// The value of `text` if it is one string: not empty, and without space outside quotes.
 pub fn string(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Arguments and words.
+//! Splitting into arguments and words.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub fn split(config: &str) -> Vec<String> {
     arguments
 }
 
-/// Where the arguments are that [`split`] makes of `config`, with the space around them.
+/// Ranges in `config` of the arguments that [`split`] makes of it, with the space around them.
 pub fn places(config: &str) -> Vec<Range<usize>> {
     let (mut places, mut start) = (Vec::new(), 0);
     while start < config.len() {
@@ -48,7 +48,7 @@ fn take(text: &str, commas: bool) -> (String, usize) {
     let bytes = text.as_bytes();
     let mut out = String::new();
     let mut at = skip_blank(bytes);
-    // What has been read and not yet written, without the space at its end.
+    // The part read and not yet written, without the space at its end.
     let (mut left, mut right) = (at, at);
     let mut after_comment = false;
     while at < bytes.len() {
@@ -102,7 +102,7 @@ pub fn words(text: &str) -> Vec<&str> {
     }
 }
 
-/// The first word of `text`, and what follows it and the space after it.
+/// The first word of `text`, and the rest behind it and the space after it.
 pub fn shift_word(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let start = skip_blank(bytes);

@@ -1,4 +1,4 @@
-//! From words to the syntax tree.
+//! Parser: makes the syntax tree from the lexer's words.
 //!
 //! Recursive descent. After an error the parser goes on, with the same idea of
 //! where the next statement starts as Click's reader has, so that both report
@@ -19,7 +19,7 @@ use super::source::{FileId, SourceMap, Span};
 /// Compounds and groups may be nested this deep.
 const NESTING_MAX: usize = 50;
 
-/// Parses a text. The tree covers whatever could be understood.
+/// Parses a text. The tree covers all that could be understood.
 pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
     let mut parser = Parser {
         lexer: Lexer::new(sources, file),
@@ -35,7 +35,7 @@ pub fn parse(sources: &mut SourceMap, file: FileId) -> (Ast, Diagnostics) {
     (Ast { file, statements }, parser.diagnostics)
 }
 
-/// What the statements are part of.
+/// The construct that statements are part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Enclosing {
     File,
@@ -43,10 +43,10 @@ enum Enclosing {
     Group,
 }
 
-/// What ended a list of statements.
+/// The end of a list of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// The closing mark, or what stands for it.
+    /// The closing mark, or a token that stands for it.
     Closed,
     /// `||`
     Overload,
@@ -60,7 +60,7 @@ struct Parser<'a> {
     nesting: usize,
     /// The rest of the text is not read.
     abandoned: bool,
-    /// How many port numbers may still be written out.
+    /// Number of port numbers that may still be written out.
     numbers: usize,
     /// The last connection at this level ended in the single element `output`.
     ends_in_output: bool,
@@ -82,8 +82,8 @@ impl Parser<'_> {
         self.pushed_back.push(token);
     }
 
-    /// Takes the next token if it is a `kind`. What is not taken has not been
-    /// read either: it does not count for landmarks.
+    /// Takes the next token if it is a `kind`. A token that is not taken has not been read either:
+    /// it does not count for landmarks.
     fn accept(&mut self, kind: Kind) -> Option<Token> {
         if let Some(&token) = self.pushed_back.last() {
             return if token.kind == kind { self.pushed_back.pop() } else { None };
@@ -123,7 +123,7 @@ impl Parser<'_> {
         Ident { name: word.strip_prefix('$').unwrap_or(word).to_owned(), span: token.span }
     }
 
-    /// How far the text has been read.
+    /// Returns the progress of the parser.
     fn cursor(&self) -> Cursor {
         Cursor { at: self.lexer.position, found: self.diagnostics.len() }
     }
@@ -203,8 +203,8 @@ impl Parser<'_> {
                 Kind::Char('}') | Kind::DoubleBar => {
                     self.syntax_error(token, "a statement");
                     if enclosing == Enclosing::Group {
-                        // The parenthesis is missing: what the group is in
-                        // goes on with this token.
+                        // The parenthesis is missing: the construct around the group goes on with
+                        // this token.
                         self.push_back(token);
                         return Ended::Closed;
                     }

@@ -1,4 +1,4 @@
-//! A compound (or the file) after names have been looked up.
+//! Body: a compound (or the file) after names have been looked up.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,14 +7,14 @@ use super::super::config::Parameter;
 use super::super::source::Landmark;
 use super::scope::ClassId;
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An element of this class.
     Element(ClassId),
-    /// A border that packets cross: what enters here goes on from the node
-    /// `forward`, and what leaves here came in at the node `backward`. Both
-    /// are known only in the body that is the file.
+    /// A border that packets cross: packets that enter here go on from the node `forward`, and
+    /// packets that leave here came in at the node `backward`. Both are known only in the body that
+    /// is the file.
     Tunnel { forward: Option<usize>, backward: Option<usize> },
 }
 
@@ -64,9 +64,9 @@ pub(super) struct Body {
     pub(super) landmark: Landmark,
     /// 0 for the file, one more for each compound around it.
     pub(super) depth: usize,
-    /// What is tried if this does not fit.
+    /// The overload tried if this does not fit.
     pub(super) overload: Option<ClassId>,
-    /// How many there are from here on, this one included.
+    /// Number of overloads from here on, this one included.
     pub(super) overloads: usize,
     pub(super) formals: Vec<Parameter>,
     /// The formals' variables, then the others.
@@ -85,10 +85,10 @@ pub(super) struct Body {
     next_free: HashMap<String, usize>,
 }
 
-/// How many missing ports of a border are reported.
+/// Most missing ports of a border that are reported.
 const MISSING_MAX: usize = 100;
 
-/// Where to find inputs and outputs in pairs.
+/// Index of inputs and outputs in pairs.
 pub(super) fn index(side: Side) -> usize {
     match side {
         Side::Input => 0,
@@ -160,7 +160,7 @@ impl Body {
                 number = self.next_free.get(&next).copied().unwrap_or(number + 1);
                 passed.push(next);
             };
-            // Whoever comes this way again need not try them all.
+            // The next search from these numbers need not try them all.
             self.next_free.extend(passed.into_iter().map(|taken| (taken, number)));
             name = free;
         }
@@ -177,9 +177,9 @@ impl Body {
         self.links.push(link);
     }
 
-    /// Checks how the node that stands for the inputs (or outputs) has been
-    /// used by the connections from `links` on: in one direction only, and
-    /// without gaps. Returns how many ports there are, and what is wrong.
+    /// Checks how the node that stands for the inputs (or outputs) has been used by the connections
+    /// from `links` on: in one direction only, and without gaps. Returns the number of ports, and
+    /// the errors.
     pub(super) fn check_border(
         &self,
         node: usize,
@@ -205,7 +205,7 @@ impl Body {
                 side.opposite().name()
             ));
         }
-        // Of a thousand missing ports nobody reads the last.
+        // A thousand missing ports are not reported to the last.
         let missing = used.iter().enumerate().filter(|(_, used)| !**used);
         for (port, _) in missing.take(MISSING_MAX) {
             wrong.push(format!("'{name}' {side_name} {port} missing"));

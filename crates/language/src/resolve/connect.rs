@@ -1,4 +1,4 @@
-//! Which ports `->` and `=>` connect.
+//! Connections: the ports that `->` and `=>` connect.
 
 use super::super::ast::{Arrow, Cursor, Ports, Side};
 use super::super::source::Span;
@@ -17,9 +17,9 @@ pub(super) struct Operand {
 struct Half<'a> {
     operands: &'a [Operand],
     side: Side,
-    /// How many ports are asked for at least.
+    /// Least number of ports asked for.
     least: usize,
-    /// How many lists are open.
+    /// Number of lists that are open.
     open: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Half<'a> {
 }
 
 impl Resolver<'_> {
-    /// Connects what is left of an arrow with what is right of it.
+    /// Connects the operands left of an arrow with those right of it.
     pub(super) fn connect(
         &mut self,
         left: &[Operand],

@@ -1,4 +1,4 @@
-//! Compounds replaced by what is in them.
+//! Expansion of compounds into their elements.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! From the syntax tree to a flat graph.
+//! Resolver: makes a flat graph from the syntax tree.
 //!
 //! Two passes. The first ([`define`], [`connect`]) goes through the statements
 //! as Click's reader does, looks names up, and makes of every compound a
@@ -6,8 +6,8 @@
 //! in the place of every element of such a class, and joins the connections at
 //! its borders.
 //!
-//! What a text can ask for is limited: its elements, connections and the bytes
-//! of its names and configurations.
+//! The output of a text is limited: its elements, connections and the bytes of its names and
+//! configurations.
 
 mod body;
 mod connect;
@@ -40,7 +40,7 @@ pub trait Classes {
     }
 }
 
-/// What a configuration is given besides its text.
+/// Input of a configuration besides its text.
 #[derive(Clone, Debug, Default)]
 pub struct Globals {
     /// Variables, as in `NAME=value` on the command line. They win over
@@ -51,14 +51,14 @@ pub struct Globals {
 /// A text named by `require(library NAME)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
-    /// Where it was found; a library is read once.
+    /// Path of its file; a library is read once.
     pub path: String,
     /// The text.
     pub text: String,
 }
 
-/// Finds libraries. Gets the name as written and the path of the text that
-/// asks; says what went wrong, or nothing if there is no such file.
+/// Finds libraries. Gets the name as written and the path of the text that asks; returns the error,
+/// or nothing if there is no such file.
 pub type Loader<'a> = dyn FnMut(&str, &str) -> Result<Library, Option<String>> + 'a;
 
 /// A configuration may not have more elements than this.
@@ -118,7 +118,7 @@ struct Resolver<'a> {
     requirements: Vec<Requirement>,
     /// Libraries that have been read.
     libraries: HashSet<String>,
-    /// How many libraries are being read, one asked for by the other.
+    /// Number of libraries that are being read, one asked for by the other.
     requiring: usize,
     /// Connections so far.
     connections: usize,
@@ -139,7 +139,7 @@ impl Resolver<'_> {
         self.push(Diagnostic::error(landmark, message), cursor);
     }
 
-    /// Adds what was found when the reader was at `cursor`.
+    /// Adds a diagnostic found when the reader was at `cursor`.
     fn push(&mut self, diagnostic: Diagnostic, cursor: Cursor) {
         self.diagnostics.push(diagnostic.at(Order::resolver(cursor.found)));
     }

@@ -1,4 +1,4 @@
-//! Which of several overloads an element means.
+//! Overload resolution: chooses one of several overloads for an element.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::Resolver;
 use super::body::Body;
 use super::scope::{Class, ClassId};
 
-/// What was chosen.
+/// Result of the choice.
 pub(super) enum Chosen {
     /// A body, and the values of its parameters.
     Body(Rc<Body>, Vec<String>),
@@ -20,9 +20,9 @@ pub(super) enum Chosen {
 }
 
 impl Resolver<'_> {
-    /// The first overload of `class` with these numbers of inputs and outputs
-    /// whose parameters the arguments fit. If there is only one, it is taken
-    /// whatever its ports, since the ports' own messages say more.
+    /// The first overload of `class` with these numbers of inputs and outputs whose parameters the
+    /// arguments fit. If there is only one, it is taken with any ports, since the ports' own
+    /// messages say more.
     pub(super) fn choose(
         &mut self,
         class: ClassId,

@@ -1,4 +1,4 @@
-//! Names of classes.
+//! Scopes: names of classes.
 //!
 //! A class is visible from the end of its definition to the end of the
 //! compound it is defined in. A compound that uses its own name means the
@@ -15,7 +15,7 @@ use super::Classes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ClassId(usize);
 
-/// What a class is.
+/// Kind of a class.
 #[derive(Clone, Debug)]
 pub(super) enum Class {
     /// A class of elements, known or not.

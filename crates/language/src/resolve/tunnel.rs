@@ -1,8 +1,8 @@
 //! Connections across the borders of compounds and groups.
 //!
-//! A compound `c` is three nodes: `c`, as seen from outside, and `c/input` and
-//! `c/output`, as seen from inside. What enters `c` at port 2 goes on from port
-//! 2 of `c/input`, and what enters `c/output` goes on from `c`.
+//! A compound `c` is three nodes: `c`, as seen from outside, and `c/input` and `c/output`, as seen
+//! from inside. Packets that enter `c` at port 2 go on from port 2 of `c/input`, and packets that
+//! enter `c/output` go on from `c`.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -24,11 +24,11 @@ const STEPS_MAX: usize = 1 << 24;
 
 /// The connections at borders, by the port they are at.
 struct Tunnels {
-    /// Where packets that leave this port of a border go.
+    /// Ports to which packets that leave this port of a border go.
     leaving: HashMap<End, Vec<End>>,
-    /// Where packets that enter this port of a border come from.
+    /// Ports from which packets that enter this port of a border come.
     entering: HashMap<End, Vec<End>>,
-    /// What has been followed.
+    /// Ports followed so far.
     seen: HashSet<(End, bool)>,
     /// The elements reached from a border.
     reached: HashMap<End, Rc<[End]>>,
@@ -59,7 +59,7 @@ impl Resolver<'_> {
         for link in links {
             let (from, to) = (is_tunnel(self, link.from), is_tunnel(self, link.to));
             if from {
-                // For its errors: what it leads to is found from its sources.
+                // For its errors: the ports it leads to are found from its sources.
                 self.follow(&mut tunnels, link.from, Side::Output);
             }
             if !to && !from {
