@@ -1,4 +1,4 @@
-//! What is said about a struct and its fields.
+//! Attributes of a struct and its fields.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -11,7 +11,7 @@ use syn::{
 #[derive(Default)]
 pub(crate) struct Declaration {
     pub(crate) members: Vec<Member>,
-    /// Looks at what has been read when all of it has.
+    /// Function that checks all fields when they have been read.
     pub(crate) check: Option<Path>,
     /// Handlers the element carries out itself.
     pub(crate) handlers: Option<Expr>,
@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub(crate) handler: Option<Handler>,
 }
 
-/// Where a field's value comes from.
+/// Source of a field's value.
 pub(crate) enum Source {
     Argument(Box<Argument>),
     /// A struct of more arguments.
@@ -40,9 +40,9 @@ pub(crate) struct Argument {
     pub(crate) help: LitStr,
     pub(crate) need: Need,
     pub(crate) late: bool,
-    /// What people are told to write; else what the type says.
+    /// Kind of value shown to people; else that of the type.
     pub(crate) kind: Option<LitStr>,
-    /// What people are told holds when it is not given.
+    /// Default shown to people.
     pub(crate) shown: LitStr,
     pub(crate) value: Reading,
 }
@@ -56,11 +56,11 @@ pub(crate) enum Need {
     RequiredKeyword,
 }
 
-/// How its value is found.
+/// Way of finding its value.
 pub(crate) enum Reading {
     /// It must be given; the type's default stands in for a wrong one.
     Needed,
-    /// `None` when it is not given; the type of what it is when it is.
+    /// `None` when it is not given; the type of the value inside when it is.
     Maybe(Type),
     /// An expression when it is not given, or is wrong.
     Or(Expr),
@@ -284,7 +284,7 @@ fn help_of(help: Option<LitStr>, field: &Field, attribute: &Attribute) -> Result
     Ok(LitStr::new(&lines.join(" "), Span::call_site()))
 }
 
-/// What is in an `Option`.
+/// Returns the type inside an `Option`.
 fn inner(ty: &Type) -> Option<Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == "Option")?;

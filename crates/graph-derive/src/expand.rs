@@ -1,4 +1,4 @@
-//! The implementation for a struct.
+//! Expansion of the derive to an implementation for a struct.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -6,8 +6,8 @@ use syn::{DeriveInput, LitStr, spanned::Spanned};
 
 use crate::attributes::{Argument, Declaration, Handler, Member, Reading, Source};
 
-/// What is wrong with the struct is said in an implementation without its fields, so that
-/// nobody has to read that there is none as well.
+/// An error of the struct is emitted with an implementation without its fields, so that no second
+/// error says that there is none.
 pub(crate) fn expand(input: &DeriveInput, read: syn::Result<Declaration>) -> TokenStream {
     let (read, wrong) = match read {
         Ok(read) => (read, None),
@@ -155,7 +155,7 @@ fn argument_part(member: &Member) -> Option<Part> {
     }
 }
 
-/// What the argument is read as.
+/// Returns the type that the argument is read as.
 fn value_type(member: &Member, argument: &Argument) -> syn::Type {
     match &argument.value {
         Reading::Maybe(inner) => inner.clone(),
@@ -173,7 +173,7 @@ fn handler_part(member: &Member) -> Option<Part> {
     Some(Part::One(quote!(::linerate_graph::Handler::#kind(#name, #help) #flags)))
 }
 
-/// A field and what it begins as.
+/// A field and its initial value.
 fn value(member: &Member) -> TokenStream {
     let Member { ident, ty, source, .. } = member;
     let value = match source {

@@ -1,9 +1,9 @@
-//! `#[derive(Arguments)]`: what an element's configuration and handlers are, from the
-//! struct that holds them.
+//! `#[derive(Arguments)]`: an element's configuration and handlers, from the struct that holds
+//! them.
 //!
-//! Used as `linerate_graph::Arguments`, where the attributes are documented. What is
-//! generated names nothing but that crate. What arguments mean, and what is said of wrong
-//! ones, is not decided here.
+//! Used as `linerate_graph::Arguments`, where the attributes are documented. Generated code names
+//! nothing but that crate. The meaning of arguments, and the errors of wrong ones, are not decided
+//! here.
 #![forbid(unsafe_code)]
 
 mod attributes;
