@@ -101,8 +101,8 @@ fn lints() -> Result<()> {
 }
 
 fn documentation() -> Result<()> {
-    // Private items are documented too, for whoever works on them; links from public to private
-    // text are then no error.
+    // Private items are documented too, for their maintainers; links from public to private text
+    // are then no error.
     shell::run(
         shell::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"])
             .env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links"),

@@ -1,8 +1,8 @@
-//! The repository's own documents name files and what is in them; these tests keep that true.
+//! Tests of the repository's own documents, which name files and items in them.
 //!
-//! A link must lead somewhere. Where its text is code, as in ``[`Context::run`](…/worker.rs)``,
-//! the file must have that name in it. In a walk (`docs/where-is.md`) each step must also name the
-//! next one, so that whoever follows it never has to search.
+//! A link must lead somewhere. Where its text is code, as in ``[`Context::run`](…/worker.rs)``, the
+//! file must have that name in it. In a walk (`docs/where-is.md`) each step must also name the next
+//! one, so that a reader who follows it never has to search.
 
 use std::{
     fs,

@@ -1,11 +1,11 @@
 //! `cargo xtask fuzz`: libFuzzer on the stable toolchain.
 //!
-//! cargo-fuzz wants a nightly compiler; all that libFuzzer itself wants is code compiled with
-//! LLVM's coverage instrumentation, which the stable compiler can insert by code generation flags
-//! (the list below is what clang's `-fsanitize=fuzzer` turns on). Only a C++ compiler is needed, for
+//! cargo-fuzz wants a nightly compiler; libFuzzer itself wants only code compiled with LLVM's
+//! coverage instrumentation, which the stable compiler can insert by code generation flags (the
+//! list below is that of clang's `-fsanitize=fuzzer`). Only a C++ compiler is needed, for
 //! libFuzzer's own sources. The targets are the programs of the separate workspace `fuzz/`:
-//! `fuzz/seeds/TARGET` holds inputs kept in the repository, `fuzz/dictionaries/TARGET.dict` words to
-//! make inputs of, `fuzz/corpus/TARGET` what was found here.
+//! `fuzz/seeds/TARGET` holds inputs kept in the repository, `fuzz/dictionaries/TARGET.dict` words
+//! to make inputs of, `fuzz/corpus/TARGET` the inputs found here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn fuzz(target: &str, program: &Path, seconds: u64) -> Result<()> {
     shell::run(&mut command)
 }
 
-/// How to run each kept finding again.
+/// Returns the commands that run each kept finding again.
 fn artefacts(target: &str) -> Result<String> {
     let directory = directory().join("artifacts").join(target);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The licence check: every dependency against `deny.toml`.
+//! Licence check of every dependency against `deny.toml`.
 //!
 //! cargo-deny does this and more, and is used when it is installed. Building it takes longer than
 //! everything else in the check together, so this module applies the same sections of the same
@@ -29,7 +29,7 @@ struct Policy {
 
 #[derive(Debug, Deserialize)]
 struct Graph {
-    /// What there are programs for: what only others need is in none of them.
+    /// Targets of our programs: a package that only others need is in none of them.
     targets: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ struct Sources {
     allow_registry: Vec<String>,
 }
 
-/// What `cargo metadata` says about the packages in use.
+/// The answer of `cargo metadata`: the packages in use.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -133,7 +133,7 @@ pub(crate) fn check_advisories(manifests: &[PathBuf]) -> Result<()> {
 }
 
 impl Policy {
-    /// What is wrong with a package, each as a sentence.
+    /// Returns the violations of a package, each as a sentence.
     fn complaints(&self, package: &Package) -> Vec<String> {
         let Package { name, version, .. } = package;
         let mut complaints = Vec::new();
@@ -159,7 +159,7 @@ impl Policy {
 
     /// Whether a package's licence expression can be satisfied with allowed licences only.
     fn allows(&self, name: &str, licence: &str) -> Result<bool> {
-        // LAX reads the old `MIT/Apache-2.0` as a choice, which is what cargo defined it to be.
+        // LAX reads the old `MIT/Apache-2.0` as a choice, as cargo defined it.
         let expression = Expression::parse_mode(licence, ParseMode::LAX)
             .map_err(|error| anyhow::anyhow!("licence `{licence}`: {}", error.reason))?;
         let exceptions = self.licenses.exceptions.iter().filter(|entry| entry.name == name);

@@ -1,8 +1,8 @@
 //! Developer commands: `cargo xtask help` lists them.
 //!
 //! Everything a contributor or a build machine does with this repository is a command here, so that
-//! there is one place that knows how. It needs nothing but the Rust toolchain; what a command needs
-//! beyond that it installs itself when it may, or names.
+//! there is one place that knows how. It needs nothing but the Rust toolchain; a command installs
+//! its further programs itself when it may, or names them.
 #![forbid(unsafe_code)]
 
 mod bench;

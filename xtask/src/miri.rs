@@ -7,9 +7,9 @@
 //!
 //! It interprets Rust and knows few system calls. `linerate-memory` therefore takes its memory from
 //! the allocator there (`crates/memory/src/pages.rs`), and vector instructions, the cycle counter
-//! and membarrier(2) are replaced by what other processors and kernels get; rings, pools, slots,
-//! frames and tables are the code that ships. Being a thousand times slower, it gets few cases of
-//! each property, and tests that need many say `#[cfg_attr(miri, ignore = ...)]`.
+//! and membarrier(2) are replaced by the code for other processors and kernels; rings, pools,
+//! slots, frames and tables are the code that ships. Being a thousand times slower, it gets few
+//! cases of each property, and tests that need many say `#[cfg_attr(miri, ignore = ...)]`.
 
 use std::ffi::OsString;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! The project in `examples/elements`, as those outside the repository build theirs.
+//! Build of the project in `examples/elements`, as projects outside the repository are built.
 //!
-//! It is a workspace of its own with its own lock file. What it has in common with this one, the
+//! It is a workspace of its own with its own lock file. The part it shares with this one, the
 //! packages of the registry, is not compiled twice: they are locked to the same versions, compiled
 //! with the same settings, and lie in the same folder. Our own crates are: cargo takes those of
 //! another workspace for others.
@@ -18,7 +18,7 @@ use crate::shell;
 
 const FOLDER: &str = "examples/elements";
 const LOCK: &str = "Cargo.lock";
-/// How far our crates are optimised there: its tests need no fast library.
+/// Optimisation level of our crates there: its tests need no fast library.
 const OURS: i64 = 0;
 
 /// The part of a lock file that is looked at.
@@ -56,7 +56,7 @@ pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// How its dependencies are compiled: those of the registry as in this workspace, ours quickly.
+/// The profile of its dependencies: those of the registry as in this workspace, ours quickly.
 fn profile() -> Result<Table> {
     let text = fs::read_to_string(shell::root().join("Cargo.toml"));
     let manifest: Table = toml::from_str(&text.context("cannot read Cargo.toml")?)?;

@@ -128,7 +128,7 @@ fn apt_get() -> Command {
     command
 }
 
-/// What to tell someone who lacks these programs.
+/// Returns the advice for a machine that lacks these programs.
 pub(crate) fn advice(missing: &[Program]) -> String {
     let names: Vec<_> = missing.iter().map(|program| program.name).collect();
     format!(

@@ -2,10 +2,10 @@
 //!
 //! The stable toolchain ships the sanitizer run-times but hides the flag that enables them;
 //! `RUSTC_BOOTSTRAP=1` unhides it, for these builds only. The standard library is not rebuilt: an
-//! error inside it is seen only where it calls an intercepted C function. What the thread sanitizer
-//! gets wrong because of that is listed in `tsan.suppressions`. It cannot see a contended
-//! `std::sync::Mutex` order anything, so a report of two accesses under one such lock is false; tests
-//! meant for it use atomics, rings and thread joins.
+//! error inside it is seen only where it calls an intercepted C function. False reports of the
+//! thread sanitizer because of that are listed in `tsan.suppressions`. It cannot see a contended
+//! `std::sync::Mutex` order anything, so a report of two accesses under one such lock is false;
+//! tests meant for it use atomics, rings and thread joins.
 
 use std::ffi::OsString;
 
@@ -61,8 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let suppressions = shell::root().join("xtask/tsan.suppressions");
         command.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
         if sanitizer == Sanitizer::Thread {
-            // Tests side by side share state of the test libraries behind std's own locks, which the
-            // sanitizer cannot see. What the tests' own threads do is seen all the same.
+            // Tests side by side share state of the test libraries behind std's own locks, which
+            // the sanitizer cannot see. Accesses of the tests' own threads are seen all the same.
             command.env("RUST_TEST_THREADS", "1");
         }
         shell::run(command.arg("--").args(&args.arguments))?;

@@ -17,7 +17,7 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
-    // These describe the xtask package itself and would leak into what is built now, causing
+    // These describe the xtask package itself and would leak into the build of others, causing
     // needless rebuilds in build scripts that read them.
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") {
@@ -28,7 +28,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a shell would be given to do the same, without the environment.
+/// Returns the words for a shell that run the command, without the environment.
 pub(crate) fn describe(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let name = program.rsplit('/').next().unwrap_or(&program).to_owned();
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns what it printed, or fails with what it complained about.
+/// Runs a command and returns its output, or fails with its errors.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = describe(command);
     let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;

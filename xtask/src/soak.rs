@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let build = ["build", "--release", "--package"];
     shell::run(shell::cargo(&build).args(["linerate", "--package", "linerate-pcap"]))?;
     shell::run(shell::cargo(&build).args(["linerate-testlab", "--example", "soak"]))?;
-    // The measurement gets the signal, too, ends, and says what it has.
+    // The measurement gets the signal, too, ends, and reports its figures.
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;

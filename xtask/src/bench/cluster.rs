@@ -1,10 +1,10 @@
 //! `cargo xtask bench cluster`: packets handed to a thread and to another process, beside DPDK.
 //!
 //! One side is on one core, the other on the other; both look for work all the time, so cycles per
-//! packet are those that pass from one packet to the next, of whichever side is the slower one. Our
-//! packets come from a source that writes each of them, 64 bytes, and go back to its pool. DPDK's two
-//! measures are the bare ring, whose pointers point to nothing, and the same ring with buffers that the
-//! one core allocates and the other frees, which nobody writes either.
+//! packet are those that pass from one packet to the next, of the slower side. Our packets come
+//! from a source that writes each of them, 64 bytes, and go back to its pool. DPDK's two measures
+//! are the bare ring, whose pointers point to nothing, and the same ring with buffers that the one
+//! core allocates and the other frees, and that no core writes either.
 
 use std::cell::Cell;
 use std::thread::sleep;
@@ -37,7 +37,7 @@ const SIZE: u32 = 64;
 const RING: u32 = 1024;
 /// Time for both sides to find into their pace.
 const SETTLE: Duration = Duration::from_millis(200);
-/// What the server runs for before it measures itself: a program attaches meanwhile.
+/// Time for which the server runs before it measures itself: a program attaches meanwhile.
 const WARM: Duration = Duration::from_millis(500);
 /// Runs of a case until one is measured in which packets came through.
 const TRIES: u32 = 4;
@@ -50,7 +50,7 @@ const MEMIF: &str = "testpmd memif";
 const MEMIF_ZC: &str = "testpmd memif-zc";
 const FANOUT: &str = "PACKET_FANOUT";
 
-/// What balances.
+/// The balancing element.
 const BALANCER: &str = "ConsumerBalancer(counter, WAIT true)";
 
 /// Arguments of `cargo xtask bench cluster`.
@@ -110,7 +110,7 @@ impl Case {
     }
 }
 
-/// What a hand-over of ours took.
+/// Cost of a hand-over of ours.
 #[derive(Debug)]
 struct HandOver {
     /// Cycles from one packet to the next.
@@ -275,7 +275,7 @@ impl Bench<'_> {
         let warm = if server.sleeps { 2 * WARM } else { WARM };
         let server = self.ours.serve(server, &text, "share", burst, warm, self.window)?;
         let consumer = self.ours.consume(consumer, (&socket, NAME), burst, SETTLE, self.window);
-        // What it says is the cause where the program found nobody.
+        // Its error is the cause where the program found no server.
         let server = server.finish()?;
         let consumer = consumer?;
         hold!(
@@ -344,7 +344,7 @@ impl Bench<'_> {
         self.keep_parts(case, burst, found.parts);
     }
 
-    /// A testpmd that receives by memif what another sends.
+    /// A testpmd that receives by memif the packets of another.
     fn testpmd(&self, zero_copy: bool, burst: u32) -> Result<Sample> {
         let socket = unique_name();
         let memif = |role: &str| {

@@ -1,8 +1,8 @@
-//! The case `filter`: `IPFilter` beside DPDK's `rte_acl`, with the same rules and packets, and as
-//! many of them allowed.
+//! Case `filter`: `IPFilter` beside DPDK's `rte_acl`, with the same rules and packets, and as many
+//! of them allowed.
 //!
-//! Of ours what the element costs is counted, from a frame of packets to a frame of those allowed,
-//! the others given back; of theirs finding the headers and classifying. Source and sink are not.
+//! Ours counts the cost of the element, from a frame of packets to a frame of those allowed, the
+//! others given back; theirs finding the headers and classifying. Source and sink are not.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +21,7 @@ use super::row::{Row, row};
 const BURST: u32 = 256;
 /// Packets that differ.
 const PACKETS: usize = 1 << 16;
-/// How often they come.
+/// Number of times that the packets come.
 const ROUNDS: usize = 16;
 /// Names of the rows and their numbers of rules, of which the last allows the rest.
 const CASES: [(&str, usize); 4] =
@@ -29,7 +29,7 @@ const CASES: [(&str, usize); 4] =
 const PORTS: [u16; 16] =
     [22, 25, 53, 80, 110, 123, 143, 179, 443, 445, 993, 1723, 3306, 3389, 5060, 8080];
 
-/// What is measured with what.
+/// Programs and settings of the measurement.
 pub(super) struct Filters<'a> {
     pub(super) ours: &'a Ours,
     pub(super) programs: &'a Programs,
@@ -60,7 +60,7 @@ impl Filters<'_> {
                     "{case}: ours allows {allowed}, rte_acl {} times {ROUNDS}",
                     theirs.sum
                 );
-                // Of ours per packet allowed, of theirs per packet: what is dropped costs, too.
+                // Of ours per packet allowed, of theirs per packet: dropped ones cost, too.
                 let asked = (PACKETS * ROUNDS) as f64;
                 let cycles = ours["elements"]["filter"].as_f64().context("no cycles")?;
                 let cycles = cycles * allowed as f64 / asked;
@@ -115,7 +115,7 @@ impl Random {
         }
     }
 
-    /// Nine of ten packets are like what a rule is about.
+    /// Nine of ten packets are like those a rule is about.
     fn packet(&mut self, rules: &[Rule]) -> [u8; 64] {
         let (mut source, mut destination) = (self.next() as u32, self.next() as u32);
         let (mut port, mut protocol) = (self.next() as u16, self.pick(&[6u8, 17, 1]));

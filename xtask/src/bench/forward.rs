@@ -1,7 +1,7 @@
-//! `cargo xtask bench forward`: ours and the peers, in turns, in one run.
+//! `cargo xtask bench forward`: our forwarder and the peers, in turns, in one run.
 //!
 //! Each repetition measures a peer and then us, and a ratio is taken of the two, so that a machine
-//! that slows down for a second slows both. What is quoted is the median of those ratios. Cycles are
+//! that slows down for a second slows both. The result is the median of those ratios. Cycles are
 //! processor time of the forwarding thread in ticks of the TSC.
 
 use std::thread::sleep;
@@ -32,7 +32,7 @@ const OPERATIONS: [(OpCase, &str, &str); 5] = [
     (OpCase::RingMpmcTwoCores, "mpmc, two cores", "rte_ring MP/MC"),
     (OpCase::Pool, "pool", "rte_mempool"),
 ];
-/// A minimum-size frame without its checksum, to everybody.
+/// A minimum-size broadcast frame without its checksum.
 const FRAME: [u8; 60] = [0xff; 60];
 /// Time for a forwarder to get going before the rate is read.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -109,7 +109,7 @@ impl Bench<'_> {
         self.args.only.is_empty() || self.args.only.iter().any(|only| only == base)
     }
 
-    /// What the user sees while it runs.
+    /// Prints the progress for the user while it runs.
     fn progress(&self, text: &str) {
         if !self.args.json {
             eprintln!("measuring {text}");

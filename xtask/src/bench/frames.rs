@@ -16,7 +16,7 @@ pub(super) fn v4(address: &[u8]) -> Result<Ipv4Addr> {
     Ok(Ipv4Addr::from(u32::from_ne_bytes(address.try_into()?)))
 }
 
-/// The same of IPv6: its bytes in the order of the network.
+/// Parses an IPv6 address: its bytes in the order of the network.
 pub(super) fn v6(address: &[u8]) -> Result<Ipv6Addr> {
     Ok(Ipv6Addr::from(<[u8; 16]>::try_from(address)?))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench graph`: what a graph of elements costs.
+//! `cargo xtask bench graph`: cost of a graph of elements.
 //!
 //! The cases are those other routers publish figures for. DPDK's testpmd, which has no graph, is
 //! measured in turns with them: the cost of moving packets from port to port in the same minute.
@@ -22,7 +22,7 @@ use crate::shell;
 
 /// Frame limits of the sweep.
 const LIMITS: [u32; 12] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
-/// Elements added to a path to find what one of them costs.
+/// Elements added to a path to find the cost of one of them.
 const CHAIN: usize = 16;
 
 /// Runs into which a repetition is cut where the difference is small.
@@ -67,7 +67,7 @@ struct Bench<'a> {
     yardstick: Yardstick,
     /// Cycles per packet by case and frame limit.
     sweep: BTreeMap<&'static str, Vec<(u32, f64)>>,
-    /// How many times faster than the machine's the simulated clock went.
+    /// Speed of the simulated clock, as a multiple of the machine's.
     faster: Vec<f64>,
 }
 
@@ -119,7 +119,7 @@ impl Bench<'_> {
         self.args.only.is_empty() || self.args.only.iter().any(|only| only == case)
     }
 
-    /// What the user sees while it runs.
+    /// Prints the progress for the user while it runs.
     fn progress(&self, text: &str) {
         if !self.args.json {
             eprintln!("measuring {text}");
@@ -176,7 +176,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What one element more costs when every frame holds one packet.
+    /// Measures the cost of one element more when every frame holds one packet.
     fn dispatch(&mut self) -> Result<()> {
         if !self.wants("dispatch") {
             return Ok(());
@@ -227,8 +227,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The same graph with the account of its cycles and without, in turns; in short runs, since
-    /// what else the machine does changes within tenths of a second, and is to meet both.
+    /// Measures one graph with the account of its cycles and without, in turns; in short runs,
+    /// since the machine's other load changes within tenths of a second, and is to meet both.
     fn accounting(&mut self) -> Result<()> {
         if !self.wants("accounting") {
             return Ok(());

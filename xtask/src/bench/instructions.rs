@@ -1,4 +1,4 @@
-//! `cargo xtask bench instructions`: how many instructions a packet costs, counted by callgrind.
+//! `cargo xtask bench instructions`: instructions per packet, counted by callgrind.
 //!
 //! Each case runs twice, with different numbers of packets, and the difference is divided by that of
 //! the packets, so that starting and stopping do not count. The counts are the same every time for
@@ -19,11 +19,11 @@ use super::routers::{self, Finite};
 use super::tables;
 use super::undo::{Undo, unique_name};
 
-/// Where the counts are recorded.
+/// Path of the recorded counts.
 const RECORD: &str = "bench/instructions.json";
 /// Packets or objects of the shorter run, a multiple of every burst.
 const COUNT: u64 = 1 << 16;
-/// How much a count may grow: another compiler version may cost as much.
+/// Allowed growth of a count: another compiler version may cost as much.
 const TOLERANCE: f64 = 0.05;
 
 /// Names of the cases, their arguments, and packets moved per packet counted.
@@ -47,7 +47,7 @@ const CASES: [(&str, &[&str], u64); 6] = [
 ];
 const BURSTS: [u32; 3] = [1, 32, 256];
 
-/// What begins every graph of elements, and what an element is compared with.
+/// The start of every graph of elements, and the element that others are compared with.
 const SOURCE: &str = "source";
 const DISCARD: &str = "-> end :: Discard";
 /// Elements, and the graph behind the source that has the element and nothing else that costs. Of
@@ -89,9 +89,9 @@ const ELEMENTS: [(&str, &str); 24] = [
         "-> RED(100, 200, 0.1) -> Queue -> Unqueue(BURST $BURST) -> end :: Discard",
     ),
 ];
-/// Graphs whose cost depends on more than packets and elements, and how many packets are in a
-/// frame: putting two packets in order must not cost what two thousand do, and a scheduler's plan
-/// must not be walked for each packet.
+/// Graphs whose cost depends on more than packets and elements, and the number of packets in a
+/// frame: putting two packets in order must not cost as much as two thousand, and a scheduler's
+/// plan must not be walked for each packet.
 const GRAPHS: [(&str, &str, u64); 2] = [
     (
         "RoundRobinSwitch, ways that meet",
@@ -108,14 +108,14 @@ const GRAPHS: [(&str, &str, u64); 2] = [
 ];
 /// Paths of `cargo xtask bench network`, of which sources do not count; of `arp` only `ARPQuerier` does.
 const PATHS: [&str; 7] = ["ipv4-1", "ipv4-100k", "ipv6", "arp", "switch", "nat", "click-router"];
-/// How often captures are read in the shorter and the longer run of a path: tables know all by then, and
-/// a flow has had both of its first packets.
+/// Number of times that captures are read in the shorter and the longer run of a path: tables know
+/// all by then, and a flow has had both of its first packets.
 const ROUNDS: [u32; 2] = [3, 5];
 /// Rules of the filter that is counted, `IPFilter` alone.
 const RULES: usize = 50;
 /// Packets of the shorter run with a packet in each frame.
 const SINGLE_COUNT: u64 = 1 << 13;
-/// What a count may grow by in any case: some elements look at the clock.
+/// Growth of a count that is allowed in any case: some elements look at the clock.
 const SLACK: f64 = 0.3;
 /// A UDP packet of 64 bytes, as the `DATA` of a source.
 const UDP: &str = "\\<00000000 00020000 00000001 08004500 00320000 00004011 66c70a00 00010a00 \
@@ -183,7 +183,7 @@ fn rounded(count: f64) -> f64 {
     (count * 100.0).round() / 100.0
 }
 
-/// What a count may grow by besides the tolerance.
+/// Growth of a count that is allowed besides the tolerance.
 fn slack(case: &str) -> f64 {
     if case.ends_with("per frame") { SLACK } else { 0.0 }
 }
@@ -200,7 +200,7 @@ fn graph(ours: &Ours, behind: &str, packets: u64) -> Result<f64> {
     Ok((long - short) as f64 / (2 * count) as f64)
 }
 
-/// What the paths of a network take for a packet, beside what is the same without them.
+/// Counts the instructions of the paths of a network per packet, less those of the rest.
 fn paths(ours: &Ours, counts: &mut BTreeMap<String, f64>) -> Result<()> {
     let folder = std::env::temp_dir().join(unique_name());
     let _undo = {
@@ -244,7 +244,7 @@ fn collected(ours: &Ours, arguments: &[&str], burst: u32, count: u64) -> Result<
     Ok(callgrind(ours, arguments, burst, count)?.instructions)
 }
 
-/// A run under callgrind: all its instructions, and what it says itself.
+/// A run under callgrind: all its instructions, and its own output.
 struct Run {
     instructions: u64,
     said: String,

@@ -1,10 +1,11 @@
 //! The case `router`: the example router on one core, over `xdp` ports, beside Linux forwarding.
 //!
-//! Both forward the same packets of the same generator between the same interfaces ([`super::veth`]),
-//! in turns, each in a network of its own. What is counted is what arrives at the sink.
+//! Both forward the same packets of the same generator between the same interfaces
+//! ([`super::veth`]), in turns, each in a network of its own. Packets are counted when they arrive
+//! at the sink.
 //!
-//! What the kernel does at `to` is always paid for by whoever sends. Taking frames off `from` can be
-//! done on either core, which decides much, so both are measured ([`Driver`]).
+//! The kernel's work at `to` is always paid for by the sender. Taking frames off `from` can be done
+//! on either core, which decides much, so both are measured ([`Driver`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,12 +29,12 @@ use crate::shell;
 
 /// Of the networks at the router's two interfaces: its address, and a host.
 const NETWORKS: [(&str, &str); 2] = [("198.18.0.1", "198.18.0.2"), ("198.19.0.1", "198.19.0.2")];
-/// Where the host at `to` is said to be. The sink has another address, so that its kernel drops what
-/// arrives, as early as it can.
+/// Link address given for the host at `to`. The sink has another, so that its kernel drops arriving
+/// frames as early as it can.
 const HOST: &str = "02:00:00:00:00:0b";
 /// Time for a forwarder to get going before the rate is read.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How long a program may take to start.
+/// Time that a program may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Name of the case.
 pub(super) const CASE: &str = "router";
@@ -41,8 +42,8 @@ pub(super) const CASE: &str = "router";
 /// Which core takes frames off `from`, the receiving part of its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Driver {
-    /// The generator's, as is usual: whoever sends into a veth runs its other end, too. Linux then
-    /// forwards there as well, and how much of the time goes into that cannot be told. To have it
+    /// The generator's, as is usual: the sender into a veth runs its other end, too. Linux then
+    /// forwards there as well, and the share of the time for that cannot be told. To have it
     /// forward on the other core (`rps_cpus`) gave a third of the rate.
     WithGenerator,
     /// The forwarder's, in a thread of the kernel's: all of the router's work is on one core. Ours
@@ -60,14 +61,14 @@ impl Driver {
     }
 }
 
-/// Who forwards.
+/// The forwarder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Linux,
     Ours,
 }
 
-/// What was measured with the driver at one place.
+/// Result with the driver at one place.
 #[derive(Debug)]
 pub(super) struct Beside {
     driver: Driver,

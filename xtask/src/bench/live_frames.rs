@@ -1,8 +1,8 @@
-//! A packet generator in the kernel: XDP "live frames", several times faster than any socket.
+//! Packet generator in the kernel: XDP "live frames", several times faster than any socket.
 //!
 //! `BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES` runs an XDP program on frames from a page
-//! pool and does with each frame what the program says. The program here redirects each to one
-//! interface; what is sent into one end of a veth pair is received by the other. Only the kernel's
+//! pool and treats each frame as the program says. The program here redirects each to one
+//! interface; frames sent into one end of a veth pair are received by the other. Only the kernel's
 //! side works in the calling thread's time, on its core, the receiver's softirq included.
 //!
 //! The receiving end takes such frames only when it polls its queue: while an XDP program is
@@ -38,7 +38,7 @@ const BATCH: u32 = 256;
 const ETHERNET_HEADER: usize = 14;
 /// Bytes the program writes on every pass.
 const REWRITTEN: usize = 64;
-/// One page, less what the kernel keeps in it.
+/// One page, less the part the kernel keeps in it.
 const LONGEST: usize = 3072;
 
 /// Sends one frame over and over into an interface, from its own thread, until dropped or stopped.

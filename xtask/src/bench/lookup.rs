@@ -1,4 +1,4 @@
-//! The case `lookup`: longest-prefix matches beside DPDK's `rte_fib` and `rte_fib6`.
+//! Case `lookup`: longest-prefix matches beside DPDK's `rte_fib` and `rte_fib6`.
 //!
 //! Both sides read the same routes and look up the same addresses, and must give the same sum of
 //! answers. The peer is measured with next hops of two and of four bytes, plain and with AVX-512, and
@@ -82,7 +82,7 @@ const TABLES: [Table; 6] = [
     },
 ];
 
-/// What is measured with what.
+/// Programs and settings of the measurement.
 pub(super) struct Lookups<'a> {
     pub(super) ours: &'a Ours,
     pub(super) programs: &'a Programs,
@@ -134,7 +134,7 @@ impl Lookups<'_> {
         Ok(())
     }
 
-    /// Cycles for each route; what was measured with the lookups has inserted them, too.
+    /// Cycles for each route; the measurement of the lookups has inserted them, too.
     fn inserts(
         &self,
         table: &Table,

@@ -1,16 +1,16 @@
 //! `cargo xtask bench`: measurements against other frameworks, interleaved with ours in one run.
 //!
-//! Here is who measures; what is measured is in the folder `bench`: our program, which [`ours`] builds
-//! and runs, and those of others, which [`peers`] gets, builds and runs.
+//! This folder measures; the measured programs are in the folder `bench`: ours, which [`ours`]
+//! builds and runs, and those of others, which [`peers`] gets, builds and runs.
 //!
 //! - *Commands*, a module each: [`chains`], [`cluster`], [`forward`], [`graph`], [`network`], [`instructions`],
 //!   [`openflow`], [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`], [`start`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`], and of `switch` [`tables`].
-//! - *Where packets come from and go*: [`frames`], [`capture`], [`live_frames`], [`veth`].
-//! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`] takes
-//!   back what it changed of the machine.
-//! - *More than one machine*: [`processor`] says which this is, [`yardstick`] measures what figures are
-//!   multiples of, [`results`] keeps and compares them.
+//! - *Sources and sinks of packets*: [`frames`], [`capture`], [`live_frames`], [`veth`].
+//! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`]
+//!   takes back its changes of the machine.
+//! - *More than one machine*: [`processor`] says which this is, [`yardstick`] measures the unit of
+//!   figures, [`results`] keeps and compares them.
 
 mod capture;
 mod chains;

@@ -1,6 +1,6 @@
 //! `cargo xtask bench network`: tables and network elements beside DPDK's, in turns, in one run.
 //!
-//! Each repetition measures the peer and then us, and a ratio is taken of the two; what is quoted is
+//! Each repetition measures the peer and then us, and a ratio is taken of the two; the result is
 //! the median of those ratios.
 
 use std::time::Duration;
@@ -109,7 +109,7 @@ impl Bench<'_> {
         self.args.only.is_empty() || self.args.only.iter().any(|only| only == case)
     }
 
-    /// What the user sees while it runs.
+    /// Prints the progress for the user while it runs.
     fn progress(&self, text: &str) {
         if !self.args.json {
             eprintln!("measuring {text}");

@@ -1,11 +1,11 @@
 //! `cargo xtask bench openflow`: time to add and delete flows, and their memory, compared with Open
 //! vSwitch.
 //!
-//! Open vSwitch's own client, `ovs-ofctl`, gives both switches the same file of flows, in turns: one flow
-//! after the other, each of which it waits for, or all in one bundle; and then deletes them. Each way begins
-//! with a switch that has just been started. Times are the client's, from its start to its end. Memory is
-//! what the kernel counts as resident (`VmRSS`), a second after a command, since both switches give memory
-//! back late.
+//! Open vSwitch's own client, `ovs-ofctl`, gives both switches the same file of flows, in turns:
+//! one flow after the other, each of which it waits for, or all in one bundle; and then deletes
+//! them. Each way begins with a switch that has just been started. Times are the client's, from its
+//! start to its end. Memory is the kernel's count of resident pages (`VmRSS`), a second after a
+//! command, since both switches give memory back late.
 //!
 //! Open vSwitch is the installed one without DPDK, with its userspace datapath and null ports; ours
 //! is `linerate switch` with null ports. Its packet memory, 96 MiB by default, is resident from the
@@ -103,7 +103,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Runs the client, and returns what it prints.
+    /// Runs the client, and returns its output.
     fn client(&self, options: &[&str], command: &str, more: &[&str]) -> Result<String> {
         let mut client = Command::new("ovs-ofctl");
         client.args([PATIENCE, "--no-names", "-O", "OpenFlow14"]).args(options);

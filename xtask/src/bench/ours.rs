@@ -82,7 +82,7 @@ impl Running {
     }
 }
 
-/// Where a program runs.
+/// Place of a program: namespace and core.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// A network namespace, or the caller's.
@@ -114,7 +114,7 @@ impl Started {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only when it has ended, which is what they are for.
+        // Both fail only when it has ended, which is their purpose.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -140,7 +140,7 @@ fn graph_options(
     options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect()
 }
 
-/// What forwarding gave, of the line about it.
+/// Reads the result of forwarding from its line.
 fn sample(line: &Value) -> Result<Sample> {
     let number = |key: &str| line[key].as_f64().with_context(|| format!("no {key} in {line}"));
     Ok(Sample {
@@ -181,12 +181,12 @@ impl Ours {
         serde_json::from_slice(&output.stdout).context("linerate-bench printed no JSON")
     }
 
-    /// What machine this is.
+    /// Describes this machine.
     pub(crate) fn machine(&self) -> Result<Value> {
         self.run(None, &["machine"])
     }
 
-    /// Forwards for about `time`; returns the median of what a packet costs in short blocks, in
+    /// Forwards for about `time`; returns the median of the cost of a packet in short blocks, in
     /// TSC cycles, as the peers' plain loops measure themselves.
     pub(crate) fn forward_in_blocks(
         &self,
@@ -252,7 +252,7 @@ impl Ours {
         self.graph_with(text, burst, time, &[])
     }
 
-    /// The same with more arguments.
+    /// As `graph`, with more arguments.
     pub(crate) fn graph_with(
         &self,
         text: &str,
@@ -310,7 +310,7 @@ impl Ours {
         self.start_graph(&[file.as_os_str()], at, burst, warm, time, cores)
     }
 
-    /// The same with a configuration that is given as text.
+    /// As [`Ours::graph_on`], with a configuration given as text.
     pub(crate) fn graph_text_on(
         &self,
         text: &str,

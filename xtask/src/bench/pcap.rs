@@ -1,9 +1,10 @@
 //! `cargo xtask bench pcap`: programs on libpcap with our library in its place, beside the system's.
 //!
-//! The same program, in C and written against libpcap's interface, runs with either library in turns. It
-//! counts what a filter lets through, lets through nothing, sends, or sends on what it captures (a bridge),
-//! so many packets per call. The system's has veth pairs; ours has the same by `xdp:`, and ports in memory. There is no
-//! port in memory for the system's, so ours is beside the veth of the same repetition.
+//! One program, in C and written against libpcap's interface, runs with either library in
+//! turns. It counts the packets that a filter lets through, lets through nothing, sends, or sends
+//! on the packets it captures (a bridge), so many packets per call. The system's has veth pairs;
+//! ours has the same by `xdp:`, and ports in memory. There is no port in memory for the system's,
+//! so ours is beside the veth of the same repetition.
 //!
 //! Filters are run apart from that: the same program of one, by libpcap's interpreter and by ours.
 
@@ -28,9 +29,9 @@ use crate::shell;
 const BATCHES: [u32; 9] = [1, 2, 3, 5, 10, 20, 50, 100, 500];
 /// Those of capture and injection.
 const FEW_BATCHES: [u32; 2] = [1, 50];
-/// What is counted.
+/// Filter of the packets that are counted.
 const WANTED: &str = "udp and not port 53 and not net 192.168.0.0/16";
-/// What nothing that is sent is, as the kernel of a packet socket can decide it, and as it cannot.
+/// Filters that no packet passes, as the kernel of a packet socket can decide it, and as it cannot.
 const UNWANTED: [(&str, &str); 2] =
     [("in the kernel", "tcp port 80"), ("here", "tcp port 80 and greater 0")];
 /// UDP from 10.0.0.1 to 10.0.0.2, without its checksum.
@@ -130,7 +131,7 @@ impl Case {
 struct Bench<'a> {
     args: &'a Args,
     ours: Ours,
-    /// Where our library is.
+    /// Folder of our library.
     library: PathBuf,
     programs: Programs,
     window: Duration,
@@ -200,7 +201,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Packets that nobody wants.
+    /// Packets that no filter passes.
     fn refused(&mut self) -> Result<()> {
         if !self.wants(Case::Refuse) {
             return Ok(());
@@ -250,8 +251,9 @@ impl Bench<'_> {
         }
     }
 
-    /// Between the kernel that sends all it can and one that counts what arrives. A packet that is sent
-    /// counts when it arrives, whatever the program was told, and one that is refused when the interface has it.
+    /// Between the kernel that sends all it can and one that counts arriving packets. A packet that
+    /// is sent counts when it arrives, not when the program was told so, and one that is refused
+    /// when the interface has it.
     fn over_veth(
         &self,
         case: Case,
@@ -329,7 +331,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The paper's table: what is bridged by how many packets per call.
+    /// Prints the paper's table: rates of the bridge by packets per call.
     fn print_bridge(&self) {
         println!("\nbridge, Mpps        packets per call");
         print!("{:<18}", "");
@@ -353,7 +355,8 @@ impl Bench<'_> {
     }
 }
 
-/// A capture of packets like those of a network: its path. Half are what one of the filters is about.
+/// A capture of packets like those of a network: its path. Half are those one of the filters is
+/// about.
 fn mix(folder: &Path) -> Result<PathBuf> {
     let mut capture = Capture::new();
     for number in 0..4096u32 {

@@ -1,5 +1,5 @@
-//! `cargo xtask bench plan`: what `linerate plan` says of configurations it has never seen, beside what
-//! they then reach. The configurations are those below, or [`public`] ones.
+//! `cargo xtask bench plan`: predictions of `linerate plan` for configurations it has never seen,
+//! beside the rates they then reach. The configurations are those below, or [`public`] ones.
 
 mod answer;
 mod public;
@@ -118,7 +118,7 @@ pub(crate) struct Args {
 
 /// Something to be planned, and to be run then.
 trait Planned {
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> String;
 
     /// Asks `linerate plan`, which adds to the calibration in a folder.

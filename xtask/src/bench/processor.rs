@@ -1,7 +1,7 @@
-//! Which processor this is: what is printed above figures, and what names the file they are kept in.
+//! Identity of this processor: printed above figures, and the name of their file.
 //!
-//! Hosts of virtual machines hide the name of the model ("AMD EPYC" is all of them); family and model
-//! number are what the processor itself answers, and tell generations apart.
+//! Hosts of virtual machines hide the name of the model ("AMD EPYC" is all of them); family and
+//! model number are the processor's own answers, and tell generations apart.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A kind of processor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Processor {
-    /// What it calls itself.
+    /// Its own name for itself.
     name: String,
     /// Its family, as `/proc/cpuinfo` has it.
     family: u32,

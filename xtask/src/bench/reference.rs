@@ -1,4 +1,4 @@
-//! `cargo xtask bench reference`: what the peers alone reach on this machine.
+//! `cargo xtask bench reference`: figures that the peers alone reach on this machine.
 //!
 //! Their figures differ by a factor of two between processors, so it is worth knowing them before
 //! reading any ratio. Cycles are those of the forwarding thread's processor time, so that other
@@ -28,7 +28,7 @@ const OPERATIONS: [(OpCase, &str); 6] = [
     (OpCase::Pool, "rte_mempool get and put"),
     (OpCase::Mbuf, "rte_mbuf alloc and free"),
 ];
-/// A minimum-size frame without its checksum, to everybody.
+/// A minimum-size broadcast frame without its checksum.
 const FRAME: [u8; 60] = [0xff; 60];
 const MODES: [(Mode, &str); 2] = [(Mode::Io, "io"), (Mode::Mac, "mac")];
 
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     no_huge: bool,
 }
 
-/// What was measured, by case and burst, in the order of first appearance.
+/// Measured values, by case and burst, in the order of first appearance.
 #[derive(Debug, Default)]
 struct Table {
     order: Vec<(String, u32)>,
@@ -126,7 +126,7 @@ impl Reference<'_> {
         case.contains(&self.args.only)
     }
 
-    /// How fast live frames are made and taken by an interface that drops them.
+    /// Measures the rate at which live frames are made and taken by an interface that drops them.
     fn generator(&mut self) -> Result<()> {
         let network = Network::new()?;
         let namespace = Some(network.namespace());

@@ -1,5 +1,5 @@
-//! `bench/results/PROCESSOR.json`: what was measured, kept for each kind of processor, and `cargo xtask
-//! bench compare`, which lays two of them beside each other.
+//! `bench/results/PROCESSOR.json`: results kept for each kind of processor, and `cargo xtask bench
+//! compare`, which lays two of them beside each other.
 //!
 //! A run keeps each of its cases beside the reference of the same run, see [`super::yardstick`], and
 //! leaves the others as they are. Two processors are compared by multiples of each one's reference.
@@ -16,7 +16,7 @@ use super::row::Row;
 use super::yardstick::{Figure, Yardstick};
 use crate::shell;
 
-/// Where they are, in the repository.
+/// Folder of the results, in the repository.
 const FOLDER: &str = "bench/results";
 
 /// Arguments of `cargo xtask bench compare`.
@@ -76,7 +76,7 @@ pub(super) fn of_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(Strin
     cases.into_iter().collect()
 }
 
-/// Keeps what a command measured in the file of this processor, and says where.
+/// Keeps the results of a command in the file of this processor, and prints its path.
 pub(super) fn keep(
     command: &str,
     cases: impl IntoIterator<Item = (String, Figure)>,

@@ -1,10 +1,10 @@
 //! The cases `ipv4-1`, `ipv4-100k`, `ipv6`, `arp`, `arp-4k`, `arp-64k`, `switch`, `nat`, `click-router` and
 //! `click-router-full`: paths of packets through the elements of routers and switches.
 //!
-//! Frames of 64 bytes come from a capture file held in memory ([`super::frames`]). The account charges
-//! every element with its own cycles: what a source costs can be left out, and what counts is the sum of
-//! the others and the engine's. Before the measurement the configuration runs for a while, so that tables
-//! which fill with what passes are full.
+//! Frames of 64 bytes come from a capture file held in memory ([`super::frames`]). The account
+//! charges every element with its own cycles: the cost of a source can be left out, and the result
+//! is the sum of the others and the engine's. Before the measurement the configuration runs for a
+//! while, so that tables which fill with passing packets are full.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ use super::yardstick::Figure;
 
 /// Packets in a frame.
 pub(super) const BURST: u32 = 256;
-/// How long tables fill.
+/// Time for which tables fill.
 pub(super) const WARM: Duration = Duration::from_millis(700);
 /// The Ethernet header that frames leave with.
 const REWRITE: &str = "EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
@@ -45,7 +45,7 @@ const CLICK_ROUTES: u32 = 667;
 const CLICK_FLOWS: u32 = 4096;
 /// Hosts at each interface of the case `click-router-full`.
 const CLICK_HOSTS: u32 = 200;
-/// What that case runs, but for its devices.
+/// Configuration of that case, but for its devices.
 const EXAMPLE: &str = include_str!("../../../examples/router.click");
 
 /// Which cycles count.
@@ -60,7 +60,7 @@ enum Counted {
 }
 
 impl Counted {
-    /// What is printed behind the figures.
+    /// Returns the note printed behind the figures.
     fn note(self) -> &'static str {
         match self {
             Counted::Path => "source excluded",
@@ -80,8 +80,8 @@ impl Counted {
     }
 }
 
-/// A case: its name, which cycles count, the element that sees every packet once, and what writes the
-/// configuration into a folder.
+/// A case: its name, the cycles that count, the element that sees every packet once, and the
+/// function that writes the configuration into a folder.
 type Case = (&'static str, Counted, &'static str, fn(&Path) -> Result<String>);
 
 const CASES: [Case; 10] = [
@@ -97,7 +97,7 @@ const CASES: [Case; 10] = [
     ("click-router-full", Counted::All, "routes", click_router_full),
 ];
 
-/// What was measured of a case.
+/// Result of a case.
 #[derive(Debug)]
 pub(super) struct Router {
     case: &'static str,
@@ -150,8 +150,8 @@ pub(super) struct Finite {
     pub(super) at: &'static str,
 }
 
-/// A case whose captures are read so many times, and the same without what is measured, which counts
-/// every packet. `folder` has the tables of [`Ours::tables`].
+/// A case whose captures are read so many times, and its rest without the measured part, which
+/// counts every packet. `folder` has the tables of [`Ours::tables`].
 pub(super) fn finite(folder: &Path, case: &str, rounds: u32) -> Result<[Finite; 2]> {
     let found = CASES.iter().find(|(name, ..)| *name == case);
     let (_, counted, at, configuration) = found.context("there is no such case")?;
@@ -178,7 +178,7 @@ fn sources_alone(text: &str) -> String {
 }
 
 impl Router {
-    /// A case that came to this, for tests of what is made of one.
+    /// Makes a case with this result, for tests of its report.
     #[cfg(test)]
     pub(super) fn of(case: &'static str, cycles: f64) -> Router {
         Router { case, counted: Counted::Path, cycles: vec![cycles], parts: Map::new() }
@@ -269,7 +269,7 @@ fn ip_path(folder: &Path, name: &str, ipv6: bool) -> Result<String> {
     Ok(format!("{source} -> {path} -> rewrite :: {REWRITE} -> end :: Discard;\n"))
 }
 
-/// The same with 100,000 routes of IPv4 and a second source.
+/// As [`ip_path`], with 100,000 routes of IPv4 and a second source.
 pub(super) fn ip_path_of_two(folder: &Path) -> Result<String> {
     let second = source("source2", &folder.join("random4.pcap"));
     Ok(format!("{}{second} -> check;\n", ip_path(folder, "random4", false)?))
@@ -293,8 +293,8 @@ fn arp(folder: &Path) -> Result<String> {
     ))
 }
 
-/// The same without next hops: packets for all of the neighbours on one segment, a power of two, in an
-/// order that no processor guesses.
+/// As `ip_path`, without next hops: packets for all of the neighbours on one segment, a power of
+/// two, in an order that no processor guesses.
 fn segment(folder: &Path, neighbours: u32) -> Result<String> {
     let (net, middle) = (u32::from_be_bytes([10, 0, 0, 0]), neighbours / 2);
     let mut capture = Capture::new();
@@ -322,7 +322,7 @@ fn segment(folder: &Path, neighbours: u32) -> Result<String> {
     ))
 }
 
-/// A switch of two ports, whose hosts all talk to hosts at the other port.
+/// A switch of two ports. Every host talks to hosts at the other port.
 pub(super) fn switch(folder: &Path) -> Result<String> {
     let half = HOSTS / 2;
     let mut captures = [Capture::new(), Capture::new()];
@@ -347,7 +347,7 @@ fn nat(folder: &Path) -> Result<String> {
     Ok(format!("{source} -> {NAT}"))
 }
 
-/// The same from two sources, each of which has half of the flows.
+/// As `nat`, from two sources, each of which has half of the flows.
 pub(super) fn nat_of_two(folder: &Path) -> Result<String> {
     let half = TRANSLATED / 2;
     let first = source("source", &translated(folder, "first", 0..half)?);
@@ -402,7 +402,7 @@ fn click_router(folder: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The same with a second source.
+/// As [`click_router`], with a second source.
 pub(super) fn click_router_of_two(folder: &Path) -> Result<String> {
     let second = source("source2", &folder.join("click-flows.pcap"));
     Ok(format!("{}{second} -> kind;\n", click_router(folder)?))

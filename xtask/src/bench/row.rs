@@ -1,4 +1,4 @@
-//! One line of a measurement, the same form for all of them.
+//! Row: one line of a measurement, in one form for all of them.
 
 use std::borrow::Cow;
 
@@ -17,19 +17,19 @@ pub(super) struct Row {
     pub(super) theirs: Vec<f64>,
     /// Rates in Mpps, where the network decides.
     pub(super) rates: Vec<(f64, f64)>,
-    /// How busy both sides were, where that is known.
+    /// Load of both sides, where that is known.
     pub(super) loads: Vec<[Load; 2]>,
 }
 
-/// What a side had to do, as shares of its time and of its packets. One that is idle for part of the
-/// time, or has no place for what it sends, has the rate of who is at the other end.
+/// Load of a side, as shares of its time and of its packets. A side that is idle for part of the
+/// time, or has no place for packets it sends, has the rate of the other end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     /// Of its time, in rounds with packets.
     pub(super) busy: f64,
     /// Of the packets it was to send, those it did not.
     pub(super) dropped: f64,
-    /// The same of who was at its other end, where that is known.
+    /// As `busy`, of the side at its other end, where that is known.
     pub(super) far_busy: f64,
     pub(super) far_dropped: f64,
 }

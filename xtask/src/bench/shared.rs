@@ -1,18 +1,20 @@
 //! `cargo xtask bench shared`: ports in memory that is shared with another process.
 //!
-//! A testpmd, the *peer*, is on one core, and on the other, in turns, a testpmd and ours, which do the
-//! same: *receive* takes packets that the peer sends and frees them, *transmit* sends packets that
-//! nobody has written, *forward* writes both addresses of what the peer sends and sends it back.
-//! Rates are what was passed on in the end. Where the peer is the slower one it is the same for both,
-//! so each row has the cycles per packet, too, that the measured side spends in rounds with packets.
+//! A testpmd, the *peer*, is on one core, and on the other, in turns, a testpmd and ours, with one
+//! task: *receive* takes packets that the peer sends and frees them, *transmit* sends packets that
+//! no core has written, *forward* writes both addresses of the peer's packets and sends them back.
+//! Rates are of packets passed on in the end. Where the peer is the slower one it is the same for
+//! both, so each row has the cycles per packet, too, that the measured side spends in rounds with
+//! packets.
 //!
-//! Where the peer is the slower one that says little about the measured side. So each row says how much
-//! of its time the measured side spent in those rounds, and for how much of what it was to send there
-//! was no place, and the same of the other end: where a peer that sends has a place for all of it, or one
-//! that receives is busy all the time, it bounds the rate. And there are *pairs*, too: a testpmd with a testpmd for its peer, and ours with ours.
+//! Where the peer is the slower one that says little about the measured side. So each row has the
+//! share of its time that the measured side spent in those rounds, the share of its packets that
+//! found no place, and both of the other end: where a peer that sends has a place for all of them,
+//! or one that receives is busy all the time, it bounds the rate. And there are *pairs*, too: a
+//! testpmd with a testpmd for its peer, and ours with ours.
 //!
-//! What is shared is a [`Wire`]: the devices of both sides and the name of our port. Another kind of
-//! port is another function that makes one.
+//! The shared memory is a [`Wire`]: the devices of both sides and the name of our port. Another
+//! kind of port is another function that makes one.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -73,7 +75,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What the measured side does.
+/// Task of the measured side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Receive,
@@ -92,12 +94,12 @@ impl Task {
         }
     }
 
-    /// What the peer has beside the wire.
+    /// Returns the peer's device beside the wire.
     fn peer_null(self, size: u32) -> String {
         null(size, self != Task::Transmit)
     }
 
-    /// What the measured testpmd has beside the wire.
+    /// Returns the device of the measured testpmd beside the wire.
     fn null(self, size: u32) -> Option<String> {
         match self {
             Task::Receive => Some(null(size, false)),
@@ -120,7 +122,7 @@ pub(super) fn null(size: u32, is_source: bool) -> String {
 #[derive(Debug)]
 struct Wire {
     name: &'static str,
-    /// Whose peer the measured side is, in tables.
+    /// The peer of the measured side, in tables.
     against: &'static str,
     /// The device of the peer.
     peer: String,
@@ -252,7 +254,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if !args.json {
                 eprintln!("measuring {name}");
             }
-            // With sockets of their own: what was measured before may not have let go of its yet.
+            // With sockets of their own: the measurement before may not have let go of its own yet.
             let mut wires = wires().into_iter().filter(|other| other.name == *wire);
             let wire = wires.next().expect("one of them");
             let theirs = bench.theirs(&wire, *task, *size)?;
@@ -300,7 +302,7 @@ fn print(args: &Args, bench: &Bench, rows: &[Row], yardstick: &Yardstick) -> Res
     Ok(())
 }
 
-/// Who is at the other end while somebody is measured.
+/// The program at the other end during a measurement.
 #[derive(Debug)]
 enum Beside {
     Testpmd(Testpmd),
@@ -309,7 +311,8 @@ enum Beside {
 }
 
 impl Beside {
-    /// Measures, and what this one does just before, if it says: it loses its counts with its peer.
+    /// Measures, and first reads the load of this one, if it has any: it loses its counts with its
+    /// peer.
     fn measured(
         &mut self,
         window: Duration,
@@ -323,7 +326,7 @@ impl Beside {
     }
 }
 
-/// What a side did, and the one at its other end.
+/// Result of a side, and that of its other end.
 #[derive(Debug)]
 struct Measured {
     sample: Sample,
@@ -347,10 +350,11 @@ impl Bench {
         Ok(Beside::Testpmd(peer))
     }
 
-    /// The same by ours.
+    /// Starts our peer.
     fn our_peer(&self, port: &str, task: Task, size: u32) -> Result<Beside> {
         let null = format!("null:?size={size}");
-        // What the measured side sends is freed; what it receives, and sends back, was made here.
+        // Packets of the measured side are freed; those it receives, and sends back, were made
+        // here.
         let (ports, flags): ([&str; 2], &[&str]) = match task {
             Task::Transmit => ([port, &null], &[]),
             Task::Receive => ([&null, port], &[]),

@@ -1,8 +1,8 @@
-//! `cargo xtask bench start`: how long a program takes to read, check and start a configuration.
+//! `cargo xtask bench start`: time a program takes to read, check and start a configuration.
 //!
-//! Configurations have one, ten, twenty and forty thousand elements. Four times as many may not take much
-//! more than four times as long: whatever is done for a pair of elements shows here, and nowhere else.
-//! A thousand say what a program takes in any case.
+//! Configurations have one, ten, twenty and forty thousand elements. Four times as many may not
+//! take much more than four times as long: work done for each pair of elements shows here, and
+//! nowhere else. A thousand show the time a program takes in any case.
 
 use std::{
     fmt::Write as _,
@@ -198,7 +198,7 @@ mod tests {
         let (fair, steep) = (line("click", 2.0), line("click", 4.0));
         assert_eq!((fair.growth(), fair.is_too_much()), (4.0, false));
         assert_eq!((steep.growth(), steep.is_too_much()), (8.0, true));
-        // What others take is theirs.
+        // The growth of the peer has no bound.
         assert!(!line(PEER, 4.0).is_too_much());
         assert_eq!(fair.json()["sizes"][1]["seconds_median"], 0.9);
     }

@@ -2,10 +2,10 @@
 //! vSwitch with its datapath in user space.
 //!
 //! The switch has one core, all four programs share the other. They are the same for both switches:
-//! clients in shared memory (memif) that send to each other in pairs and count what comes, each letting
-//! the next one run after every burst. Rates are what came. Where the programs are the slower side that
-//! says little about a switch, so there is besides what it has spent: of its core's cycles those in
-//! which it had packets, for each that came.
+//! clients in shared memory (memif) that send to each other in pairs and count the packets they
+//! get, each letting the next one run after every burst. Rates are of packets received. Where the
+//! programs are the slower side that says little about a switch, so there is its cost besides: of
+//! its core's cycles those in which it had packets, for each packet received.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ enum Only {
     Programs,
 }
 
-/// What came of one run.
+/// Result of one run.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     /// Packets that came to the programs, per second in millions.
@@ -107,7 +107,7 @@ struct Bench<'a> {
     linerate: PathBuf,
     theirs: PathBuf,
     memory: Memory,
-    /// All runs: case, size and what came of it.
+    /// All runs: case, size and result.
     found: Vec<(&'static str, u32, Found)>,
 }
 
@@ -250,7 +250,7 @@ impl Bench<'_> {
     }
 }
 
-/// Names of sockets that nobody else has.
+/// Names of sockets that no other program has.
 fn sockets() -> Vec<String> {
     (0..CLIENTS).map(|_| unique_name()).collect()
 }

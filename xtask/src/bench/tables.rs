@@ -1,5 +1,5 @@
-//! `cargo xtask bench switch tables`: what a packet costs a switch with flow tables, beside Open vSwitch with
-//! its datapath in user space.
+//! `cargo xtask bench switch tables`: cost of a packet in a switch with flow tables, beside Open
+//! vSwitch with its datapath in user space.
 //!
 //! Packets of 64 bytes come from a capture in memory that is passed through again and again, by the ports
 //! that both have for that: DPDK's `net_pcap` with `infinite_rx`, and ours with `loop`. Both copy
@@ -46,7 +46,7 @@ const SETTLE: Duration = Duration::from_millis(400);
 const SETTINGS: [(&str, &[&str]); 2] =
     [("exact-match cache", &[]), ("signature cache", &["other_config:smc-enable=true"])];
 
-/// A case: its name, the most cycles a packet may cost, and what is measured.
+/// A case: its name, the most cycles a packet may cost, its traffic and its rules.
 const CASES: [(&str, Option<f64>, Traffic, Rules); 7] = [
     ("one flow to a port", Some(40.0), Traffic::One, Rules::Port),
     ("one flow, rule of IP", Some(50.0), Traffic::One, Rules::Ip),
@@ -76,7 +76,7 @@ enum Rules {
     Exact,
     /// Address ranges of several lengths.
     Prefixes,
-    /// A rule that copies addresses and ports, so that what is decided holds for a flow alone.
+    /// A rule that copies addresses and ports, so that a decision holds for a flow alone.
     Copied,
 }
 
@@ -184,7 +184,7 @@ pub(super) fn finite(folder: &Path, case: &str, rounds: u32) -> Result<[Finite; 
     Ok([text, without].map(|text| Finite { text, at: "end" }))
 }
 
-/// What is asked for.
+/// Settings of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) repetitions: u32,
@@ -201,7 +201,7 @@ struct Bench {
     _undo: Undo,
 }
 
-/// Measures, and returns what came of it where it is to be JSON.
+/// Measures, and returns the result where it is to be JSON.
 pub(super) fn run(wanted: Wanted) -> Result<Value> {
     let ours = Ours::build()?;
     if let Err(refusal) = ensure(Peer::Dpdk) {

@@ -1,10 +1,9 @@
-//! Changes to the machine that are taken back when a measurement ends, also when it is
-//! interrupted.
+//! Restoring of the machine when a measurement ends, also when it is interrupted.
 //!
 //! A measurement reserves huge pages, makes namespaces and starts processes. Each registers here
 //! how to undo it. That is done when its guard is dropped, or, on SIGINT and SIGTERM, for all that
-//! are still there, the latest first. Nothing can be undone by a process that is killed; what it
-//! leaves is named after it, see [`leftovers`].
+//! are still there, the latest first. Nothing can be undone by a process that is killed; its
+//! remains are named after it, see [`leftovers`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ const PREFIX: &str = "linerate-bench-";
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// What is to be undone, by the order it was done in.
+/// Actions that undo changes, by the order of the changes.
 static ACTIONS: Mutex<BTreeMap<u64, Action>> = Mutex::new(BTreeMap::new());
 
 fn actions() -> MutexGuard<'static, BTreeMap<u64, Action>> {
@@ -31,7 +30,7 @@ fn actions() -> MutexGuard<'static, BTreeMap<u64, Action>> {
 pub(crate) struct Undo(u64);
 
 impl Undo {
-    /// Registers what undoes a change that has been made.
+    /// Registers the action that undoes a change.
     pub(crate) fn by(action: impl FnOnce() + Send + 'static) -> Self {
         static SIGNALS: Once = Once::new();
         SIGNALS.call_once(watch_signals);

@@ -1,8 +1,8 @@
-//! The case `updates`: a worker forwards by a million routes while another thread changes 1,000 of them
+//! Case `updates`: a worker forwards by a million routes while another thread changes 1,000 of them
 //! a second, and then replaces them all.
 //!
-//! Nothing of it is a ratio to anybody else: what counts is that no packet is lost or goes wrong, and
-//! how much longer than without updates the worker ever stands still.
+//! Nothing of it is a ratio to another program: the results are that no packet is lost or goes
+//! wrong, and how much longer than without updates the worker ever stands still.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::ours::Ours;
 
 /// Longest phases: a thousand updates at least.
 const PHASE: Duration = Duration::from_secs(2);
-/// How often it is done: gaps are rare.
+/// Number of repetitions: gaps are rare.
 const TIMES: u32 = 3;
 
 pub(super) fn measure(ours: &Ours, window: Duration) -> Result<Vec<Value>> {

@@ -1,15 +1,15 @@
-//! The network forwarders are measured on: two veth pairs in a namespace of their own.
+//! Network of the measured forwarders: two veth pairs in a namespace of their own.
 //!
 //! ```text
 //!   generator ---> from   [ forwarder ]   to ---> sink
 //! ```
 //!
-//! Frames are put in at `generator` and counted at `sink`. The kernel delivers them to the forwarder
-//! on the generator's core, and to the sink on the forwarder's, so every forwarder pays the same
-//! for its output. That price is kept low: nobody at the sink asks for these frames, so the
-//! kernel's stack drops them. Dropping them by an XDP program there costs more, because the driver
-//! must first make each socket buffer into an XDP frame: 600 cycles per packet of testpmd's 3,000
-//! on an EPYC of family 26.
+//! Frames are put in at `generator` and counted at `sink`. The kernel delivers them to the
+//! forwarder on the generator's core, and to the sink on the forwarder's, so every forwarder pays
+//! the same for its output. That price is kept low: no socket at the sink asks for these frames, so
+//! the kernel's stack drops them. Dropping them by an XDP program there costs more, because the
+//! driver must first make each socket buffer into an XDP frame: 600 cycles per packet of testpmd's
+//! 3,000 on an EPYC of family 26.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,11 +19,11 @@ use anyhow::Result;
 use super::undo::{Undo, leftovers, unique_name};
 use crate::shell;
 
-/// Where frames are put in.
+/// The interface where frames are put in.
 pub(crate) const GENERATOR: &str = "generator";
 /// The forwarder's two interfaces.
 pub(crate) const FORWARDER: [&str; 2] = ["from", "to"];
-/// Where frames are counted.
+/// The interface where frames are counted.
 pub(crate) const SINK: &str = "sink";
 
 /// The network. Dropping it removes the namespace and all in it.

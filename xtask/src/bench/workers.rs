@@ -1,9 +1,11 @@
-//! The case `workers`: paths of routers and switches on two workers of one process, beside one worker, and
-//! beside two processes of one worker each, which share nothing and so are what two cores can do.
+//! Case `workers`: paths of routers and switches on two workers of one process, beside one worker,
+//! and beside two processes of one worker each, which share nothing and so are the limit of two
+//! cores.
 //!
-//! Each path has two sources of frames held in memory, as a network card with two queues has them: flows,
-//! and so their frames, are at one of the two. A single worker serves both. What counts is how many packets
-//! come through in a time, since workers that wait for each other take few cycles.
+//! Each path has two sources of frames held in memory, as a network card with two queues has them:
+//! flows, and so their frames, are at one of the two. A single worker serves both. The result is
+//! the number of packets that come through in a time, since workers that wait for each other take
+//! few cycles.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +19,8 @@ use super::routers::{self, BURST, WARM};
 use super::row::median;
 use super::undo::{Undo, unique_name};
 
-/// The name of a case, the element that sees every packet once, and what writes the configuration.
+/// The name of a case, the element that sees every packet once, and the writer of the
+/// configuration.
 type Case = (&'static str, &'static str, fn(&Path) -> Result<String>);
 
 const CASES: [Case; 4] = [
@@ -77,7 +80,7 @@ fn rate(line: &Value) -> Result<f64> {
 }
 
 impl Workers {
-    /// The median over repetitions of what two workers do, as a multiple of something else.
+    /// The median over repetitions of the rate of two workers, as a multiple of another rate.
     fn multiple_of(&self, other: &[f64]) -> f64 {
         let ratios: Vec<f64> = self.two.iter().zip(other).map(|(two, other)| two / other).collect();
         median(&ratios)

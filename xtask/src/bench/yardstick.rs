@@ -1,5 +1,5 @@
-//! What figures are multiples of, so that those of two machines can be compared: testpmd, from null
-//! port to null port, at burst 32, measured in the same run.
+//! Unit of figures, so that those of two machines can be compared: testpmd, from null port to null
+//! port, at burst 32, measured in the same run.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::row::{best, median};
 
 /// Packets in a burst of the reference.
 const BURST: u32 = 32;
-/// What it is, for people.
+/// Its description, for people.
 const WHAT: &str = "testpmd, null ports, burst 32";
 
-/// The least and the median of what was measured, in TSC cycles per packet.
+/// The least and the median of the measured values, in TSC cycles per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figure {
     pub(super) best: f64,

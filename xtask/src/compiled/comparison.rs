@@ -1,4 +1,4 @@
-//! What a run leaves behind, and the first difference from another.
+//! Account of a run's output, and the first difference from another.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use crate::conformance::captures::{packet_difference, packets_in};
 
 use super::stage::{MARK, Stage};
 
-/// Who is compared, in messages.
+/// The programs compared, in messages.
 const WHO: [&str; 2] = ["`linerate run`", "the program"];
 
 /// Classes that no packet comes to.
 const PORTLESS: [&str; 2] = ["AddressInfo", "Script"];
 
-/// What a run has left behind.
+/// Output of a run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Account {
     /// The captures it has written, as they are, time stamps included.
@@ -28,13 +28,13 @@ pub(super) struct Account {
     elements: BTreeMap<String, Value>,
     /// Buffers that had not come home.
     held: String,
-    /// What each handler said.
+    /// Value of each handler.
     handlers: BTreeMap<String, String>,
-    /// What was printed besides.
+    /// Further output.
     said: String,
 }
 
-/// What was the same.
+/// Number of equal items.
 #[derive(Debug)]
 pub(super) struct Same {
     /// Packets in captures.
@@ -46,7 +46,7 @@ pub(super) struct Same {
 }
 
 impl Account {
-    /// Runs a command to its end, and takes what it leaves in the folder.
+    /// Runs a command to its end, and takes its files out of the folder.
     pub(super) fn of(command: &mut Command, stage: &Stage) -> Result<Account> {
         let output = command.output().context("cannot start it")?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -69,7 +69,7 @@ impl Account {
         Ok(Account { captures, packets, elements, held, handlers, said })
     }
 
-    /// The first difference between what `linerate run` left and a program.
+    /// Returns the first difference between the output of `linerate run` and a program's.
     pub(super) fn difference(&self, program: &Account) -> Option<String> {
         for (number, (ours, its)) in self.packets.iter().zip(&program.packets).enumerate() {
             if let Some(found) = packet_difference(WHO, [ours, its]) {
@@ -92,7 +92,7 @@ impl Account {
             })
     }
 
-    /// What there was to compare.
+    /// Counts the items compared.
     pub(super) fn summary(&self) -> Same {
         let for_packets = |element: &&Value| !PORTLESS.map(Value::from).contains(&element["class"]);
         let is_used = |element: &&Value| element["packets"] != json!(0);
@@ -122,8 +122,8 @@ fn told(what: &str, ours: &str, its: &str) -> String {
     format!("{what} is `{ours}` with {}, `{its}` with {}", WHO[0], WHO[1])
 }
 
-/// Class, packets and drops of each element, and buffers that had not come home, of the summary in
-/// what was written for programs.
+/// Class, packets and drops of each element, and buffers that had not come home, from the summary
+/// in the output for programs.
 fn summary(stdout: &str) -> Result<(BTreeMap<String, Value>, String)> {
     let lines = || stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let summary =
@@ -139,7 +139,7 @@ fn summary(stdout: &str) -> Result<(BTreeMap<String, Value>, String)> {
     Ok((elements.iter().map(entry).collect(), summary["buffers_held"].to_string()))
 }
 
-/// Takes handlers and their values out of what was printed.
+/// Takes handlers and their values out of the output.
 fn answers(text: &str) -> (BTreeMap<String, String>, String) {
     let mut answers = BTreeMap::new();
     let mut said = String::new();

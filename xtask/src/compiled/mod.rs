@@ -1,12 +1,13 @@
 //! `cargo xtask compiled`: examples as programs, beside `linerate run`.
 //!
-//! Each configuration of `examples` is made a program by `linerate compile`. The program and `linerate
-//! run` then run the same packets, at several frame limits, and must leave the same behind: captures
-//! byte for byte, packets and drops by reason of each element, and what each handler says.
+//! Each configuration of `examples` is made a program by `linerate compile`. The program and
+//! `linerate run` then run the same packets, at several frame limits, and must leave the same
+//! behind: captures byte for byte, packets and drops by reason of each element, and the value of
+//! each handler.
 //!
-//! Devices are captures and time is simulated, as for `cargo xtask conformance public --run`, with
-//! whose machinery packets are made and devices replaced ([`stage`]): there is no root, no interface
-//! and no excuse. What is not compared, therefore: drivers, times and cycles, and more than one worker.
+//! Devices are captures and time is simulated, as for `cargo xtask conformance public --run`, from
+//! which packets are made and devices replaced ([`stage`]): there is no root, no interface and no
+//! excuse. Not compared, therefore: drivers, times and cycles, and more than one worker.
 
 mod comparison;
 mod stage;
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// The programs, and where what they build is kept for the next time.
+/// The programs, and the folder where their builds are kept for the next time.
 #[derive(Debug)]
 struct Programs {
     folder: PathBuf,
@@ -128,7 +129,7 @@ fn configurations(only: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What is said of a configuration that is the same, or the first difference.
+/// Returns the remark on a configuration with equal runs, or the first difference.
 fn compare(
     programs: &Programs,
     args: &Args,
@@ -162,7 +163,7 @@ fn compare(
     Ok(Ok(format!("{name:<20} {built:>7.1} {packets:>8} {handlers:>9} {used:>14}{stood_in}")))
 }
 
-/// Runs both at each frame limit: what was the same at the last, or the first difference.
+/// Runs both at each frame limit: the equal items at the last, or the first difference.
 fn compare_runs(
     programs: &Programs,
     stage: &Stage,

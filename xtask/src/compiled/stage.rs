@@ -12,11 +12,11 @@ use crate::shell;
 
 use super::Programs;
 
-/// The names of the configuration and of what it becomes.
+/// The names of the configuration and of its program.
 pub(super) const FILE: &str = "example.click";
 pub(super) const PROGRAM: &str = "example";
 
-/// What is in front of the name of each handler whose value follows.
+/// Mark in front of the name of each handler whose value follows.
 pub(super) const MARK: &str = "## ";
 
 /// Handlers that differ from run to run: cycles are the machine's.
@@ -26,7 +26,7 @@ const FUNCTIONS: [&str; 2] = ["Script", "DriverManager"];
 /// Packets of a source that has no end.
 const LIMIT: &str = "LIMIT 20000";
 
-/// Where a configuration runs.
+/// Folder in which a configuration runs.
 #[derive(Debug)]
 pub(super) struct Stage {
     folder: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Stage {
         let mut addresses = Addresses::of(flat);
         addresses.add_v6_of(flat);
         addresses.add_numbers_of(flat);
-        // No interface has to be there: who it is is said here.
+        // No interface has to be there: its address is given here.
         let mut interfaces = Vec::new();
         for (number, name) in (1..).zip(devices::interfaces(&declarations)) {
             let mac = [2, 0, 0, 0, number, 1];
@@ -102,7 +102,7 @@ impl Stage {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Instructions that print what all handlers say that can be read and are values.
+    /// Instructions that print the values of all handlers that can be read and are values.
     fn handlers(&self, programs: &Programs, declarations: &[Declaration]) -> Result<Vec<String>> {
         let mut command = programs.command("click");
         command.args(["-q", "-h", "*.handlers", FILE]).current_dir(self.folder());
@@ -130,7 +130,7 @@ impl Stage {
 /// The class that asks the kernel for routes.
 const FOLLOWER: &str = "FollowKernel";
 
-/// What stands for an element that cannot be the same twice, or does not end.
+/// Returns the replacement of an element that differs from run to run, or does not end.
 fn stand_in(one: &Declaration, all: &[Declaration]) -> Option<String> {
     match one.class.as_str() {
         "InfiniteSource" if !one.arguments.iter().any(|argument| argument.starts_with("LIMIT")) => {

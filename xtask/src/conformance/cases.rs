@@ -1,7 +1,7 @@
 //! Running single cases of Click's suite with the checkout's own `clicktest`.
 //!
-//! A case is a `.clicktest` file: shell commands with the files they need and what they must print.
-//! Whose programs the commands call is decided by `PATH`; the tools we have no counterpart of are
+//! A case is a `.clicktest` file: shell commands with the files they need and the output they must
+//! have. `PATH` decides which programs the commands call; the tools we have no counterpart of are
 //! always Click's. As root every case runs in a network namespace of its own, so that none meets an
 //! interface, a socket or a route of this machine.
 
@@ -24,7 +24,7 @@ const NAMESPACE: &str = "ip link set lo up && ip link add out type veth peer nam
     ip address add 192.0.2.1/24 dev out && ip link set out up && ip link set end up && \
     ip route add 224.0.0.0/4 dev out && exec \"$@\"";
 
-/// What became of a case.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
@@ -136,15 +136,15 @@ impl Checkout {
     }
 }
 
-/// Reads what `clicktest` says: complaints, each behind the place it is about, and a last line with
-/// the numbers of successes, failures and tests that were skipped.
+/// Reads the output of `clicktest`: complaints, each behind the place it is about, and a last line
+/// with the numbers of successes, failures and tests that were skipped.
 fn outcome(said: &str) -> Option<Outcome> {
     let counts = said.lines().rev().find_map(counts)?;
     let complaints: Vec<&str> = said.lines().filter_map(complaint).collect();
     Some(match counts {
         [_, 0, 0] => Outcome::Passed,
         [0, 0, _] => Outcome::Skipped(complaints.first().copied().unwrap_or_default().into()),
-        // What came of the place that the first line names is in the lines behind it.
+        // The outcome of the place that the first line names is in the lines behind it.
         _ => Outcome::Failed(complaints.iter().copied().take(3).collect::<Vec<_>>().join("; ")),
     })
 }
@@ -162,7 +162,7 @@ fn counts(line: &str) -> Option<[u32; 3]> {
     Some(counts)
 }
 
-/// What a line says of a place `FILE.clicktest:LINE`.
+/// Returns the complaint of a line about a place `FILE.clicktest:LINE`.
 fn complaint(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(".clicktest:")?;
     let (number, text) = rest.split_once(": ")?;

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A case and what came of it.
+/// A case and its outcomes.
 #[derive(Debug, Serialize)]
 struct Row {
     case: String,
@@ -78,7 +78,7 @@ struct Totals {
     percent: f64,
     /// Cases that count against us although no exception explains them.
     unexplained: Vec<String>,
-    /// Exceptions nobody needs.
+    /// Exceptions without a case that needs them.
     outdated: Vec<String>,
 }
 

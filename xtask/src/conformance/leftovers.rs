@@ -1,9 +1,9 @@
 //! Processes that a case leaves behind, however they have left its process group or session.
 //!
 //! `clicktest` sends a hang-up to the process group of a script that took too long. A `click` that
-//! handles this signal goes on, and one in a group of its own is not even told. So what a case starts
-//! carries a mark in its environment, which processes inherit, and who has the mark when the case is
-//! over is killed.
+//! handles this signal goes on, and one in a group of its own is not even told. So the processes of
+//! a case carry a mark in their environment, which others inherit, and every process that has the
+//! mark when the case is over is killed.
 
 use std::{
     fs,
@@ -17,13 +17,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The variable with the mark.
 const VARIABLE: &str = "LINERATE_CONFORMANCE_CASE";
-/// How often all processes are gone through: what is killed may have started another one just then.
+/// Number of passes over all processes: a process killed may have started another one just then.
 const PASSES: usize = 8;
-/// How long a process that runs a program, but has no environment, is taken to be about to get it:
-/// it is empty while one program replaces another, and stays so with few.
+/// Time for which a process that runs a program, but has no environment, is taken to be about to
+/// get it: it is empty while one program replaces another, and stays so with few.
 const NEW_PROGRAM: Duration = Duration::from_millis(20);
 
-/// The mark of what a command starts.
+/// The mark of a command's processes.
 pub(super) struct Mark(String);
 
 impl Mark {
@@ -56,7 +56,7 @@ impl Mark {
     /// Kills a process if it carries the mark.
     fn kill(&self, pid: i32) -> Option<()> {
         // Held while its environment is read, the descriptor names the same process when the signal
-        // is sent, whoever has the number then.
+        // is sent, even if another has the number then.
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
         let environment = environment(pid)?;
         environment.split(|byte| *byte == 0).find(|variable| *variable == self.0.as_bytes())?;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_left_its_group_and_ignores_hang_ups_is_killed() {
-        // Its shell prints the number of what it leaves behind.
+        // Its shell prints the number of the process it leaves behind.
         let script = "trap '' HUP; setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!";
         let mut command = Command::new("sh");
         command.args(["-c", script]).stderr(Stdio::null());

@@ -1,13 +1,13 @@
-//! `cargo xtask conformance`: our programs beside Click's, on what others wrote for Click, and our
-//! filters beside tcpdump's, on what others captured; tcpdump's own suite with our library in the place
-//! of libpcap; and a tester of OpenFlow switches, and Open vSwitch's cases with real hosts, with ours and with
-//! Open vSwitch.
+//! `cargo xtask conformance`: our programs beside Click's, on configurations written for Click, and
+//! our filters beside tcpdump's, on public captures; tcpdump's own suite with our library in the
+//! place of libpcap; and a tester of OpenFlow switches, and Open vSwitch's cases with real hosts,
+//! with ours and with Open vSwitch.
 //!
-//! Nothing is fetched: a checkout is named on the command line, and what is missing of it is said.
-//! Expected differences are checked in as data beside the code, each with its reason.
+//! Nothing is fetched: a checkout is named on the command line, and missing parts of it are
+//! reported. Expected differences are checked in as data beside the code, each with its reason.
 //!
-//! Who judges is never us. Cases run by the checkout's own `clicktest` with our programs first in
-//! the path, so what counts as passing is Click's decision; cases that call none of our programs do
+//! The judge is never our own code. Cases run by the checkout's own `clicktest` with our programs
+//! first in the path, so Click decides which cases pass; cases that call none of our programs do
 //! not count. Public configurations are compared in simulated time with captures for devices:
 //! timing is then no excuse. Click's own `click-flatten` reads them and a small scanner replaces
 //! the devices, so that our parser is not its own judge. Filters are judged by tcpdump itself, and

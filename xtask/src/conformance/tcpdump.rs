@@ -20,7 +20,7 @@ use crate::shell;
 
 /// The names that programs ask for libpcap by.
 const NAMES: [&str; 3] = ["libpcap.so.0.8", "libpcap.so.1", "libpcap.so"];
-/// How often a start is timed; the best counts.
+/// Number of starts that are timed; the best counts.
 const STARTS: usize = 40;
 
 /// Arguments of `cargo xtask conformance tcpdump`.
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What became of each case, by its name.
+/// Outcome of each case, by its name.
 type Outcomes = BTreeMap<String, String>;
 
 fn suite(source: &Path, tcpdump: &Path, library: Option<&Path>) -> Result<Outcomes> {
@@ -98,7 +98,7 @@ fn outcomes(text: &str) -> Outcomes {
         .collect()
 }
 
-/// How long tcpdump takes to compile a filter and end.
+/// Returns the time tcpdump takes to compile a filter and end.
 fn start(tcpdump: &Path, library: Option<&Path>) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..STARTS {

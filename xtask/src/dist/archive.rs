@@ -1,4 +1,4 @@
-//! Tar archives that are the same whenever they are made, and the tarball.
+//! Tar archives that are reproducible, and the tarball.
 
 use std::{
     collections::BTreeSet,

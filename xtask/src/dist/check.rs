@@ -1,4 +1,4 @@
-//! Installs and uses what was made, where nothing of this machine changes.
+//! Check of a release: installs and uses it, where nothing of this machine changes.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ pub(super) fn tarball(archive: &Path) -> Result<()> {
     first(&top, "/", "/bin/linerate")
 }
 
-/// Unpacks the image as a container engine does, and runs what it says.
+/// Unpacks the image as a container engine does, and runs its command.
 pub(super) fn image(archive: &Path) -> Result<()> {
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let (layout, root) = (scratch.path().join("layout"), scratch.path().join("root"));
@@ -51,8 +51,8 @@ pub(super) fn image(archive: &Path) -> Result<()> {
     first(&root, &text(&config["config"]["WorkingDir"])?, &start)
 }
 
-/// What a program in Python does in an environment that has the wheel and nothing else: it gets
-/// packets of a server.
+/// A program in Python for an environment that has the wheel and nothing else: it gets packets of a
+/// server.
 const PROGRAM: &str = "\
 import linerate, sys, time
 for attempt in range(500):
@@ -86,7 +86,7 @@ pub(super) fn wheel(wheel: &Path, built: &Path) -> Result<()> {
     used
 }
 
-/// Installs as those do who have a toolchain.
+/// Installs with a toolchain, by `cargo install`.
 pub(super) fn cargo_install() -> Result<()> {
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let mut install = shell::cargo(&["install", "--locked", "--path", "crates/cli", "--root"]);
@@ -113,8 +113,8 @@ fn json(path: &Path) -> Result<Value> {
     Ok(serde_json::from_slice(&super::read(path)?)?)
 }
 
-/// Runs the README's first command as nobody, in a root where there is nothing but what was
-/// unpacked. `folder` is where its examples are.
+/// Runs the README's first command as the user nobody, in a root with nothing but the unpacked
+/// files. `folder` has its examples.
 fn first(root: &Path, folder: &str, program: &str) -> Result<()> {
     let example = format!("{}/examples/first.click", folder.trim_end_matches('/'));
     let chroot = programs::find("chroot").context("no chroot")?;

@@ -1,4 +1,4 @@
-//! The Debian package, made by Debian's tools.
+//! Debian package, made by Debian's tools.
 
 use std::{
     env, fs,
@@ -21,10 +21,10 @@ use crate::shell;
 /// Scripts that dpkg runs.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Where our libpcap is.
+/// Folder of our libpcap.
 const PCAP: &str = "usr/lib/linerate/pcap";
 
-/// Where libraries belong, below the root.
+/// Folder of libraries, below the root.
 fn library_folder() -> String {
     format!("usr/lib/{}-linux-gnu", env::consts::ARCH)
 }
@@ -98,7 +98,7 @@ fn stage(root: &Path, tree: &Tree) -> Result<()> {
     write(&documents.join("copyright"), 0o644, &copyright)
 }
 
-/// What programs of others need: the C library of consumers, and examples.
+/// Adds the files for programs of others: the C library of consumers, and examples.
 fn stage_client(root: &Path, built: &Path) -> Result<()> {
     let client = source("crates/client-c");
     let folder = library_folder();
@@ -124,7 +124,7 @@ fn stage_client(root: &Path, built: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What `linerate pcap` puts in the place of libpcap, in a folder that the loader does not look into.
+/// Adds the libpcap of `linerate pcap`, in a folder that the loader does not look into.
 fn stage_pcap(root: &Path, built: &Path) -> Result<()> {
     let folder = root.join(PCAP);
     write(&folder.join("libpcap.so.0.8"), 0o644, &read(&built.join("liblinerate_pcap.so"))?)?;

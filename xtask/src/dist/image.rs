@@ -1,4 +1,4 @@
-//! The container image: one layer over nothing, as an archive of the layout that container engines
+//! Container image: one layer over nothing, as an archive of the layout that container engines
 //! load.
 //!
 //! OCI Image Format Specification 1.1, "Image Layout", "Image Manifest" and "Image Configuration".
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Release, architecture, archive::Archive, archive::gzipped, tree::Tree};
 
-/// Where its examples are, and where its programs start.
+/// The folder of its examples, and the working directory of its programs.
 const HOME: &str = "usr/share/linerate";
 
 /// A file of the layout, by what it contains.
@@ -38,7 +38,7 @@ impl Blob {
         format!("blobs/sha256/{}", self.digest)
     }
 
-    /// How others refer to it.
+    /// Returns the descriptor by which others refer to it.
     fn descriptor(&self, media_type: &str) -> Value {
         json!({
             "mediaType": format!("application/vnd.oci.image.{media_type}"),

@@ -1,8 +1,8 @@
-//! `cargo xtask dist`: what people install, made from this checkout.
+//! `cargo xtask dist`: installable packages, made from this checkout.
 //!
 //! A Debian package, a tarball of static programs that needs no distribution at all, and a
 //! container image of the same with nothing else in it. All three hold the same files, collected
-//! once in a [`Tree`]; what is Debian's own is in `packaging/`. And a wheel of the client library for
+//! once in a [`Tree`]; Debian's own part is in `packaging/`. And a wheel of the client library for
 //! Python.
 
 mod archive;
@@ -78,7 +78,7 @@ enum Kind {
     Wheel,
 }
 
-/// What is made.
+/// The release that is made.
 struct Release {
     version: String,
     /// When, in seconds since 1970: that of the last commit, so that the same sources make the
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 fn target() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     shell::root().join(target)
@@ -192,7 +192,7 @@ fn source(name: &str) -> PathBuf {
     shell::root().join(name)
 }
 
-/// What Debian calls the architecture that programs are for, and container engines, too.
+/// Debian's and container engines' name of the architecture that programs are for.
 fn architecture() -> &'static str {
     match env::consts::ARCH {
         "x86_64" => "amd64",
@@ -213,7 +213,7 @@ mod tests {
         String::from_utf8(read(&source("packaging").join(name)).unwrap()).unwrap()
     }
 
-    /// Members of the group, services and those who follow `linerate doctor` may do the same.
+    /// Members of the group, services and users of `linerate doctor` may do the same.
     #[test]
     fn capabilities_are_the_same_everywhere() {
         let script = packaging("postinst");

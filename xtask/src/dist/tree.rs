@@ -1,4 +1,4 @@
-//! The files that are installed, whatever brings them.
+//! Tree of installed files, for all kinds of packages.
 
 use std::{fs, path::Path, process::Command};
 
@@ -16,12 +16,12 @@ const COMPLETIONS: [(&str, &str); 3] = [
 
 /// A file.
 pub(super) struct File {
-    /// Where, below where its kind belongs, without a slash in front.
+    /// Its path below the folder of its kind, without a slash in front.
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// What is installed, by kind.
+/// Installed files, by kind.
 pub(super) struct Tree {
     /// Programs, by name.
     pub(super) programs: Vec<File>,
@@ -31,12 +31,12 @@ pub(super) struct Tree {
     pub(super) completions: Vec<File>,
     /// Configurations by name.
     pub(super) examples: Vec<File>,
-    /// What goes with every copy.
+    /// Documents that go with every copy.
     pub(super) documents: Vec<File>,
 }
 
 impl Tree {
-    /// With the programs in a folder, which also say what their pages and completions are.
+    /// Collects the programs in a folder, which also write their pages and completions.
     pub(super) fn new(programs: &Path) -> Result<Tree> {
         let scratch = tempfile::tempdir().context("no temporary folder")?;
         let linerate = programs.join(PROGRAMS[0]);

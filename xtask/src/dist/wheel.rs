@@ -1,4 +1,4 @@
-//! The wheel of the client library for Python: `pip wheel`, with a module without debugging symbols.
+//! Wheel of the client library for Python: `pip wheel`, with a module without debugging symbols.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ pub(super) fn make(release: &Release) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// pip, without what the user has configured; `--no-index` is each command's own.
+/// pip, without the user's configuration; `--no-index` is each command's own.
 pub(super) fn pip(python: &Path) -> Command {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check"]);

@@ -179,7 +179,7 @@ fn why_no_root_tests() -> Option<&'static str> {
     if !shell::is_root() {
         return Some("not root: sudo --preserve-env=PATH,HOME cargo xtask test");
     }
-    // In a container, root may lack what `ip netns` needs: network and mount namespaces.
+    // In a container, root may lack the rights for `ip netns`: network and mount namespaces.
     let probe = Command::new("unshare").args(["--net", "--mount", "true"]).output();
     match probe {
         Ok(output) if output.status.success() => None,

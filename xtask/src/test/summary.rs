@@ -1,4 +1,4 @@
-//! The account at the end of `cargo xtask test`.
+//! Summary at the end of `cargo xtask test`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::tally::{Ignored, Tally};
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It ran to its end in this time, whatever its tests said.
+    /// It ran to its end in this time, with any result of its tests.
     Ran(Duration),
     /// It ended without a verdict on its tests.
     Broken(String),
@@ -17,7 +17,7 @@ pub(super) enum Outcome {
     NotRun(&'static str),
 }
 
-/// Steps in the order they ran, and what was noticed on the way.
+/// Steps in the order they ran, and notices on the way.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     steps: Vec<(&'static str, Outcome, Tally)>,
@@ -68,7 +68,7 @@ impl Summary {
         self.steps.iter().flat_map(|(_, _, tally)| &tally.ignored)
     }
 
-    /// Ignored tests, and one for each step left out whose tests are not among them.
+    /// Ignored tests, and one for each step left out with tests that are not among them.
     fn skipped(&self) -> usize {
         let ignored = self.ignored().count();
         let steps =

@@ -1,4 +1,4 @@
-//! What `cargo test` reported, read from its output line by line.
+//! Tally of the results of `cargo test`, read from its output line by line.
 //!
 //! The format is that of the stable libtest harness. A test program that ends without its result
 //! line (killed, aborted) counts as one failure.
@@ -12,7 +12,7 @@ pub(super) struct Tally {
     pub(super) failed: Vec<String>,
     /// Ignored tests with the reason given in their attribute.
     pub(super) ignored: Vec<Ignored>,
-    /// What cargo said it runs.
+    /// The program that cargo runs.
     program: String,
     /// Whether a program has begun and not yet reported its result.
     running: bool,
@@ -96,7 +96,7 @@ impl Tally {
     }
 }
 
-/// `linerate_memory src/lib.rs` from what cargo prints about a test program.
+/// Returns `linerate_memory src/lib.rs` for cargo's line about a test program.
 fn program_name(what: &str, path: &str) -> String {
     let file = path.trim_end_matches(')').rsplit('/').next().unwrap_or(path);
     let package = file.rsplit_once('-').map_or(file, |(name, _hash)| name);

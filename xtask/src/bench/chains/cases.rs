@@ -1,15 +1,16 @@
 //! The chains, and the configurations they are measured in.
 //!
-//! A configuration is a source of one packet, a start that makes of it what the chain takes, copies of
-//! the chain, and a sink. It is in Click's language and uses what Click has, so that Click and
-//! FastClick take the same file. Every chain leaves packets as another copy of itself takes them.
+//! A configuration is a source of one packet, a start that prepares it for the chain, copies of the
+//! chain, and a sink. It is in Click's language and uses only elements that Click has, so that
+//! Click and FastClick take the same file. Every chain leaves packets as another copy of itself
+//! takes them.
 
 use std::fmt::Write as _;
 
 /// An Ethernet header and a UDP packet of 50 bytes: 64 bytes in all.
 const UDP: &str = "00000000 00020000 00000001 0800 4500 0032 0000 0000 4011 66b9 0a00 0001 0a00 \
     0002 0007 0007 001e 0000 00000000 00000000 00000000 00000000 00000000 0000";
-/// The same with IPv6: 40 bytes of header, 10 of UDP.
+/// As `UDP`, with IPv6: 40 bytes of header, 10 of UDP.
 const UDP6: &str = "00000000 00020000 00000001 86dd 6000 0000 000a 1140 20010db8 00000000 00000000 \
     00000001 20010db8 00010000 00000000 00000002 0007 0007 000a 0000 0000";
 /// The host 10.0.0.1 asks where 10.0.0.2 is.
@@ -19,25 +20,25 @@ const QUERY: &str = "ffffffffffff 000000000001 0806 0001 0800 0604 0001 00000000
 const ANSWER: &str = "00000000 00010000 00000002 0800 4500 0032 0000 0000 4011 66b9 0a00 0002 0a00 \
     0001 0007 0007 001e 0000 00000000 00000000 00000000 00000000 00000000 0000";
 
-/// What the host 10.0.0.2 answers to the querier.
+/// The answer of the host 10.0.0.2 to the querier.
 const REPLY: &str = "020000000001 020000000002 0806 0001 0800 0604 0002 020000000002 0a000002 \
     020000000001 0a0000fe 00000000 00000000 00000000 00000000 0000";
 
-/// What a queue holds, in packets: a multiple of every sensible burst.
+/// Capacity of a queue, in packets: a multiple of every sensible burst.
 const QUEUE: u64 = 1024;
 
 /// A chain of elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     pub(super) name: &'static str,
     /// Its elements, for people.
     pub(super) about: &'static str,
     /// The bytes of the packet.
     packet: &'static str,
-    /// What makes of the packet what the chain takes, once.
+    /// Elements that prepare the packet for the chain, once.
     start: &'static str,
-    /// What is between `input` and `output`; `BURST` stands for packets in a frame.
+    /// Elements between `input` and `output`; `BURST` stands for packets in a frame.
     elements: &'static str,
     /// Statements beside it, in each copy.
     beside: &'static str,
@@ -151,14 +152,14 @@ pub(super) const CHAINS: [Chain; 18] = [
     },
 ];
 
-/// How a configuration is made.
+/// Setting of a configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
-    /// How many times the chain is in it.
+    /// Copies of the chain in it.
     pub(super) copies: u32,
-    /// How many packets go through.
+    /// Packets that go through.
     pub(super) packets: u64,
-    /// How many are sent at a time.
+    /// Packets that are sent at a time.
     pub(super) burst: u32,
 }
 
@@ -191,7 +192,7 @@ impl Chain {
     }
 }
 
-/// How many packets reached the end, by what a run printed.
+/// Returns the number of packets that reached the end, from the output of a run.
 pub(super) fn delivered(output: &str) -> Option<u64> {
     output.lines().rev().find_map(|line| line.strip_prefix("delivered ")?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! Who runs a configuration, and how.
+//! Contenders: programs that run a configuration, and their commands.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ impl FromStr for PeerProgram {
 /// Makes the command that runs the configuration in a file, with so many packets in a frame.
 type MakeCommand = Box<dyn Fn(&Path, u32) -> Result<Command>>;
 
-/// One of those who take turns.
+/// One of the programs that take turns.
 pub(super) struct Contender {
     pub(super) name: String,
     command: MakeCommand,
@@ -80,7 +80,7 @@ fn ours(linerate: &Path, name: &str, more: &'static [&'static str]) -> Contender
     Contender { name: name.into(), command: Box::new(command) }
 }
 
-/// What `linerate compile` makes of a configuration for a processor, beside its file.
+/// The program that `linerate compile` makes of a configuration for a processor, beside its file.
 fn programs_of_ours(linerate: &Path, processor: &str) -> Contender {
     let (linerate, processor) = (linerate.to_owned(), processor.to_owned());
     let made = RefCell::new(HashSet::new());
@@ -137,7 +137,7 @@ pub(super) fn instructions(command: &Command, least: u64) -> Result<u64> {
     line.and_then(|n| n.parse().ok()).with_context(|| format!("callgrind said:\n{text}"))
 }
 
-/// Whether a run did what it should; else what it said.
+/// Checks that a run delivered its packets; else the error is its output.
 fn check(status: ExitStatus, stdout: &[u8], stderr: &[u8], least: u64) -> Result<()> {
     let said = String::from_utf8_lossy(stderr);
     if !status.success() {

@@ -1,4 +1,4 @@
-//! What a chain costs: differences of runs, in which source, sink and start cancel.
+//! Cost of a chain: differences of runs, in which source, sink and start cancel.
 
 use crate::bench::yardstick::Figure;
 
@@ -15,8 +15,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Cycles per packet and chain. The best is of the best run of each, since what disturbs a run makes
-    /// it longer, and a difference with a disturbed run of one copy would be too small.
+    /// Cycles per packet and chain. The best is of the best run of each, since a disturbance makes
+    /// a run longer, and a difference with a disturbed run of one copy would be too small.
     pub(super) fn figure(&self, packets: u64) -> Option<Figure> {
         let each = |one: f64, many: f64| (many - one) / MORE / packets as f64;
         let (one, many) = (Figure::of(&self.one)?, Figure::of(&self.many)?);

@@ -1,8 +1,8 @@
-//! `cargo xtask bench chains`: what chains of elements cost, ours beside Click and FastClick.
+//! `cargo xtask bench chains`: cost of chains of elements, ours beside Click and FastClick.
 //!
-//! The same configuration runs with one copy of a chain and with eleven, and the difference is divided by
-//! ten and by the packets. Source, sink and start are in both and cancel; what is left is what a chain
-//! adds behind others.
+//! A configuration runs with one copy of a chain and with eleven, and the difference is
+//! divided by ten and by the packets. Source, sink and start are in both and cancel; the rest is
+//! the cost that a chain adds behind others.
 //!
 //! Counted is the processor time of the whole process, which the kernel keeps to the nanosecond, times
 //! the rate of the time-stamp counter. It is the same measure for programs that know nothing of each
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     keep_configurations: Option<PathBuf>,
 }
 
-/// What one contender needs for one chain.
+/// Cost of one chain for one contender.
 #[derive(Debug, Default)]
 struct Cost {
     cycles: Option<Figure>,
@@ -108,7 +108,7 @@ struct Cost {
     refused: Option<String>,
 }
 
-/// A chain, and what each contender needs for it, in their order.
+/// A chain, and its cost for each contender, in their order.
 type Measured = (Chain, Vec<Cost>);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -161,7 +161,7 @@ fn no_reference() -> Option<String> {
     missing.then(|| "dpdk-testpmd is not installed, run `cargo xtask bench peers`".into())
 }
 
-/// Where configurations are written to; removed again unless they are wanted.
+/// The folder of the configurations; removed again unless they are wanted.
 fn folder(args: &Args) -> Result<(PathBuf, Option<Undo>)> {
     let kept = args.keep_configurations.clone();
     let folder = kept.clone().unwrap_or_else(|| std::env::temp_dir().join(unique_name()));
@@ -316,7 +316,7 @@ fn report(
     Ok(())
 }
 
-/// `first` of each contender, and of each but the first what ours is as a multiple of it.
+/// `first` of each contender, and of each but the first our figure as a multiple of it.
 fn columns<'a>(
     first: impl Fn(usize) -> String + 'a,
     ratio: impl Fn(usize) -> String + 'a,
@@ -410,7 +410,8 @@ mod tests {
         assert_eq!((&json["multiple"], &json["refused"]), (&Value::Null, &Value::Null));
     }
 
-    /// Simulated time goes on after the end of the source, so that what queues hold arrives, too.
+    /// Simulated time goes on after the end of the source, so that packets held by queues arrive,
+    /// too.
     #[test]
     fn every_chain_delivers_all_packets() {
         for chain in CHAINS {

@@ -187,7 +187,7 @@ impl Programs {
         self.line(program, memory, cores, &["--case", case], burst, time)
     }
 
-    /// The line a program prints that was told what to do by options.
+    /// Runs a program with options and returns the line it prints.
     fn line<T: DeserializeOwned>(
         &self,
         program: &str,
@@ -217,8 +217,8 @@ impl Programs {
         serde_json::from_str(&line).with_context(|| format!("{program} printed `{line}`"))
     }
 
-    /// Counts for about `time` what arrives at an interface of a namespace, as the only process of a
-    /// `PACKET_FANOUT` group; `warm` without measuring first.
+    /// Counts for about `time` the packets that arrive at an interface of a namespace, as the only
+    /// process of a `PACKET_FANOUT` group; `warm` without measuring first.
     pub(crate) fn packet_fanout(
         &self,
         namespace: &str,
@@ -303,7 +303,7 @@ fn pkg_config(kind: &str) -> Result<Vec<String>> {
     Ok(flags.split_whitespace().map(str::to_owned).collect())
 }
 
-/// What a program on libpcap does with two interfaces.
+/// Task of a program on libpcap with two interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PcapTask {
     /// From the first to the second.
@@ -311,23 +311,23 @@ pub(crate) enum PcapTask {
     Bridge,
     /// In both directions.
     Circle,
-    /// Counts what comes from the first.
+    /// Counts the packets of the first.
     Capture,
     /// Sends to the second.
     Inject,
 }
 
-/// How a program on libpcap runs.
+/// Options of a program on libpcap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PcapOptions {
     pub(crate) task: PcapTask,
-    /// What is captured; everything without.
+    /// Filter of the captured packets; all without.
     pub(crate) filter: Option<String>,
     /// The folder of the library that stands for the system's libpcap.
     pub(crate) library: Option<PathBuf>,
     /// Namespace of the interfaces, or the caller's.
     pub(crate) namespace: Option<String>,
-    /// Where packets come from and where they go.
+    /// The interfaces from which packets come and to which they go.
     pub(crate) interfaces: [String; 2],
     /// Packets handled per call at most.
     pub(crate) burst: u32,
@@ -352,7 +352,7 @@ struct Report {
 }
 
 impl PcapForward {
-    /// What it forwards in about `window`.
+    /// Returns the packets it forwards in about `window`.
     pub(crate) fn measure(&mut self, window: Duration) -> Result<Sample> {
         let first = self.ask()?;
         sleep(window);

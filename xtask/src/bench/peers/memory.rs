@@ -11,14 +11,15 @@ use crate::bench::undo::Undo;
 const NR_HUGEPAGES: &str = "/proc/sys/vm/nr_hugepages";
 const MEMINFO: &str = "/proc/meminfo";
 
-/// Huge pages DPDK's programs need here: 16,384 packet buffers and what its libraries set aside.
+/// Huge pages DPDK's programs need here: 16,384 packet buffers and the part its libraries set
+/// aside.
 const PAGES: u64 = 128;
 /// Those two of them need beside each other, and ours.
 const PAIR_PAGES: u64 = 400;
 /// Those its largest tables need: four million keys with their data.
 const TABLE_PAGES: u64 = 384;
 
-/// What DPDK's programs are given. Huge pages are returned to the kernel on drop.
+/// Memory of DPDK's programs. Huge pages are returned to the kernel on drop.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Restores the number of reserved pages, when this changed it.
@@ -33,12 +34,12 @@ impl Memory {
         Memory::reserve_pages(PAGES)
     }
 
-    /// The same, for two programs that run at a time.
+    /// Reserves for two programs that run at a time.
     pub(crate) fn reserve_for_two() -> Self {
         Memory::reserve_pages(PAIR_PAGES)
     }
 
-    /// The same, for large tables.
+    /// Reserves for large tables.
     pub(crate) fn reserve_for_tables() -> Self {
         Memory::reserve_pages(TABLE_PAGES)
     }
@@ -54,7 +55,7 @@ impl Memory {
         };
         let wanted = before + pages - free.unwrap_or(0).min(pages);
         // The kernel takes the number and reserves as many as it finds, so only the count of free
-        // pages says what was got.
+        // pages tells the result.
         let written = fs::write(NR_HUGEPAGES, wanted.to_string()).is_ok();
         Memory {
             _undo: written.then(|| Undo::by(move || restore(before))),

@@ -1,11 +1,11 @@
-//! The frameworks measurements compare with: DPDK's testpmd, plain C loops on DPDK's libraries,
-//! a forwarder on libpcap, a program that the kernel balances to, and Open vSwitch.
+//! Peers of measurements: DPDK's testpmd, plain C loops on DPDK's libraries, a forwarder on
+//! libpcap, a program that the kernel balances to, and Open vSwitch.
 //!
 //! This module installs, compiles, starts, reads and stops them, so that a measurement can
 //! alternate between them and ours. It does not measure anything of ours and prints no tables.
 //!
-//! Peers get what makes them fast: huge pages where the machine grants them, a core of their own,
-//! processor-specific code, and no telemetry.
+//! Peers get the settings that make them fast: huge pages where the machine grants them, a core of
+//! their own, processor-specific code, and no telemetry.
 
 mod c_programs;
 mod memory;
@@ -27,7 +27,7 @@ pub(crate) const MAIN_CORE: usize = 0;
 /// The core packets are forwarded on.
 pub(crate) const FORWARDING_CORE: usize = 1;
 
-/// What a forwarder did between two readings of its counters.
+/// Work of a forwarder between two readings of its counters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
     /// Packets it sent.
@@ -37,7 +37,7 @@ pub(crate) struct Sample {
     /// Time between the readings.
     pub(crate) seconds: f64,
     /// Processor time its forwarding thread used in that time. Less than `seconds` for a polling
-    /// forwarder means that the machine gave its core to somebody else.
+    /// forwarder means that the machine gave its core to another program.
     pub(crate) cpu_seconds: f64,
     /// TSC cycles it spent in rounds that found packets, where it counts them.
     pub(crate) busy_cycles: Option<u64>,
@@ -70,7 +70,7 @@ impl Sample {
     }
 }
 
-/// What a C program measured: TSC cycles per packet or object.
+/// Result of a C program: TSC cycles per packet or object.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub(crate) struct Cycles {
     /// Lowest of its samples.
@@ -83,7 +83,7 @@ pub(crate) struct Cycles {
     pub(crate) tsc_hz: f64,
 }
 
-/// What a table of exact matches costs, in TSC cycles per key.
+/// Cost of a table of exact matches, in TSC cycles per key.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub(crate) struct TableCycles {
     /// Looking keys up that are there.
@@ -94,7 +94,7 @@ pub(crate) struct TableCycles {
     pub(crate) add: f64,
 }
 
-/// What longest-prefix lookups cost, in TSC cycles per address.
+/// Cost of longest-prefix lookups, in TSC cycles per address.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub(crate) struct LookupCycles {
     #[serde(flatten)]
@@ -105,12 +105,12 @@ pub(crate) struct LookupCycles {
     pub(crate) insert_seconds: f64,
 }
 
-/// What running a filter took.
+/// Cost of running a filter.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub(crate) struct FilterCycles {
     #[serde(flatten)]
     pub(crate) cycles: Cycles,
-    /// How many packets it wants.
+    /// Number of packets it passes.
     pub(crate) sum: u64,
 }
 

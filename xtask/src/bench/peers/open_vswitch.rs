@@ -90,7 +90,7 @@ impl Base {
             .arg(format!("--unixctl={}", name("db.ctl")));
         let database = Process::spawn(&mut database, None)?;
         let base = Base { _database: database, folder, _undo: undo };
-        // What waits for its database is repeated; the rest waits for the switch.
+        // Only the command that waits for its database is repeated; the rest waits for the switch.
         base.set(&["--retry", "--no-wait", PATIENCE, "init"])?;
         Ok(base)
     }
@@ -217,7 +217,7 @@ impl OpenVswitch {
         &self.daemon
     }
 
-    /// Where its bridge answers OpenFlow.
+    /// The OpenFlow address of its bridge.
     pub(crate) fn bridge(&self) -> String {
         format!("unix:{}", self.base.name("br0.mgmt"))
     }
@@ -232,8 +232,9 @@ impl OpenVswitch {
         Ok(())
     }
 
-    /// Cycles its worker has spent in rounds with packets, for each packet that it did something with, and
-    /// how many these were, since it began to count. Packets it could not decide at that moment it drops.
+    /// Cycles its worker has spent in rounds with packets, for each packet that it did something
+    /// with, and the number of these, since it began to count. Packets it could not decide at that
+    /// moment it drops.
     pub(crate) fn cycles(&self) -> Result<(f64, u64)> {
         cycles(&self.ask("dpif-netdev/pmd-stats-show")?)
     }
@@ -267,7 +268,7 @@ impl OpenVswitch {
     }
 }
 
-/// What it says of its worker: `processing cycles: N (P%)`, `packets received: N`.
+/// Reads the statistics of its worker: `processing cycles: N (P%)`, `packets received: N`.
 fn busy(text: &str) -> Result<(f64, u64)> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));

@@ -1,4 +1,4 @@
-//! The Debian packages the peers come from.
+//! Debian packages of the peers.
 //!
 //! They are fetched from the Debian archive the machine is set up for, saying so first. Where that
 //! cannot be done the peer is reported as not available, with the reason; a measurement shows that
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use crate::shell;
 
-/// A framework and what it takes to run and compile it.
+/// A framework and the packages to run and compile it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     /// testpmd, and programs compiled with DPDK's libraries.
@@ -38,7 +38,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Why a peer cannot be measured here, and what would change that.
+/// Reason why a peer cannot be measured here, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotAvailable {
     peer: Peer,

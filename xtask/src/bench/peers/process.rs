@@ -1,4 +1,4 @@
-//! A forwarder's process: started where it belongs, gone and swept up after when dropped.
+//! Process of a forwarder: started where it belongs, gone and swept up after when dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::bench::undo::{Undo, leftovers};
 use crate::shell;
 
-/// Where DPDK keeps the files of its processes: its own rule, `eal_create_runtime_dir`.
+/// The folder where DPDK keeps the files of its processes: its own rule, `eal_create_runtime_dir`.
 fn runtime_folder() -> PathBuf {
     if shell::is_root() {
         return PathBuf::from("/var/run/dpdk");
@@ -104,7 +104,7 @@ impl Process {
         Ok(kilobytes * 1024)
     }
 
-    /// How many shared libraries it has loaded.
+    /// Number of shared libraries it has loaded.
     pub(crate) fn libraries(&self) -> Result<usize> {
         let path = format!("/proc/{}/maps", self.id());
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -124,7 +124,7 @@ fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
 }
 
 fn end(child: &mut Child, files: Option<&Path>) {
-    // Both fail only when the process has already ended, which is what they are for.
+    // Both fail only when the process has already ended, which is their purpose.
     let _ = child.kill();
     let _ = child.wait();
     if let Some(files) = files {

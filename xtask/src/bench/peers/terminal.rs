@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 #[derive(Debug)]
 pub(super) struct Terminal {
     ours: File,
-    /// What the program wrote and nobody has asked for yet.
+    /// Output of the program that has not been asked for yet.
     pending: Vec<u8>,
     prompt: &'static str,
 }
@@ -66,7 +66,7 @@ impl Terminal {
         }
     }
 
-    /// Reads what is there within `limit`: nothing yet, nothing ever again (zero), or some bytes.
+    /// Reads the bytes there within `limit`: nothing yet, nothing ever again (zero), or some bytes.
     fn read_some(&mut self, limit: Duration) -> Result<Option<usize>> {
         let timeout = Timespec::try_from(limit)?;
         let mut wanted = [PollFd::new(&self.ours, PollFlags::IN)];

@@ -43,8 +43,8 @@ pub(crate) enum Ports {
         /// turn busy polling off.
         busy_budget: Option<u32>,
     },
-    /// Devices in memory that is shared with another process, as `--vdev` has them. A port alone sends
-    /// back what it receives; two forward to each other.
+    /// Devices in memory that is shared with another process, as `--vdev` has them. A port alone
+    /// sends back the packets it receives; two forward to each other.
     Shared(Vec<String>),
 }
 
@@ -78,7 +78,7 @@ impl Ports {
         }
     }
 
-    /// What testpmd itself is told about them.
+    /// Returns testpmd's own options for them.
     fn options(&self) -> &'static [&'static str] {
         match self {
             Ports::Shared(devices) if devices.len() == 1 => &["--port-topology=loop"],
@@ -87,7 +87,7 @@ impl Ports {
     }
 }
 
-/// What is done to each packet.
+/// Treatment of each packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Nothing.
@@ -120,7 +120,7 @@ impl Testpmd {
         Testpmd::start_on(memory, ports, FORWARDING_CORE)
     }
 
-    /// The same with another core to forward on.
+    /// As `start`, with another core to forward on.
     pub(crate) fn start_on(memory: &Memory, ports: Ports, core: usize) -> Result<Self> {
         let (mut terminal, process) = spawn(memory, &ports, core, &[])?;
         terminal.until_prompt(START_LIMIT).context("testpmd does not start")?;
@@ -128,7 +128,7 @@ impl Testpmd {
         Ok(Testpmd { terminal, process, worker, ports })
     }
 
-    /// Forwards for about `window` and says what that gave.
+    /// Forwards for about `window` and returns the result.
     pub(crate) fn measure(&mut self, mode: Mode, burst: u32, window: Duration) -> Result<Sample> {
         self.begin(mode, burst)?;
         let sample = self.sample(window)?;
@@ -154,7 +154,7 @@ impl Testpmd {
         Ok(())
     }
 
-    /// What forwarding gives for about `window`, once it has settled.
+    /// Returns the result of forwarding for about `window`, once it has settled.
     pub(crate) fn sample(&mut self, window: Duration) -> Result<Sample> {
         sleep(SETTLE);
         let before = self.read()?;
@@ -173,7 +173,7 @@ impl Testpmd {
     }
 }
 
-/// What starting testpmd costs.
+/// Cost of starting testpmd.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Startup {
     /// From starting the process to its first forwarded packet.
@@ -186,7 +186,7 @@ pub(crate) struct Startup {
     pub(crate) libraries: usize,
 }
 
-/// Starts testpmd between in-memory ports and measures what that takes.
+/// Starts testpmd between in-memory ports and measures the time.
 ///
 /// It forwards as soon as it can and answers only later, so the time of the first packet is
 /// extrapolated: the time of a reading, less the packets read at the rate between two readings.
@@ -217,7 +217,7 @@ fn spawn(
     options: &[&str],
 ) -> Result<(Terminal, Process)> {
     let prefix = unique_name();
-    // Where it waits for what is typed.
+    // The core where it waits for input.
     let other = if core == MAIN_CORE { FORWARDING_CORE } else { MAIN_CORE };
     let (terminal, theirs) = Terminal::open(PROMPT)?;
     let [input, output, errors] = Terminal::streams(theirs)?;
@@ -243,7 +243,7 @@ struct Reading {
     cpu: Duration,
 }
 
-/// What it prints of all ports.
+/// Its counts of all ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counts {
     sent: u64,
@@ -267,7 +267,7 @@ impl Reading {
 
 fn read(terminal: &mut Terminal, process: &Process, worker: u32) -> Result<Reading> {
     terminal.type_line("show fwd stats all")?;
-    // It reads its counters just before it writes this line; what it writes after takes longer.
+    // It reads its counters just before it writes this line; the rest of its output takes longer.
     terminal.until("Forward statistics", ANSWER_LIMIT).context("testpmd: reading counters")?;
     let at = Instant::now();
     let cpu = process.cpu_time(Some(worker))?;

@@ -1,17 +1,17 @@
-//! An answer of `linerate plan`, beside what was reached; the table of all.
+//! An answer of `linerate plan`, beside the rate reached; the table of all.
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// How far off an answer may be.
+/// Allowed error of an answer.
 const ALLOWED: f64 = 0.15;
 
-/// What came of asking.
+/// Result of asking.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// Packets per second: the answer, the ends of its interval of 90 %, and what was reached.
+    /// Packets per second: the answer, the ends of its interval of 90 %, and the rate reached.
     Given { predicted: f64, low: f64, high: f64, reached: f64 },
     /// There was none, and why.
     Refused(String),
@@ -46,7 +46,7 @@ impl Answer {
         })
     }
 
-    /// How much more was said than reached, as a share of that.
+    /// Returns how much more was predicted than reached, as a share of that.
     fn error(&self) -> Option<f64> {
         match *self {
             Answer::Given { predicted, reached, .. } if predicted == reached => Some(0.0),
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// Runs `linerate plan` with what is measured and checked, and reads its answer.
+/// Runs `linerate plan`, with measuring and checking, and reads its answer.
 pub(super) fn of(command: &mut Command) -> Result<Answer> {
     let output = command
         .args(["--measure", "--check", "--confidence", "90", "--json"])
@@ -83,14 +83,14 @@ pub(super) fn of(command: &mut Command) -> Result<Answer> {
     Ok(Answer::parse(&answer).unwrap_or_else(|| Answer::Refused(format!("no figures: {answer}"))))
 }
 
-/// What an error text says first.
+/// Returns the first error of a text.
 fn complaint(text: &str) -> Option<String> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.contains("error:"));
     error.or_else(|| lines.next_back()).map(str::to_owned)
 }
 
-/// How many answers were what.
+/// Number of answers of each kind.
 #[derive(Debug, PartialEq)]
 struct Summary {
     all: usize,

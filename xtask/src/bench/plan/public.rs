@@ -33,7 +33,7 @@ struct Public {
 /// A line of a list.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// How it was written.
+    /// The name as it was written.
     name: String,
     variables: Vec<String>,
 }

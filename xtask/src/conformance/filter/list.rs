@@ -1,4 +1,4 @@
-//! Which captures there are, and where in a folder their files lie.
+//! List of captures, and their files in a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 
 /// Repository, commit and path of every capture.
 const LIST: &str = include_str!("captures.tsv");
-/// How the names of captures end.
+/// Endings of the names of captures.
 const EXTENSIONS: [&str; 3] = ["pcap", "pcapng", "cap"];
 
 /// A capture.
 #[derive(Debug, Clone)]
 pub(super) struct Capture {
-    /// How the table names it.
+    /// Its name in the table.
     pub(super) name: String,
     pub(super) file: PathBuf,
 }

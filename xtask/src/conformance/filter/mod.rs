@@ -1,10 +1,10 @@
-//! `cargo xtask conformance filter`: which packets of public captures expressions choose, with
+//! `cargo xtask conformance filter`: packets of public captures that expressions choose, with
 //! tcpdump and with us.
 //!
 //! Each capture is read whole by `tcpdump -r FILE -w -` and by `linerate capture -r FILE -w -`,
 //! which must give the same packets, and then with each expression behind it. An expression that
 //! one of them refuses the other has to refuse, too. The captures are those of `captures.tsv`, or
-//! whatever is in a folder; the expressions those of `expressions.txt`, or of a file.
+//! all in a folder; the expressions those of `expressions.txt`, or of a file.
 //!
 //! tcpdump decides by libpcap's own program, which libpcap's optimizer may make look at less of
 //! packets that were cut short than the expression asks for, or at bytes in front of a header. Where
@@ -80,7 +80,7 @@ impl Programs {
         Ok(Programs { tcpdump, linerate })
     }
 
-    /// What tcpdump writes of a capture, by programs of libpcap as they are or optimized.
+    /// Runs tcpdump on a capture, with programs of libpcap as they are or optimized.
     fn theirs(&self, file: &Path, expression: &str, optimized: bool) -> Result<Written> {
         let mut command = Command::new(&self.tcpdump);
         command.args(["-n", "-w", "-", "-r"]).arg(file);
@@ -88,13 +88,13 @@ impl Programs {
             command.arg("-O");
         }
         if shell::is_root() {
-            // Else it becomes a user who may not read the file.
+            // Else it becomes a user without the right to read the file.
             command.args(["-Z", "root"]);
         }
         Written::by(command.args(["--", expression]))
     }
 
-    /// What `linerate capture` writes of it.
+    /// Runs `linerate capture` on a capture.
     fn ours(&self, file: &Path, expression: &str) -> Result<Written> {
         let mut command = Command::new(&self.linerate);
         command.args(["capture", "--quiet", "-w", "-", "--format", "pcap", "-r"]).arg(file);
@@ -102,7 +102,7 @@ impl Programs {
     }
 }
 
-/// What a program wrote.
+/// Output of a program.
 #[derive(Debug)]
 enum Written {
     Packets(Vec<Record>),
@@ -137,7 +137,7 @@ impl Written {
     }
 }
 
-/// What a program makes of an expression.
+/// Choice of a program by an expression.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Choice {
@@ -158,7 +158,7 @@ impl Choice {
         }
     }
 
-    /// What is in this one and not in the other.
+    /// Returns the packets of this one that are not in the other.
     fn beyond(&self, other: &Choice) -> String {
         match (self, other) {
             (Choice::Packets(one), Choice::Packets(other)) => {
@@ -184,7 +184,7 @@ struct Difference {
     linerate: Choice,
 }
 
-/// A capture and what came of it.
+/// A capture and its results.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     capture: String,
@@ -259,7 +259,7 @@ struct Totals {
     different: usize,
     /// Of those, the ones of captures of which an exception says why.
     explained: usize,
-    /// Exceptions nobody needs.
+    /// Exceptions without a case that needs them.
     outdated: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Captures as both programs write them, read without help of either.
+//! Records of captures as both programs write them, read without help of either.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ const ETHERNET: u32 = 1;
 pub(super) struct Record {
     /// When it was captured, in microseconds: tcpdump writes no more of the time.
     time: u64,
-    /// How long it was on its link.
+    /// Its length on its link.
     length: u32,
     bytes: Vec<u8>,
 }
@@ -59,7 +59,7 @@ pub(super) fn numbers(chosen: &[Record], all: &[Record]) -> Option<Vec<usize>> {
     chosen.iter().map(|one| rest.find(|(_, record)| *record == one).map(|(n, _)| n)).collect()
 }
 
-/// What expressions may ask for of a capture: the first of each that there is.
+/// Addresses and ports of a capture that expressions may ask for: the first of each that there is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Subjects {
     ether: Option<String>,
@@ -103,13 +103,13 @@ impl Subjects {
             _ => return,
         };
         if let (6 | 17 | 132, Some([a, b, c, d, ..])) = (protocol, ports) {
-            // Who serves has mostly the lower number.
+            // A server has mostly the lower number.
             let ports = [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])];
             self.port.get_or_insert(ports[0].min(ports[1]));
         }
     }
 
-    /// An expression with these for what stands for them; nothing where there is none.
+    /// Fills these into an expression; `None` where one is missing.
     pub(super) fn fill(&self, expression: &str) -> Option<String> {
         let text = |subject: Option<&dyn ToString>| subject.map(ToString::to_string);
         let network = self.ip.map(|ip| {

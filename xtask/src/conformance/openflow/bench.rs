@@ -1,5 +1,5 @@
-//! A controller with the two switches of a test: the one that is tested, and the one that sends and
-//! looks at what comes back.
+//! Test bench: a controller with the two switches of a test, the one under test and the one that
+//! sends and looks at packets that come back.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use linerate_testlab::{Lab, Running, controllers, openvswitch::OpenVswitch, wait
 use super::outcome::{self, Outcomes};
 use super::suite::{self, File};
 
-/// Where the controller listens, in a namespace of its own.
+/// Address of the controller, in a namespace of its own.
 const CONTROLLER: &str = "tcp:127.0.0.1:6653";
 
 /// Our switch, with its ports.
@@ -25,11 +25,11 @@ FromDevice(target2, PROMISC true) -> [1] s [1] -> Queue -> ToDevice(target2);
 FromDevice(target3, PROMISC true) -> [2] s [2] -> Queue -> ToDevice(target3);
 ";
 
-/// Who is tested.
+/// Switch under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target<'a> {
-    /// Open vSwitch. Its ports are patched to those of the tester, which is a bridge beside it: over
-    /// interfaces, what it has cached of the flows of one case decides packets of the next.
+    /// Open vSwitch. Its ports are patched to those of the tester, which is a bridge beside it:
+    /// over interfaces, cached flows of one case decide packets of the next.
     OpenVswitch,
     /// Ours, this program, joined to the tester by pairs of interfaces.
     Ours(&'a Path),
@@ -48,8 +48,9 @@ pub(super) fn run(target: Target<'_>, files: &[File]) -> Result<Outcomes> {
     }
     let open_vswitch = OpenVswitch::start(&network);
     if target != Target::OpenVswitch && !files.iter().any(|file| file.heavy) {
-        // The tester's switch remembers nothing: what it had cached of the case before decided a packet in some
-        // two hundred on a busy machine. Thousands of packets a second are more than it decides one by one.
+        // The tester's switch remembers nothing: cached flows of the case before decided a packet
+        // in some two hundred on a busy machine. Thousands of packets a second are more than it
+        // decides one by one.
         open_vswitch.configure(&["set", "Open_vSwitch", ".", "other_config:flow-limit=0"]);
     }
     bridge(&open_vswitch, "tester", 2, |port| match target {

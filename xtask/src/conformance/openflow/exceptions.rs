@@ -1,17 +1,18 @@
-//! Cases that our switch fails, with the reason.
+//! Exceptions: cases that our switch fails, with the reason.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// What `exceptions.toml` says: reasons by files of cases, or single cases of them as `FILE #NUMBER`.
+/// Contents of `exceptions.toml`: reasons by files of cases, or single cases of them as `FILE
+/// #NUMBER`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Exceptions {
-    /// What fails.
+    /// Cases that fail.
     fails: BTreeMap<String, String>,
-    /// What passes or fails by how fast the machine is, and what else it does.
+    /// Cases that pass or fail by how fast the machine is, and its other load.
     may_fail: BTreeMap<String, String>,
 }
 
@@ -27,8 +28,8 @@ impl Exceptions {
         known(&case).or_else(|| known(file)).map(String::as_str)
     }
 
-    /// What is said to fail, and passes: a case, or all of a file. Cases come with their file and number, and
-    /// whether they have passed.
+    /// Returns the cases listed as failing that pass: a case, or all of a file. Cases come with
+    /// their file and number, and whether they have passed.
     pub(super) fn outdated<'a>(
         &self,
         cases: impl Iterator<Item = (&'a str, usize, bool)> + Clone,

@@ -1,12 +1,12 @@
 //! `cargo xtask conformance openflow`: os-ken's switch tester for OpenFlow 1.3, with our switch and
 //! with Open vSwitch.
 //!
-//! The tester, its cases and what they expect are not ours, nor is the switch that sends packets and
-//! looks at what comes back. A case is passed when the tester says so. Cases are run several at a time,
-//! each lot in a network of its own: nearly all the time they take is waiting. Those that send
-//! thousands of packets a second run by themselves at the end.
+//! The tester, its cases and their expected results are not ours, nor is the switch that sends
+//! packets and looks at those that come back. A case is passed when the tester says so. Cases are
+//! run several at a time, each lot in a network of its own: nearly all the time they take is
+//! waiting. Those that send thousands of packets a second run by themselves at the end.
 //!
-//! What Open vSwitch did is kept in the target folder, by its version.
+//! Open vSwitch's outcomes are kept in the target folder, by its version.
 //!
 //! With `--system-traffic` the cases are Open vSwitch's own instead, see [`traffic`].
 
@@ -80,7 +80,7 @@ enum Who {
     Ovs,
 }
 
-/// A case with what came of it.
+/// A case with its outcomes.
 #[derive(Debug, Serialize)]
 struct Row {
     file: String,
@@ -94,7 +94,7 @@ struct Row {
     exception: Option<String>,
 }
 
-/// What Open vSwitch did, as it is kept.
+/// Open vSwitch's outcomes, as they are kept.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept(Vec<(Case, Outcome)>);
 
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     report(args, &rows, &exceptions)
 }
 
-/// What Open vSwitch does, from before where it is known.
+/// Returns Open vSwitch's outcomes, from before where they are known.
 fn theirs(args: &Args, files: &[File]) -> Result<Outcomes> {
     let version = shell::output(Command::new("ovs-vswitchd").arg("--version"))?;
     let version = version.split_whitespace().nth(3).unwrap_or("unknown");
@@ -190,10 +190,10 @@ fn all(target: Target<'_>, files: &[File], jobs: usize) -> Result<Outcomes> {
     outcomes.into_inner().map_err(|_| anyhow!("a lot failed"))
 }
 
-/// Runs files anew, each by itself, that the tester did not come to the end of, and, up to twice, those that
-/// measure rates and have cases that fail without a known reason: with others beside it the tester, a program in
-/// Python, sends fewer packets than it says. The case passes that passes once. What a packet of its own
-/// decides is tried once.
+/// Runs files anew, each by itself, that the tester did not come to the end of, and, up to twice,
+/// those that measure rates and have cases that fail without a known reason: with others beside it
+/// the tester, a program in Python, sends fewer packets than it says. The case passes that passes
+/// once. A case that a packet of its own decides is tried once.
 fn again(
     target: Target<'_>,
     files: &[File],

@@ -1,10 +1,10 @@
-//! What the tester says of each case.
+//! Outcome of each case, from the tester's output.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How a case went; with the reason, where it failed.
+/// Outcome of a case; with the reason, where it failed.
 pub(super) type Outcome = Result<(), String>;
 
 /// Cases with how they went, by their names.
@@ -13,16 +13,16 @@ pub(super) type Outcomes = BTreeMap<Case, Outcome>;
 /// Which case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Case {
-    /// What the tester calls its file.
+    /// The tester's name of its file.
     pub(super) file: String,
     /// Which of the file it is, from 1: two have one name now and then.
     pub(super) number: usize,
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
 }
 
-/// Reads what the tester prints: the title of a file in a line of its own, each case behind four blanks
-/// with a word at the end, the reason of a failure behind eight.
+/// Reads the tester's output: the title of a file in a line of its own, each case behind four
+/// blanks with a word at the end, the reason of a failure behind eight.
 pub(super) fn read(said: &str) -> Outcomes {
     let mut outcomes = Outcomes::new();
     let (mut file, mut number, mut last) = (String::new(), 0, None::<Case>);

@@ -1,4 +1,4 @@
-//! The cases of os-ken's switch tester, as its wheel has them.
+//! Cases of os-ken's switch tester, as its wheel has them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,12 +19,12 @@ const MANY: u64 = 5_000;
 pub(super) struct File {
     /// Its path below the suite, without the extension: `match/00_IN_PORT`.
     pub(super) name: String,
-    /// What the tester calls it: `match: 00_IN_PORT`.
+    /// The tester's name of it: `match: 00_IN_PORT`.
     pub(super) title: String,
-    /// What it calls its cases.
+    /// The tester's names of its cases.
     pub(super) cases: Vec<String>,
     path: PathBuf,
-    /// How many seconds it takes at least, about.
+    /// Seconds it takes at least, about.
     seconds: f64,
     /// Whether it measures rates.
     pub(super) measures: bool,
@@ -32,7 +32,7 @@ pub(super) struct File {
     pub(super) heavy: bool,
 }
 
-/// Where the suite for OpenFlow 1.3 is.
+/// Returns the folder of the suite for OpenFlow 1.3.
 pub(super) fn folder(python: &Path) -> Result<PathBuf> {
     let program = "import os_ken.tests.switch as s; print(s.__path__[0])";
     let folder = shell::output(Command::new(python).args(["-c", program]))?;

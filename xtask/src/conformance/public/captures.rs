@@ -1,5 +1,5 @@
-//! Captures in the place of devices: what a configuration then says, what it reads, and what it
-//! leaves behind.
+//! Captures in the place of devices: the text of a configuration with them, its inputs, and its
+//! outputs.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,13 +16,13 @@ use super::traffic::{self, Addresses};
 pub(crate) struct OnCaptures {
     /// The configuration, which does not end by itself: see [`end`].
     pub(crate) text: String,
-    /// How many captures it reads.
+    /// Number of captures it reads.
     pub(crate) inputs: usize,
-    /// How many it writes.
+    /// Number of captures it writes.
     pub(crate) outputs: usize,
 }
 
-/// Puts captures in the place of devices, and what `other` says in that of what is none.
+/// Puts captures in the place of devices, and the text of `other` in that of other elements.
 pub(crate) fn substitute(
     flat: &str,
     declarations: &[Declaration],
@@ -61,9 +61,9 @@ impl OnCaptures {
     }
 }
 
-/// What ends a run: late enough for all captures and for what is sent after them, and when no
-/// source that sends every so many milliseconds is due, which of two is nobody's to say. These
-/// instructions come before.
+/// The end of a run: late enough for all captures and for packets sent after them, and when no
+/// source that sends every so many milliseconds is due, since the order of the two is undefined.
+/// These instructions come before.
 pub(crate) fn end(last: &[String]) -> String {
     let last: String = last.iter().map(|instruction| format!("{instruction}, ")).collect();
     format!("conformance_end :: Script(TYPE ACTIVE, wait 119.3737s, {last}stop);\n")
@@ -92,7 +92,7 @@ pub(crate) fn packets_in(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(packets)
 }
 
-/// The first difference between what two have sent.
+/// Returns the first difference between the packets that two have sent.
 pub(crate) fn packet_difference(who: [&str; 2], sent: [&[Vec<u8>]; 2]) -> Option<String> {
     let [one, other] = sent;
     let at = one.iter().zip(other).position(|(one, other)| one != other);

@@ -1,13 +1,13 @@
 //! A configuration on the same packets with Click and with us.
 //!
-//! Devices are replaced by captures: what was read from an interface comes from a generated one,
-//! what was sent to it goes to one that is compared. Both run in simulated time, ours once for each
+//! Devices are replaced by captures: packets read from an interface come from a generated one,
+//! packets sent to it go to one that is compared. Both run in simulated time, ours once for each
 //! frame limit. Packets must be the same, byte for byte and in order, for each output, and so must
-//! what the counting handlers say. Time stamps are not compared: packets that an element makes have
-//! the time at which its turn came. Nor is how far queues filled at a frame limit above 1: frames
-//! come to them whole. Nor, there, are the identifications of ICMP errors, which all `ICMPError`s
-//! number together: several have errors of a frame at a time. Rewriters take ports in sequence:
-//! which ones they draw otherwise is random.
+//! the values of the counting handlers. Time stamps are not compared: packets that an element makes
+//! have the time at which its turn came. Nor is how far queues filled at a frame limit above 1:
+//! frames come to them whole. Nor, there, are the identifications of ICMP errors, which all
+//! `ICMPError`s number together: several have errors of a frame at a time. Rewriters take ports in
+//! sequence: which ones they draw otherwise is random.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,26 +42,26 @@ const HANDLERS: [&str; 14] = [
     "bytes",
 ];
 
-/// How far a queue was filled at most.
+/// Handler with the greatest length of a queue.
 const FILLED: &str = "highwater_length";
 
-/// Classes whose handlers say when something was, and not what.
+/// Classes with handlers that tell times, not values.
 const TIMED: [&str; 2] = ["Script", "DriverManager"];
 
 /// The name of the configuration that runs.
 const FILE: &str = "conformance.click";
 
-/// What came of running a configuration.
+/// Result of running a configuration.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Comparison {
     /// As with Click, at every frame limit.
     Same {
-        /// How many packets Click sent.
+        /// Number of packets Click sent.
         packets: usize,
         /// To how many outputs.
         outputs: usize,
-        /// How many handlers were compared.
+        /// Number of handlers that were compared.
         handlers: usize,
     },
     /// The first difference.
@@ -71,7 +71,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// What is to be said of it.
+    /// Returns the remark for the table.
     pub(super) fn remark(&self) -> Option<String> {
         match self {
             Comparison::Same { packets, outputs, handlers } => {
@@ -83,12 +83,12 @@ impl Comparison {
     }
 }
 
-/// What a run left behind.
+/// Output of a run.
 #[derive(Debug)]
 struct Observed {
     /// The packets of each output.
     outputs: Vec<Vec<Vec<u8>>>,
-    /// What each handler said.
+    /// Value of each handler.
     handlers: BTreeMap<String, String>,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn compare(
     }
     let mut frames = false;
     for &vector in vectors {
-        // What is taken out of Click's packets is so from then on.
+        // Handlers taken out of Click's result are so from then on.
         frames |= vector > 1;
         if frames {
             click.handlers.retain(|name, _| !name.ends_with(FILLED));
@@ -201,7 +201,7 @@ fn handlers(
     Ok((found, own.collect()))
 }
 
-/// Reads what a run left behind, and removes it.
+/// Reads the output of a run, and removes it.
 fn observe(room: &Room, outputs: usize, handlers: &[String], ended: &Ended) -> Result<Observed> {
     let mut packets = Vec::new();
     for number in 0..outputs {
@@ -210,14 +210,15 @@ fn observe(room: &Room, outputs: usize, handlers: &[String], ended: &Ended) -> R
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
     let said = match handlers {
-        // With one handler there is no name in front of what it says.
+        // With one handler there is no name in front of its value.
         [only] => BTreeMap::from([(only.clone(), ended.stdout.trim_end().to_owned())]),
         _ => answers(&ended.stdout),
     };
     Ok(Observed { outputs: packets, handlers: said })
 }
 
-/// What `-h` prints of several handlers: each name with a colon, its value, an empty line.
+/// Parses the output of `-h` with several handlers: each name with a colon, its value, an empty
+/// line.
 fn answers(text: &str) -> BTreeMap<String, String> {
     let mut answers = BTreeMap::new();
     let mut current: Option<(String, String)> = None;
@@ -247,7 +248,7 @@ fn mask_errors(observed: &mut Observed) {
     }
 }
 
-/// Where the IP header is of a packet that is an ICMP error, with an Ethernet header or without.
+/// Offset of the IP header of a packet that is an ICMP error, with an Ethernet header or without.
 fn error_in(packet: &[u8]) -> Option<usize> {
     const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
     let ethernet = packet.get(12..14) == Some(&[8, 0]);

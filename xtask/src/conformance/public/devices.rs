@@ -1,4 +1,4 @@
-//! Which elements of a configuration stand for devices, and what stands for them when packets come
+//! Elements of a configuration that stand for devices, and their replacements when packets come
 //! from captures.
 
 use super::text::Declaration;
@@ -15,10 +15,10 @@ const TUNNELS: [&str; 2] = ["FromHost", "ToHost"];
 /// Classes whose first argument is a port of ours.
 const PORTS: [&str; 2] = ["FromPort", "ToPort"];
 
-/// Classes that write what comes to them to the file they name.
+/// Classes that write packets to the file they name.
 const WRITERS: [&str; 1] = ["ToDump"];
 
-/// Classes whose packets or sockets no capture stands for, or whose choices are random.
+/// Classes with packets or sockets that no capture stands for, or with random choices.
 const UNFIT: [&str; 23] = [
     "KernelTun",
     "KernelTap",
@@ -45,10 +45,10 @@ const UNFIT: [&str; 23] = [
     "LinuxIPLookup",
 ];
 
-/// What stands for an element's class and arguments when a configuration runs on captures.
+/// Replacement of an element's class and arguments when a configuration runs on captures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// It stays what it is.
+    /// It stays as it is.
     Itself,
     /// Packets come from the capture of this interface.
     Input(String),
@@ -61,7 +61,7 @@ pub(crate) fn interfaces(declarations: &[Declaration]) -> Vec<String> {
     names(declarations, &KERNEL)
 }
 
-/// Names of the devices to map, each once: where a name is a variable, what the text defines it as.
+/// Names of the devices to map, each once: where a name is a variable, its definition in the text.
 pub(super) fn mapped(flat: &str, declarations: &[Declaration]) -> Vec<String> {
     let mut mapped = Vec::new();
     for name in names(declarations, &MAPPED) {
@@ -100,7 +100,7 @@ pub(super) fn unfit(declarations: &[Declaration]) -> Option<String> {
     Some(format!("{} has no capture to stand for it", found.class))
 }
 
-/// What stands for an element.
+/// Returns the replacement of an element.
 pub(crate) fn stand(declaration: &Declaration) -> Stand {
     let class = declaration.class.as_str();
     let device = [KERNEL, TUNNELS, PORTS].iter().any(|classes| classes.contains(&class));

@@ -1,4 +1,4 @@
-//! Which configurations there are, and where in a folder their files lie.
+//! List of configurations, and their files in a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Kind, repository, commit and path of every configuration.
 const LIST: &str = include_str!("list.tsv");
 
-/// What a configuration was written for.
+/// Platform a configuration was written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -29,9 +29,9 @@ pub(super) struct Entry {
     /// `OWNER/NAME` on GitHub.
     pub(super) repository: String,
     pub(super) commit: String,
-    /// Where it is in the repository.
+    /// Its path in the repository.
     pub(super) path: String,
-    /// Variables that who starts it has to set, as NAME=VALUE.
+    /// Variables to set when it is started, as NAME=VALUE.
     pub(super) variables: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Entry {
         folder.join(self.repository.replace('/', "+")).join(&self.commit)
     }
 
-    /// How the table names it.
+    /// Returns its name in the table.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.repository, self.path)
     }

@@ -116,7 +116,7 @@ impl Verdict {
     }
 }
 
-/// A configuration and what came of it.
+/// A configuration and its results.
 #[derive(Debug, Serialize)]
 struct Row {
     configuration: String,
@@ -132,7 +132,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether it counts: everything but what Click refuses.
+    /// Returns true if it counts: everything but configurations that Click refuses.
     fn counts(&self) -> bool {
         self.click.as_ref().is_none_or(Verdict::accepts)
     }
@@ -141,7 +141,7 @@ impl Row {
         self.our_click.as_ref().is_none_or(Verdict::accepts) && self.linerate.accepts()
     }
 
-    /// What is against us.
+    /// Returns the first failure of our programs.
     fn complaint(&self) -> String {
         let verdicts = self.our_click.iter().chain([&self.linerate]);
         let refusal = verdicts.filter_map(|verdict| match verdict {
@@ -178,7 +178,7 @@ impl Totals {
     }
 }
 
-/// How many configurations ran, and how.
+/// Number of configurations that ran, by result.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Runs {
     same: usize,

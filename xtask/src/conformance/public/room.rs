@@ -1,5 +1,5 @@
-//! Where a configuration is tried: a copy of its repository's files, and a network of its own with
-//! the interfaces it names.
+//! Sandbox of a configuration: a copy of its repository's files, and a network of its own with the
+//! interfaces it names.
 
 use std::net::Ipv4Addr;
 use std::os::unix::fs::symlink;
@@ -25,7 +25,7 @@ pub(super) struct Room {
     seconds: u32,
 }
 
-/// How a program ended.
+/// End of a program.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) success: bool,
@@ -36,8 +36,8 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// The first complaint that says something: lines ending in a colon say where, and what follows
-    /// them says what.
+    /// The first complaint with content: lines ending in a colon give the place, and those that
+    /// follow them the error.
     pub(super) fn complaint(&self) -> String {
         if self.endless {
             return "does not end".to_owned();
@@ -58,7 +58,8 @@ impl From<Output> for Ended {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ended {
             success: output.status.success(),
-            // What timeout(1) says, of one that obeyed and of one that had to be killed.
+            // The status of timeout(1), for a program that obeyed and for one that had to be
+            // killed.
             endless: matches!(output.status.code(), Some(124 | 137)),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
@@ -89,8 +90,8 @@ impl Room {
         ([2, 0, 0, 0, number, 1], Ipv4Addr::new(198, 18, number, 1))
     }
 
-    /// Makes an interface with addresses of its own. Names no interface can have are left out: what
-    /// needs them will say so.
+    /// Makes an interface with addresses of its own. Names no interface can have are left out:
+    /// elements that need them will report them.
     pub(super) fn add_interface(&mut self, name: &str) {
         self.interfaces += 1;
         let (mac, address) = Room::addresses(self.interfaces);

@@ -1,8 +1,8 @@
-//! The declarations of a flat configuration, found in its text.
+//! Scanner of the declarations of a flat configuration.
 //!
-//! This reads what `click-flatten` writes and replaces some of it. It knows of the language no more
-//! than where a string, a comment or a list of arguments ends: the language's own parser is what is
-//! being judged, and may not be its own judge.
+//! This reads the output of `click-flatten` and replaces some of it. It knows of the language no
+//! more than where a string, a comment or a list of arguments ends: the language's own parser is
+//! under test, and may not be its own judge.
 
 use std::ops::Range;
 
@@ -95,7 +95,7 @@ fn arguments(text: &str, start: usize) -> (Vec<String>, usize) {
     (arguments, at)
 }
 
-/// The length of what cannot be taken apart: a comment, a string, or a character.
+/// The length of a part that cannot be taken apart: a comment, a string, or a character.
 fn token(rest: &str) -> usize {
     let until = |end: &str, from: usize| {
         rest[from..].find(end).map_or(rest.len(), |found| from + found + end.len())

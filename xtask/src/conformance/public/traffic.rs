@@ -1,7 +1,7 @@
-//! Captures of packets that a configuration has something to do with: to and from the addresses it
-//! names, in bursts, with everything that routers, translators and filters must tell apart.
+//! Captures of packets for a configuration: to and from the addresses it names, in bursts, with
+//! everything that routers, translators and filters must tell apart.
 //!
-//! The same configuration always gets the same captures. Bytes are laid out here and not by our own
+//! A configuration always gets the same captures. Bytes are laid out here and not by our own
 //! builders, which also stand behind some elements that are judged.
 
 mod v6;
@@ -32,7 +32,7 @@ pub(crate) struct Addresses {
     mac: Vec<[u8; 6]>,
     /// Those of `v4` that elements of the configuration have: no neighbour says they are its own.
     own: Vec<Ipv4Addr>,
-    /// Where there are some, every other packet is IPv6.
+    /// With some of these, every other packet is IPv6.
     v6: Vec<Ipv6Addr>,
     /// Ports, VLANs and networks of tunnels: where there are some, they are drawn, too.
     numbers: Vec<u16>,
@@ -123,7 +123,7 @@ pub(crate) fn write(path: &Path, addresses: &Addresses, seed: u64) -> io::Result
     let mut left_in_burst = 1;
     for number in 0..PACKETS {
         let packet = match number {
-            // The same in all of them: whose comes first then does not show.
+            // Equal in all of them: the order of these then does not show.
             0 => [[2, 0, 0, 0, 0xdd, 1], [2, 0, 0, 0, 0xcc, 5], [0x88, 0xb5, 0, 0, 0, 0]].concat(),
             _ => source.packet(number),
         };
@@ -213,7 +213,7 @@ impl Source<'_> {
         let to = self.hardware();
         let from = [2, 0, 0, 0, 0xcc, self.random.u8(1..5)];
         let mut frame = [&to[..], &from, &kind.to_be_bytes(), payload].concat();
-        // Short frames are padded by who sends them.
+        // Short frames are padded by the sender.
         frame.resize(frame.len().max(60), 0);
         frame
     }
@@ -370,7 +370,7 @@ fn add(sum: u16, bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// A neighbour solicitation, whose checksum is wrong.
+/// A neighbour solicitation with a wrong checksum.
 fn ipv6() -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 24, 58, 255];
     packet.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -1,5 +1,5 @@
-//! IPv6 packets: neighbours that ask and answer, and what is sent among the hosts that a configuration
-//! names (RFC 8200, RFC 4443, RFC 4861).
+//! IPv6 packets: neighbour discovery, and packets among the hosts that a configuration names (RFC
+//! 8200, RFC 4443, RFC 4861).
 
 use std::net::Ipv6Addr;
 
@@ -34,7 +34,7 @@ impl Source<'_> {
         octets.into()
     }
 
-    /// Who has an address is asked, or said.
+    /// A neighbour solicitation or advertisement.
     fn neighbour(&mut self, kind: u8) -> Vec<u8> {
         let (source, target) = (self.v6_address(), self.v6_address());
         let asks = kind == SOLICITATION;
@@ -53,7 +53,7 @@ impl Source<'_> {
         let (source, target) = (self.v6_address(), self.v6_address());
         let (protocol, segment) = match self.transport() {
             (1, mut echo) => {
-                // What was a message of ICMP is one of ICMPv6.
+                // A message of ICMP becomes one of ICMPv6.
                 echo[0] = [128, 129, 3][self.random.usize(..3)];
                 (ICMP, echo)
             }
@@ -77,7 +77,7 @@ impl Source<'_> {
     }
 }
 
-/// A whole packet, with the checksum of what is in it.
+/// A whole packet, with the checksum of its segment.
 fn v6(
     protocol: u8,
     mut segment: Vec<u8>,
