@@ -1,4 +1,4 @@
-//! What changes and lookups of tables cost: `cargo run --release -p linerate-flow --example tables`.
+//! Cost of table changes and lookups: `cargo run --release -p linerate-flow --example tables`.
 //!
 //! Times are the best of several runs, for each change or lookup.
 

@@ -1,4 +1,4 @@
-//! `NORMAL`: what a switch without a controller does, which is to learn where addresses are.
+//! `NORMAL`: MAC learning and forwarding, as by a switch without a controller.
 //!
 //! All ports carry all VLANs. There is no spanning tree, no bonding and no snooping of multicast: packets
 //! for many, and for addresses not seen yet, go to all ports.
@@ -9,23 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::table::Counters;
 
-/// How long an address is remembered after its last packet, in nanoseconds.
+/// Nanoseconds for which an address is remembered after its last packet.
 const AGE: u64 = 300 * 1_000_000_000;
-/// How many addresses of a port are remembered.
+/// Addresses remembered per port.
 const ROOM: usize = 65_536;
 /// Parts with a lock each.
 const PARTS: usize = 16;
 
-/// Where addresses were seen, by VLAN. All workers share it.
+/// MAC table: the port of each address, by VLAN. All workers share it.
 ///
-/// A port has room for 65,536 addresses; what is more is not learnt, so packets for it are flooded. An
-/// address is forgotten 300 seconds after its last packet.
+/// A port has room for 65,536 addresses; further ones are not learnt, so packets for them are
+/// flooded. An address is forgotten 300 seconds after its last packet.
 #[derive(Debug)]
 pub struct Hosts {
     parts: [Part; PARTS],
-    /// Which part is looked at next for addresses to forget.
+    /// Part to search next for expired addresses.
     turn: AtomicUsize,
-    /// How many addresses each port has.
+    /// Number of addresses of each port.
     ports: Mutex<HashMap<u32, usize>>,
     room: usize,
 }
@@ -66,7 +66,8 @@ impl Hosts {
         lock(&self.parts[(mixed >> 60) as usize % PARTS])
     }
 
-    /// Where an address was seen last, and what says when it was.
+    /// Returns the port where an address was seen last, and the counters that hold the time of
+    /// that.
     #[must_use]
     pub fn find(&self, vlan: u16, address: u64) -> Option<(u32, Arc<Counters>)> {
         let part = self.part(vlan, address);

@@ -11,7 +11,7 @@ use crate::key::Key;
 use crate::table::PortCount;
 use crate::wire::Field;
 
-/// What a search came to.
+/// Result of a search.
 pub(super) enum Found {
     Entry(u32),
     /// There was one that may not hold any more.
@@ -154,8 +154,8 @@ impl FastPath {
         }
     }
 
-    /// Finds the entries of packets, in their order, from rows of them: all, or those up to one that has
-    /// changed what was to be known of those behind it.
+    /// Finds the entries of packets, in their order, from rows of them: all, or those up to one
+    /// whose decision may have made the entries of later ones stale.
     #[inline]
     fn classify<const W: usize, T: Tables>(
         &mut self,
@@ -233,8 +233,8 @@ impl FastPath {
         port.is_single = is_single;
     }
 
-    /// Finds the entry of a packet whose candidate was none, or not for it, or is not known to hold. Whether
-    /// what is known of the packets behind it is as it was.
+    /// Finds the entry of a packet whose candidate is missing, does not match, or is not known to
+    /// hold. Returns true if the candidates of later packets are still valid.
     #[inline(never)]
     fn resolve<T: Tables>(
         &mut self,
@@ -294,7 +294,7 @@ impl FastPath {
                 port.credit = port.credit.saturating_sub(u32::from(!alone));
             }
         }
-        // What was of use before a change of tables is kept, also where a storm has others not kept.
+        // Entries in use before a change of tables are kept, also while a storm bypasses insertion.
         let keeps = self.keeps;
         self.keeps |= was_known;
         let (entry, decision) = self.decide(tables, place, &key, None, now);
@@ -338,7 +338,7 @@ impl FastPath {
         key
     }
 
-    /// What a key has of a packet that comes in beside its headers.
+    /// Returns the fields of a packet of this port that are not read from its headers.
     pub(super) fn base_of(&self, place: usize) -> Key {
         let number = self.ports.get(place).map_or(0, |port| port.number);
         let mut key = Key::default();

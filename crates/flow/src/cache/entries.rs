@@ -1,4 +1,4 @@
-//! What is remembered: entries, and where each is found.
+//! Entry table of the flow cache, and its index.
 //!
 //! An entry has the words of its packets that are asked most, its counters, and where its packets go in
 //! one cache line; everything else is elsewhere. Masks are few and have numbers.
@@ -15,8 +15,8 @@ use crate::pipeline::Decision;
 pub(super) const DROP: u16 = u16::MAX;
 /// More is to be done than to send packets to a port.
 pub(super) const STEPS: u16 = u16::MAX - 1;
-/// Likewise, and they may be looked up again, so what comes of them may depend on what those before did, and
-/// change what those behind do.
+/// Likewise, and packets may be looked up again, so their result may depend on packets before them,
+/// and change that of packets behind.
 pub(super) const GO_ON: u16 = u16::MAX - 2;
 
 /// The part of an entry that packets meet.
@@ -47,14 +47,14 @@ pub(super) const NO_PORT: u32 = u32::MAX;
 /// The rest of it.
 #[derive(Debug)]
 pub(super) struct Cold {
-    /// What its packets have under its mask.
+    /// Fields of its packets, under its mask.
     pub(super) key: Key,
     pub(super) decision: Arc<Decision>,
     /// The version of the tables for which it is known to hold.
     pub(super) version: u64,
     /// Its hash among all entries.
     hash: u64,
-    /// What it has had so far, but for what is [`Hot`].
+    /// Counts so far, without those still in [`Hot`].
     pub(super) packets: u64,
     pub(super) bytes: u64,
     /// When it was made, and when it was last found in use.
@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// What is known of the entries of a port.
+/// Masks of the entries of a port.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     /// The masks they have, and how many have each.
@@ -213,7 +213,7 @@ impl Entries {
         (version, now): (u64, u64),
     ) -> Option<u32> {
         let mut mask = decision.mask;
-        // What the pipeline has for its own a packet does not come with.
+        // Fields that only the pipeline sets are zero in arriving packets.
         mask.words_mut()[ENTRY_WORDS..].fill(0);
         mask.words_mut()[0] = u64::MAX;
         if self.is_full() {
@@ -270,7 +270,7 @@ impl Entries {
         }
         let vacant = self.kinds.iter().position(|kind| kind.entries == 0);
         let number = match vacant {
-            // One that nobody has any more.
+            // A mask without entries.
             Some(at) if self.kinds.len() > 64 => {
                 self.numbers.remove(&self.kinds[at].mask);
                 self.kinds[at] = Kind::new(mask);
@@ -287,7 +287,7 @@ impl Entries {
         Some(number)
     }
 
-    /// Takes an entry away. What it has counted is the caller's business before.
+    /// Removes an entry. The caller adds its counts to counters before.
     pub(super) fn remove(&mut self, place: usize, entry: u32) {
         let Some(cold) = self.cold.get_mut(entry as usize).and_then(Option::take) else { return };
         self.found.remove(&cold.hash);

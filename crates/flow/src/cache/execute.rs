@@ -1,4 +1,4 @@
-//! What was decided is done with packets.
+//! Execution of decisions on packets.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::pipeline::{Continuation, Decision, Select, Step};
 use crate::table::PortCount;
 use crate::wire::{Entry, Field};
 
-/// How often a packet may be looked up again on one way, and on all ways its copies take: two copies that
-/// are looked up again by the same flow are four the next time.
+/// Limits of repeated lookups on one path of a packet, and on all paths of its copies together: two
+/// copies that are looked up again by the same flow are four the next time.
 const DEPTH: u32 = 64;
 const LOOKUPS: u32 = 4096;
 
-/// What is known of a packet on its way, beside its bytes.
+/// State of a packet during execution, beside its bytes.
 struct Way {
     /// The port it came by.
     place: usize,
-    /// What it has beside its headers, once somebody has asked.
+    /// Its metadata fields, filled on first use.
     key: Option<Key>,
-    /// How often it was looked up again.
+    /// Number of repeated lookups.
     again: u32,
 }
 
@@ -40,9 +40,9 @@ impl Way {
 }
 
 impl FastPath {
-    /// Does what was decided with the packets of a frame that are classified, which are then gone, up to
-    /// one that has changed what was decided for those behind it. Whether these were all of the frame;
-    /// what is in it then `out` has left there.
+    /// Executes the decisions of the classified packets of a frame and takes them out, up to one
+    /// that may have changed the decisions of those behind it. Returns true if the frame is done;
+    /// packets in it then were left there by `out`.
     #[inline]
     pub(super) fn carry_out<T: Tables, O: Outlet>(
         &mut self,
@@ -64,7 +64,7 @@ impl FastPath {
         frame.is_empty()
     }
 
-    /// The same, one after the other.
+    /// Likewise, packet by packet.
     #[inline(never)]
     pub(super) fn carry_out_each<T: Tables, O: Outlet>(
         &mut self,
@@ -160,8 +160,8 @@ impl FastPath {
         self.alone.clear();
     }
 
-    /// Does with a packet what was decided for it alone, as when a controller has sent it. The key has
-    /// what is known of it beside its headers.
+    /// Executes a decision on one packet outside a frame, as for packets sent by a controller. The
+    /// key has the metadata fields of the packet.
     pub fn inject<T: Tables, O: Outlet>(
         &mut self,
         tables: &T,
@@ -196,7 +196,7 @@ impl FastPath {
         way: &mut Way,
         now: u64,
     ) {
-        // Whether somebody has got a copy of it.
+        // Set once a copy of the packet has been sent.
         let mut is_sent = false;
         for (at, step) in steps.iter().enumerate() {
             let is_last = at + 1 == steps.len();
@@ -460,7 +460,7 @@ fn remarked(key: &Key, levels: u8) -> Option<Step> {
         .then(|| Step::Set(Entry::exact(Field::IpDscp, u128::from(group << 3 | raised << 1))))
 }
 
-/// The way of a packet, and what counts those that take it.
+/// Selects the bucket of a packet, and returns its counters and steps.
 fn chosen<'a>(select: &'a Select, key: &Key) -> Option<(&'a crate::table::Counters, &'a [Step])> {
     let total: u64 = select.ways.iter().map(|(weight, ..)| u64::from(*weight)).sum();
     let hash = hash_of(key, &select.fields, select.basis);

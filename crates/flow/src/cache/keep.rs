@@ -1,4 +1,4 @@
-//! Keeping what was decided, and forgetting it.
+//! Insertion and eviction of decisions.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl FastPath {
         (Some(entry), decision)
     }
 
-    /// Where packets go for which no more is to be done than to send them.
+    /// Returns the output of packets that are only sent to a port, or the mark for more steps.
     fn output_of(&self, decision: &Decision) -> u16 {
         match decision.steps.as_slice() {
             [] => DROP,
@@ -89,7 +89,7 @@ impl FastPath {
         }
     }
 
-    /// What entries of a port look at may have changed.
+    /// Updates the fields to read for packets of a port after its entries have changed.
     fn look_at(&mut self, place: usize) {
         let Some(port) = self.ports.get_mut(place) else { return };
         let union = self.entries.union(place);

@@ -1,28 +1,29 @@
-//! The fast path: what becomes of packets, as it was decided for others like them.
+//! Flow cache (the fast path): applies decisions made for earlier packets of the same megaflow.
 //!
-//! Each worker has a [`FastPath`] of its own, so nothing in it is shared and nothing waits. It keeps
-//! entries: a decision of the pipeline, and what packets must have in the bits that decision looked at.
-//! A frame comes in by one port, and what that port's entries look at altogether is their *union*:
+//! Each worker has a [`FastPath`] of its own, so nothing in it is shared and nothing waits. It
+//! keeps entries: a decision of the pipeline, and the values of the bits that the decision looked
+//! at. A frame comes in by one port, and the bits that all entries of that port look at are their
+//! *union*:
 //!
-//! - Where that is nothing of a packet, one entry has the frame, and no packet is touched.
+//! - Where the union has no bit of a packet, one entry has the frame, and no packet is touched.
 //! - Else only the headers that have bits of it are read, a row of words for each packet; a frame that is all the entry's
 //!   that had the one before is seen on the way.
 //! - Else each row is hashed under the union, and signatures lead to a candidate, which is compared
 //!   under its own mask. Lines of all packets are asked for before the first is read.
-//! - Who is not found so is looked for by all masks one after the other (tuple space search: Srinivasan,
-//!   Suri and Varghese, "Packet classification using tuple space search", SIGCOMM 1999), and decided
-//!   by the [pipeline](crate::pipeline) in the end.
+//! - Other packets are looked up by all masks one after the other (tuple space search: Srinivasan,
+//!   Suri and Varghese, "Packet classification using tuple space search", SIGCOMM 1999), and
+//!   decided by the [pipeline](crate::pipeline) in the end.
 //!
 //! Unions are what makes this short: packets of any number of masks are found by one hash, at the price of
 //! a signature for each kind of packet that the *union* tells apart, which may be many for an entry.
 //! That is why signatures are apart from entries, and small.
 //!
-//! A change of the tables stops nobody and empties nothing. Entries have the version they were decided
-//! for; one that is met with an older one is held against the changes since then, and decided anew if one of
-//! them may concern it.
+//! A change of the tables stops no worker and empties no cache. Entries have the version they were
+//! decided for; one that is met with an older one is held against the changes since then, and
+//! decided anew if one of them may concern it.
 //!
-//! Entries count by themselves; what they have counted is added to counters that all see when
-//! [`FastPath::tick`] comes by, when somebody asks ([`FastPath::flush`]) and when the worker has nothing to do.
+//! Entries count by themselves; their counts are added to the shared counters by
+//! [`FastPath::tick`], on request ([`FastPath::flush`]) and when the worker is idle.
 
 mod classify;
 mod entries;
@@ -56,17 +57,17 @@ use rows::{NARROW, Seed, WIDE};
 use signatures::Signatures;
 use storm::{Fare, Storm};
 
-/// What a fast path is made with.
+/// Options of a fast path.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Entries it has at most; with 0 every packet is decided by itself.
     pub entries: usize,
-    /// Packets of a frame that are decided while other ports have packets, too; others that no entry is
-    /// found for are dropped. What a port does not use it may use later, up to [`saved`](Self::saved).
+    /// Packets of a frame that are decided while other ports have packets, too; others without an
+    /// entry are dropped. A port may use the rest later, up to [`saved`](Self::saved).
     pub budget: u32,
-    /// How much of it can be saved up.
+    /// Maximum of the saved budget, in packets.
     pub saved: u32,
-    /// Nanoseconds after which an entry that nobody uses is forgotten.
+    /// Nanoseconds after which an unused entry is forgotten.
     pub patience: u64,
 }
 
@@ -92,18 +93,18 @@ const OUTPUTS: u32 = 0xff00;
 /// Frames after which a port that had packets counts as silent.
 const SILENCE: u64 = 64;
 
-/// What became of packets.
+/// Counts of packets by result, and of entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets of frames that one entry had.
     pub together: u64,
     /// Packets an entry was found for by their signature.
     pub found: u64,
-    /// Those it was searched for by all masks.
+    /// Packets whose entry was found by tuple space search.
     pub searched: u64,
-    /// Those that were decided.
+    /// Packets decided by the pipeline.
     pub decided: u64,
-    /// Those that were not: over the port's budget.
+    /// Packets dropped because they were over their port's budget.
     pub refused: u64,
     /// Entries made.
     pub made: u64,
@@ -117,7 +118,7 @@ pub struct Counts {
     pub passed: u64,
 }
 
-/// What is known of a port.
+/// State of a port.
 #[derive(Debug)]
 struct Port {
     /// Its number in OpenFlow.
@@ -125,7 +126,7 @@ struct Port {
     counters: Option<Arc<PortCounters>>,
     receives: bool,
     forwards: bool,
-    /// What of packets is read.
+    /// Header fields to read of packets.
     needed: Needed,
     /// Whether entries look at headers beside the near words.
     is_wide: bool,
@@ -135,7 +136,7 @@ struct Port {
     is_single: bool,
     /// Misses it may have.
     credit: u32,
-    /// How its packets fare in a storm.
+    /// Hit rate of its packets.
     fare: Fare,
     counted: [u64; PortCount::ALL.len()],
 }
@@ -158,7 +159,7 @@ pub struct FastPath {
     /// The port of the last frame, and the frame at which it was last another's turn.
     turn: (usize, Option<u64>),
     storm: Storm,
-    /// Whether what is decided is kept.
+    /// Whether decisions are inserted.
     keeps: bool,
     /// Whether something was decided since room was made last.
     has_missed: bool,
@@ -172,14 +173,14 @@ pub struct FastPath {
     alone: VecDeque<Arc<Decision>>,
     queue: Vec<Slot>,
     observed: Option<Box<Observed>>,
-    /// How often a packet and its copies were looked up again.
+    /// Repeated lookups of the current packet and its copies.
     lookups: u32,
     /// The next packet had an entry that may not hold any more.
     excused: bool,
 }
 
 impl FastPath {
-    /// One without entries, for a switch whose outputs are ports of these numbers.
+    /// Creates a cache without entries, for a switch with ports of these numbers as outputs.
     #[must_use]
     pub fn new(ports: &[u32], options: Options) -> FastPath {
         let port = |number: &u32| Port {
@@ -224,7 +225,7 @@ impl FastPath {
         }
     }
 
-    /// What became of packets so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -245,7 +246,7 @@ impl FastPath {
         self
     }
 
-    /// Takes the newest tables, unless somebody else is about to.
+    /// Takes the newest tables, unless they are being changed.
     pub fn refresh<T: Tables>(&mut self, tables: &T) {
         if tables.refresh(&mut self.snapshot) {
             self.see();

@@ -1,4 +1,4 @@
-//! What collectors are told of packets: each is shown as it came, with the port it goes out by.
+//! Flow export from the cache: shows each packet as it came, with its output port.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl FastPath {
         }
     }
 
-    /// The same where it is known what is done.
+    /// Likewise for a known decision.
     #[cold]
     pub(super) fn observe_decided(
         &mut self,

@@ -1,4 +1,4 @@
-//! Where packets go from the fast path.
+//! Output interface of the fast path.
 
 use linerate_memory::{Frame, PoolCache, Slot};
 
@@ -24,7 +24,7 @@ pub enum Drop {
 }
 
 impl Drop {
-    /// What each is called, in their order.
+    /// Drop reasons as text, in order of the variants.
     pub const NAMES: [&'static str; 8] = [
         "no flow sends it anywhere",
         "its port out is not there or sends nothing",
@@ -37,9 +37,9 @@ impl Drop {
     ];
 }
 
-/// Who takes packets from the fast path. Ports are outputs here, counted from 0.
+/// Receiver of the packets of the fast path. Ports are outputs here, counted from 0.
 pub trait Outlet {
-    /// Where buffers come from.
+    /// Returns the pool of buffers.
     fn pool(&mut self) -> &mut PoolCache;
 
     /// A packet goes out.

@@ -40,7 +40,7 @@ pub(super) fn read<const W: usize>(
     differ
 }
 
-/// Unknown to those who send packets, so that nobody can make many of one hash.
+/// Unknown to senders of packets, so that they cannot make many of one hash.
 #[derive(Debug)]
 pub(super) struct Seed {
     words: [u64; WORDS + 1],

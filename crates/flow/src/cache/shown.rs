@@ -1,4 +1,4 @@
-//! What a fast path knows, for people.
+//! Dump of a fast path for operators.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::pipeline::Decision;
 /// An entry.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// What its packets have in common.
+    /// Fields that its packets have in common.
     pub key: Key,
     /// In these bits.
     pub mask: Mask,
-    /// What becomes of them.
+    /// Decision for its packets.
     pub decision: Arc<Decision>,
-    /// How many there were, and their bytes.
+    /// Its packets, and their bytes.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -27,7 +27,7 @@ pub struct Shown {
     pub version: u64,
 }
 
-/// How much it knows.
+/// Numbers of entries and masks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Entries.
@@ -60,7 +60,7 @@ impl FastPath {
         self.entries().find(|shown| shown.key.agrees(key, &shown.mask))
     }
 
-    /// How much it knows.
+    /// Returns the numbers of entries and masks.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals { entries: self.entries.len(), masks: self.entries.masks() }

@@ -1,8 +1,8 @@
-//! From hashes of packets to entries that may be theirs.
+//! Signature table: from hashes of packets to candidate entries.
 //!
-//! It is a cache of a search, not a table: what it says is compared before it is believed, and what it has
-//! forgotten is found by the search behind it. So buckets lose what they have no room for, nothing is
-//! ever taken out, and a number may lead to an entry that has become another's.
+//! It is a cache of a search: a candidate is compared before it is used, and a forgotten one is
+//! found by the search behind it. So full buckets overwrite signatures, none is ever taken out, and
+//! a number may lead to an entry that has become another's.
 
 use linerate_memory::{equal_lanes, prefetch};
 
@@ -46,7 +46,7 @@ pub(super) struct Signatures {
     mask: u32,
     /// Lanes that lead somewhere.
     used: usize,
-    /// Which lane of a full bucket goes next.
+    /// Lane of a full bucket to overwrite next.
     next: usize,
     /// Buckets there are at most.
     most: usize,

@@ -1,13 +1,12 @@
-//! Storms: packets hardly two of which are of one flow.
+//! Cache bypass under single-packet flows.
 //!
-//! An entry that nobody meets again costs its making and its forgetting, and a lookup that finds
-//! nothing costs beside the decision it ends in. So while most entries that are forgotten for others
-//! were of no use, one frame in [`KEPT`] is looked up and kept as ever, and shows when that changes. Of the
-//! others decisions are not kept, and where hardly any packet of its port finds an entry, packets are not even
-//! looked up, but in one frame of [`SAMPLED`]: they cost what deciding each costs. A port most of whose packets
-//! find an entry has no part in the storm, and a new flow there is kept at once.
+//! When most evicted entries were hit by their first packet only, inserting every decision costs
+//! more than it saves. The cache then inserts from one frame in [`KEPT`], to notice when traffic
+//! changes. On ports whose hit rate is below [`FEW`] even the lookup is skipped, but in one frame
+//! in [`SAMPLED`]: these packets cost one decision each. Ports with a hit rate of [`MOST`] or above
+//! are exempt, so a new flow there is inserted at once.
 
-/// Entries that are forgotten one after the other before it is asked what they were good for.
+/// Evicted entries per verdict on their use.
 const JUDGED: u32 = 1024;
 /// Of a port's frames in a storm, every so many are looked up and kept, ...
 const KEPT: u32 = 32;
@@ -15,11 +14,11 @@ const KEPT: u32 = 32;
 const SAMPLED: u32 = 256;
 /// All packets found an entry.
 const ALL: i32 = 1 << 16;
-/// Where fewer do, looking for one is taken to cost more than it saves.
+/// Hit rate below which lookups are taken to cost more than they save.
 const FEW: i32 = ALL / 16;
-/// Where as many do, all frames are kept.
+/// Hit rate from which on decisions of all frames are inserted.
 const MOST: i32 = ALL / 8 * 7;
-/// How many frames the part that finds an entry is measured over.
+/// Frames over which the hit rate is averaged.
 const MEMORY: i32 = 8;
 
 /// Whether entries are of use.
@@ -46,7 +45,7 @@ impl Storm {
     }
 }
 
-/// How packets of a port fare in it.
+/// Hit rate of a port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fare {
     frames: u32,

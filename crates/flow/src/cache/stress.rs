@@ -1,7 +1,7 @@
 //! The fast path while its tables change, and while every packet of a port is new.
 //!
-//! As tests they are short. What the flow switch is to show is longer:
-//! `cargo test --release -p linerate-flow --lib stress -- --ignored --nocapture --test-threads 1`.
+//! As tests these are short. The long runs are: `cargo test --release -p linerate-flow --lib stress
+//! -- --ignored --nocapture --test-threads 1`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::wire::{FlowModCommand, Message, Port, PortConfig, PortNumber, PortSta
 
 const FRAME: usize = 256;
 
-/// Counts what goes out by each port, and looks at the last byte of the destination.
+/// Counts the packets sent by each port, and looks at the last byte of the destination.
 struct Counted {
     pool: PoolCache,
     sent: [u64; 4],
@@ -105,7 +105,7 @@ impl Bench {
         self.begin.elapsed().as_nanos() as u64
     }
 
-    /// Does what the lines say, all at once.
+    /// Applies the flows of these lines as one bundle.
     fn change(&self, lines: &str) {
         let syntax = Syntax::new(Version::V13);
         let flow = |line| syntax.flow_line(line, FlowModCommand::Add).expect("a flow");
@@ -133,7 +133,7 @@ impl Bench {
     }
 }
 
-/// What a worker found.
+/// Results of a worker.
 struct Found {
     packets: u64,
     counts: Counts,
@@ -227,7 +227,7 @@ fn storm(flows: u64) -> (Vec<Duration>, Found) {
     // The other port's flows have to be decided anew whenever this is written again.
     const KNOWN: &str = "priority=1,in_port=2,udp \
                          actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:4";
-    // What is copied into a register is looked at.
+    // Fields that are copied into a register are looked at.
     let bench = Bench::new(
         "table=0,priority=1,in_port=1,udp actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
          move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:3",

@@ -1,4 +1,4 @@
-//! What the fast path asks when it does not know.
+//! Slow path of the fast path, as a trait.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::switch::Switch;
 use crate::table::Snapshot;
 use crate::wire::Ct;
 
-/// Who decides, and what the fast path cannot do by itself.
+/// Decides packets without an entry, and does the steps that the fast path cannot do.
 pub trait Tables {
     /// Takes the newest tables if there are newer ones that can be had at once; whether it did.
     fn refresh(&self, snapshot: &mut Arc<Snapshot>) -> bool;
 
-    /// What becomes of a packet.
+    /// Decides a packet.
     fn decide(
         &self,
         snapshot: &Snapshot,
@@ -63,7 +63,7 @@ impl Tables for Switch {
     }
 }
 
-/// Forgets what is known of a packet's connection.
+/// Clears the connection fields of a packet.
 pub(super) fn clear_connection(key: &mut Key) {
     connection::clear(key);
 }

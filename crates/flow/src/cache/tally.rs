@@ -1,15 +1,16 @@
-//! What entries have counted, added to the counters that all see.
+//! Transfer of entries' counts to the shared counters.
 
 use super::FastPath;
 use crate::pipeline::Decision;
 use crate::table::PortCount;
 
-/// Entries whose counters are added in a tick, at least, and entries that are looked at for their age.
+/// Entries whose counters are added in a tick, at least, and entries that are checked for their
+/// age.
 const TICK: usize = 256;
 const AGED: usize = 256;
 
 impl FastPath {
-    /// Adds what an entry has counted to counters.
+    /// Adds the counts of an entry to the shared counters.
     pub(super) fn add(&mut self, entry: u32, now: u64) {
         let hot = &mut self.entries.hot[entry as usize];
         let (packets, bytes) = (u64::from(hot.packets), hot.bytes);
@@ -30,7 +31,7 @@ impl FastPath {
         }
     }
 
-    /// To be called every 10 ms or so: adds some of what was counted, and forgets some entries nobody uses.
+    /// Adds some of the counts, and forgets some unused entries. To be called every 10 ms or so.
     pub fn tick(&mut self, now: u64) {
         for _ in 0..TICK.max(self.dirty.len() / 32) {
             let Some(entry) = self.dirty.pop() else { break };
@@ -69,7 +70,7 @@ impl FastPath {
     }
 }
 
-/// Adds packets to what counts them.
+/// Adds packets to the counters of a decision.
 pub(super) fn count(decision: &Decision, packets: u64, bytes: u64, now: u64) {
     decision.counted.iter().for_each(|counters| counters.add(packets, bytes, now));
     decision.touched.iter().for_each(|counters| counters.touch(now));

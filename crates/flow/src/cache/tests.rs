@@ -67,7 +67,7 @@ type Rules = Arc<Vec<Rule>>;
 struct StandIn {
     now: Mutex<(Arc<Snapshot>, Rules)>,
     by_version: Mutex<HashMap<u64, Rules>>,
-    /// What was changed, and by which version.
+    /// Keys and masks that were changed, and the version of each change.
     changes: Mutex<Vec<(u64, Key, Mask)>>,
     decided: AtomicU64,
     punted: Mutex<Vec<Vec<u8>>>,
@@ -101,7 +101,8 @@ impl StandIn {
         *now = (Arc::new(snapshot), rules);
     }
 
-    /// What a rule says, and all that was looked at to come to it.
+    /// Returns the decision by the first matching rule, with all bits that were looked at on the
+    /// way.
     fn look(&self, rules: &Rules, key: &Key, again: bool) -> Decision {
         let mut mask = Mask::default();
         mask.add_all(Field::InPort);
@@ -316,7 +317,7 @@ fn rule(random: &mut Random, kinds: u64) -> Rule {
         Field::IpTos,
         Field::InPort,
     ];
-    // A packet some of whose fields it is of, so that it matches some.
+    // A packet that shares some fields with the rule, so that it matches sometimes.
     let mut of = Key::default();
     of.set(Field::InPort, u128::from(random.below(2) + 1));
     crate::key::extract(&packet(random), &mut of);
@@ -342,7 +343,7 @@ fn rule(random: &mut Random, kinds: u64) -> Rule {
     Rule { key, mask, does, counters: Arc::default() }
 }
 
-/// What comes and what changes.
+/// A packet that arrives, or a change of the rules.
 #[derive(Debug, Clone)]
 enum Event {
     Packet(usize, Vec<u8>),
@@ -359,7 +360,7 @@ fn events(random: &mut Random, count: u64, kinds: u64) -> Vec<Event> {
     (0..count).map(|_| event(random)).collect()
 }
 
-/// What came out of it all.
+/// Packets sent and punted, and counts of the rules.
 #[derive(Debug, PartialEq, Default)]
 struct Outcome {
     sent: Vec<Vec<Vec<u8>>>,
@@ -429,7 +430,7 @@ fn fresh(rules: &[Rule]) -> Vec<Rule> {
     rules.iter().map(|rule| Rule { counters: Arc::default(), ..rule.clone() }).collect()
 }
 
-/// The same by the fast path, in frames of at most so many.
+/// Likewise by the fast path, in frames of at most so many.
 fn fast(rules: &[Rule], events: &[Event], limit: usize, entries: usize) -> (Outcome, u64) {
     let tables = StandIn::new(fresh(rules));
     let mut counted: Vec<_> =

@@ -27,7 +27,7 @@ pub enum AgentError {
     /// A target cannot be listened at.
     #[error("cannot listen at {target}: {error}")]
     Listen {
-        /// Which.
+        /// Its address.
         target: Target,
         /// Why.
         #[source]
@@ -62,8 +62,8 @@ pub enum AgentError {
     System(#[from] std::io::Error),
 }
 
-/// How long to wait for the threads of ending connections. A thread in the middle of a change of a million
-/// flows ends by itself after it.
+/// Time to wait for the threads of ending connections. A thread in the middle of a change of a
+/// million flows ends by itself after it.
 const END_TIME: Duration = Duration::from_millis(500);
 
 /// Time limit of one attempt to connect, with the look-up of the name.
@@ -77,9 +77,10 @@ const ENDING: usize = 16;
 
 /// Serves the controllers of a switch, until it is dropped.
 ///
-/// Each connection has a thread of its own, so that one that floods, stalls or does not read delays no
-/// other; so has each target, and what the switch says by itself. Dropping it ends them all, which takes
-/// some milliseconds, and no longer than it takes to write the state, whatever controllers do.
+/// Each connection has a thread of its own, so that one that floods, stalls or does not read delays
+/// no other; so have each target and the unsolicited messages of the switch. Dropping it ends them
+/// all, which takes some milliseconds, and no longer than it takes to write the state, whatever
+/// controllers do.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -91,14 +92,14 @@ pub struct Agent {
     ended: (Option<Sender<()>>, Mutex<Receiver<()>>),
 }
 
-/// What is known of a target.
+/// Status of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetStatus {
-    /// Where it is; a listener that took a free port has its number.
+    /// Its address; a listener that took a free port has its number.
     pub target: Target,
     /// Its controllers.
     pub controllers: Vec<ControllerStatus>,
-    /// How many connections there were that came to an agreement about the version.
+    /// Connections so far that agreed on a version.
     pub connections: u64,
     /// Why the last one ended, or was not made.
     pub last_error: Option<String>,
@@ -119,7 +120,7 @@ pub struct ControllerStatus {
     pub role: Role,
 }
 
-/// What is known of an agent.
+/// Status of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentStatus {
     /// Of each target.
@@ -171,11 +172,11 @@ impl Agent {
             keeper: None,
             ended: (Some(alive.clone()), Mutex::new(ended)),
         };
-        // Before anybody changes anything.
+        // Before any change.
         if let Some(path) = shared.options.state.clone() {
             state::restore(&shared.switch, &path, shared.now())
                 .map_err(|error| AgentError::State { path: path.clone(), error })?;
-            // Where it cannot be kept, that is said before anybody relies on it.
+            // A state that cannot be written is an error at the start already.
             let keeper = state::Keeper::start(&shared, &path)
                 .map_err(|error| AgentError::Keep { path, error })?;
             let keep = move || keeper.run();
@@ -222,7 +223,7 @@ impl Agent {
         &self.shared.switch
     }
 
-    /// How it is.
+    /// Returns the status of the agent.
     #[must_use]
     pub fn status(&self) -> AgentStatus {
         let peers = self.shared.peers.lock();
@@ -265,9 +266,9 @@ impl Agent {
         }
     }
 
-    /// A conversation that somebody else carries, as if a controller had connected to a listener.
+    /// Creates a conversation without a socket, as if a controller had connected to a listener.
     ///
-    /// Nothing of it comes from or goes to a socket: for tests, and for fuzzing.
+    /// The caller carries its bytes: for tests, and for fuzzing.
     pub fn conversation(&self) -> Result<Conversation, AgentError> {
         let waker = self.shared.stop.waker()?;
         let place = usize::MAX;
@@ -294,7 +295,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// What was answered, or said by itself, since.
+    /// Returns the answers and unsolicited messages since the last call.
     pub fn hear(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.0.outbox().take(&mut bytes, usize::MAX);
@@ -368,7 +369,7 @@ fn serve(
     }
 }
 
-/// Takes in who comes.
+/// Accepts connections of a listener until the agent stops.
 fn listen(
     shared: &Arc<Shared>,
     nth: usize,

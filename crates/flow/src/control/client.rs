@@ -1,4 +1,4 @@
-//! The other end of the channel: who asks a switch, and tells it something.
+//! OpenFlow client: sends requests to a switch and reads its replies.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,12 +37,12 @@ const BATCH: usize = 1000;
 /// Divisor of the time limit for the hello of one of several connections.
 const CANDIDATES: u32 = 8;
 
-/// How a client is set.
+/// Options of a client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// The versions that may be spoken.
     pub versions: Vec<Version>,
-    /// What TLS needs.
+    /// Credentials for TLS.
     pub credentials: Option<Credentials>,
     /// Time limit of a whole answer, and of connecting with its handshakes.
     pub timeout: Duration,
@@ -65,15 +65,15 @@ impl Default for ClientOptions {
     }
 }
 
-/// Why a switch was not asked, or does not do what it was told.
+/// Error of a request to a switch.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// It cannot be reached.
     #[error("cannot reach the switch at {target}: {error}")]
     Connect {
-        /// Where it was sought.
+        /// Address of the switch.
         target: Target,
-        /// What was wrong.
+        /// Cause.
         error: io::Error,
     },
     /// TLS cannot be had.
@@ -82,9 +82,9 @@ pub enum ClientError {
     /// Both sides have no version in common.
     #[error("the switch speaks OpenFlow {theirs}, and not one of {ours}")]
     NoVersion {
-        /// What may be spoken here.
+        /// Versions spoken here.
         ours: String,
-        /// What it said.
+        /// Answer of the switch.
         theirs: String,
     },
     /// The connection has ended.
@@ -105,12 +105,12 @@ pub enum ClientError {
     /// It refused one message of several.
     #[error("the switch refuses number {}: {refusal}", .number + 1)]
     RefusedOne {
-        /// Which, from 0 on.
+        /// Its number, from 0 on.
         number: usize,
-        /// What it said.
+        /// Answer of the switch.
         refusal: Refusal,
     },
-    /// What it says makes no sense.
+    /// Its message is malformed.
     #[error("the switch says what cannot be understood: {0}")]
     Malformed(Fault),
     /// It answered something else.
@@ -121,15 +121,15 @@ pub enum ClientError {
     Unencodable {
         /// The version.
         version: Version,
-        /// What it cannot say.
+        /// Part that the version lacks.
         error: Unencodable,
     },
 }
 
-/// What a switch does not do, and why.
+/// Error message of a switch, with its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong, where its numbers are known.
+    /// Its fault, where the numbers are known.
     pub fault: Option<Fault>,
     /// The numbers the switch said.
     pub code: Code,
@@ -170,7 +170,7 @@ pub struct Client {
     xid: u32,
     timeout: Duration,
     max_answer: usize,
-    /// What is to be written, and how much of it has been.
+    /// Bytes to be written, and the number of those already written.
     out: Vec<u8>,
     written: usize,
     /// Messages that no call waited for, with their lengths.
@@ -298,7 +298,7 @@ impl Client {
         Ok(self.xid)
     }
 
-    /// Writes and reads what can be, or waits until something can.
+    /// Writes and reads without blocking, or waits until either is possible.
     fn exchange(&mut self, deadline: Instant) -> Result<(), ClientError> {
         // The deadline holds even while bytes move.
         let left = deadline.saturating_duration_since(Instant::now());
@@ -400,7 +400,7 @@ impl Client {
         Some((xid, message, length))
     }
 
-    /// What comes unasked, or nothing when the time is over.
+    /// Returns the next unsolicited message, or nothing when the time is over.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<(u32, Message)>, ClientError> {
         let next = match self.kept(0) {
             Some(kept) => Some(kept),
@@ -463,9 +463,9 @@ impl Client {
         }
     }
 
-    /// Sends messages that are not answered, and waits until they are obeyed.
+    /// Sends messages that have no answer, and waits until they are processed.
     ///
-    /// What the switch refuses is told, the others are done: each with its place in `messages`.
+    /// Returns the refusals of the switch, each with its place in `messages`; the others are done.
     pub fn tell(&mut self, messages: &[Message]) -> Result<Vec<(usize, Refusal)>, ClientError> {
         let mut refused = Vec::new();
         for (nth, batch) in messages.chunks(BATCH).enumerate() {

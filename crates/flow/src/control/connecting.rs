@@ -26,7 +26,7 @@ use super::tls::Tls;
 use super::trust::{Peer, Trust};
 use super::waker::{Ready, Waker, wait};
 
-/// How long one address is tried.
+/// Time to try one address.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// Most addresses of a name that are tried.
@@ -157,7 +157,7 @@ pub(super) enum Listener {
     },
 }
 
-/// Which file is at a path.
+/// Returns device and inode of the file at a path.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
@@ -181,7 +181,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     remove_stale(path)?;
     let socket = open(AddressFamily::UNIX)?;
-    // Before there is a file, so that nobody else is ever let in: who reaches it rules the switch.
+    // Before the file is there, so that no other user ever gets in: access to it is control of the
+    // switch.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, BACKLOG)?;

@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last.
 //!
-//! A thread of its own reads, obeys, and writes. It never waits but for its socket and its waker, and reads
-//! nothing while answers wait: who does not read is not heard.
+//! A thread of its own reads, handles messages, and writes. It never waits but for its socket and
+//! its waker, and reads nothing while answers wait: a peer that does not read is not served.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use super::stopping::Stop;
 use super::waker::{Ready, Waker, wait};
 use crate::wire::Fault;
 
-/// How much is read, and how much is got ready to be written, at a time.
+/// Bytes read, and bytes got ready to be written, at a time.
 const CHUNK: usize = 1 << 16;
 
 /// Bytes read at a time before the hello.
@@ -53,7 +53,7 @@ pub enum Ended {
     /// There is no version both speak.
     #[error("the controller speaks no version that is allowed here")]
     NoVersion,
-    /// What came cannot be divided into messages.
+    /// The bytes received cannot be divided into messages.
     #[error("what the controller sends is no OpenFlow: {0}")]
     Garbage(Fault),
     /// It said nothing, and did not answer.
@@ -110,7 +110,7 @@ struct Conversation<'a> {
     /// Whether there may be something to read.
     readable: bool,
     linger: Linger,
-    /// What is being written, and how much of it has been.
+    /// Bytes being written, and the number of those already written.
     pending: Vec<u8>,
     written: usize,
     buffer: Vec<u8>,
@@ -149,7 +149,7 @@ impl<'a> Conversation<'a> {
             match self.turn() {
                 Ok(()) => {}
                 Err(ended) => {
-                    // What was answered last may say why.
+                    // The last answer may tell the reason.
                     let _gone = self.write();
                     return ended;
                 }
@@ -157,7 +157,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Does what can be done, then waits.
+    /// Reads, handles and writes without blocking, then waits.
     fn turn(&mut self) -> Result<(), Ended> {
         self.check_times()?;
         self.write()?;
@@ -270,8 +270,8 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Reads what the peer of a half-open connection that makes room for another has sent, and returns true if it is a controller
-    /// by that.
+    /// Reads the rest of a half-open connection that makes room for another, and returns true if it
+    /// has sent its hello.
     fn has_said_hello(&mut self) -> Result<bool, Ended> {
         self.read()?;
         self.session.advance()?;

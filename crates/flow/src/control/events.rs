@@ -1,4 +1,4 @@
-//! What the switch says by itself, to all who want to hear it, and what time brings.
+//! Asynchronous messages of the switch to all controllers, and its time-outs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::wire::{
     PacketInReason, Version,
 };
 
-/// How often the switch's time-outs are looked at.
+/// Interval of the switch's time-outs.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Flows that are expired at a time before other events are sent.
@@ -42,7 +42,7 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
             shared.lost_events.store(subscription.lost(), Ordering::Relaxed);
         }
     }
-    // Who comes next decides anew.
+    // The next controller sets it anew.
     shared.switch.set_stands_alone(false);
 }
 
@@ -87,7 +87,7 @@ impl Events {
             let Some(version) = peer.hears_removed(removed.reason) else { continue };
             let message = Message::FlowRemoved(removed.clone());
             let bytes = message.encode(version, 0).or_else(|_| {
-                // What OpenFlow 1.0 cannot say, Nicira's extension of it can.
+                // OpenFlow 1.0 lacks some fields, Nicira's extension has them.
                 Message::Nicira(NiciraMessage::FlowRemoved(removed.clone())).encode(version, 0)
             });
             if let Ok(bytes) = bytes {
@@ -243,7 +243,7 @@ fn describe(punted: &Punted) -> PacketIn {
         table: punt.table,
         cookie: punt.cookie,
         fields,
-        // What the flow did not want has been cut off.
+        // The packet is cut to the length that the flow asks for.
         data: punted.packet.clone(),
         userdata: Vec::new(),
         continuation: Vec::new(),

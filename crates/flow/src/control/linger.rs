@@ -1,28 +1,29 @@
-//! Whether a controller is listened to without falling asleep.
+//! Busy polling of a controller's socket.
 //!
-//! One that waits for each answer, as `ovs-ofctl` does with a barrier behind each flow, costs two threads
-//! that fall asleep and are woken per message, and that takes longer than all it asks for (BENCHMARKS.md).
-//! So who spoke right after the last answer is listened to for a moment after the next.
+//! One that waits for each answer, as `ovs-ofctl` does with a barrier behind each flow, costs two
+//! threads that fall asleep and are woken per message, and that takes longer than all it asks for
+//! (BENCHMARKS.md). So the socket of a controller that sent right after the last answer is polled
+//! for a moment after the next.
 //!
 //! Between two looks the core is offered to others. Where some program takes it for a time slice, the controller
 //! waits for that program and this thread, which would be woken at once if it slept: then it sleeps for a while.
 
 use std::time::{Duration, Instant};
 
-/// What is right after an answer, and how long is listened.
+/// Longest time between an answer and a prompt message, and time of polling.
 const MOMENT: Duration = Duration::from_micros(200);
 
 /// A core that does not come back for so long was wanted by others.
 const WANTED: Duration = Duration::from_micros(500);
 
-/// How long the thread sleeps at once after that.
+/// Time without polling after that.
 const BUSY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 pub(super) struct Linger {
-    /// When what was heard last was first answered. What is written later is no reason to listen longer.
+    /// When the message heard last was first answered. Later writes do not extend the polling.
     answered: Option<Instant>,
-    /// Whether what was heard last came right after an answer.
+    /// Whether the message heard last came right after an answer.
     is_prompt: bool,
     /// Until when others want the core.
     busy_until: Option<Instant>,

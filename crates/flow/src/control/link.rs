@@ -57,7 +57,7 @@ impl Write for Socket {
     }
 }
 
-/// One end of a connection. What cannot be done now is [`ErrorKind::WouldBlock`].
+/// One end of a connection. Calls that would block return [`ErrorKind::WouldBlock`].
 #[derive(Debug)]
 pub(super) struct Link {
     socket: Socket,
@@ -69,7 +69,7 @@ impl Link {
         Link { socket, tls: None }
     }
 
-    /// As the one who connected. The address stands for a name nobody looks at.
+    /// Creates the connecting end. The address stands for a name that is not checked.
     pub(super) fn client(socket: Socket, tls: &Tls, address: IpAddr) -> io::Result<Link> {
         let name = ServerName::IpAddress(address.into());
         let connection = ClientConnection::new(Arc::clone(&tls.client), name);
@@ -77,7 +77,7 @@ impl Link {
         Ok(Link { socket, tls: Some(Box::new(connection)) })
     }
 
-    /// As the one who was connected to.
+    /// Creates the accepting end.
     pub(super) fn server(socket: Socket, tls: &Tls) -> io::Result<Link> {
         let connection = ServerConnection::new(Arc::clone(&tls.server));
         let connection = Connection::Server(connection.map_err(io::Error::other)?);
@@ -135,7 +135,7 @@ impl Link {
         }
     }
 
-    /// Writes what TLS has to say, its handshake above all.
+    /// Writes pending TLS records, those of the handshake above all.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {
@@ -169,7 +169,7 @@ impl AsFd for Link {
     }
 }
 
-/// Why TLS ended, in words for who has not read its RFC.
+/// Converts a TLS error, with a text that needs no knowledge of the RFC.
 fn refused(error: rustls::Error) -> io::Error {
     use rustls::AlertDescription::{
         BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,

@@ -1,16 +1,17 @@
-//! The OpenFlow channel: controllers are connected to or come, and rule a [`Switch`](crate::switch::Switch).
+//! The OpenFlow channel: active and passive connections to the controllers of a
+//! [`Switch`](crate::switch::Switch).
 //!
 //! An [`Agent`] serves any number of [`Target`]s at a time, in OpenFlow 1.0, 1.3, 1.4 and 1.5 with the
 //! extensions of Nicira and ONF that Open vSwitch's tools use.
 //!
 //! # What controllers can count on
 //!
-//! Messages are obeyed in order, and a barrier is answered when workers forward by what was changed before.
-//! Roles, generations and asynchronous messages are as OpenFlow 1.3 to 1.5 have them; a controller that came
-//! by itself hears nothing unasked before it has set a length for packets (`OFPT_SET_CONFIG`), as with Open
-//! vSwitch, since it may be a tool that asks one thing. Of packets as much is sent as the flow says, and all where
-//! none does, as none wait in the switch.
-//! A bundle is done as a whole or not at all.
+//! Messages are handled in order, and a barrier is answered when workers forward by the changes
+//! before it. Roles, generations and asynchronous messages are as OpenFlow 1.3 to 1.5 have them; a
+//! controller on a passive connection gets no unsolicited message before it has set a length for
+//! packets (`OFPT_SET_CONFIG`), as with Open vSwitch, since it may be a tool that asks one thing.
+//! Of packets as much is sent as the flow says, and all where none does, as none wait in the
+//! switch. A bundle is done as a whole or not at all.
 //!
 //! # What the switch can count on
 //!

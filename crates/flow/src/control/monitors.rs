@@ -1,4 +1,4 @@
-//! Flow monitors: what controllers are told of changes of flows.
+//! Flow monitors: updates to controllers about changes of flows.
 //!
 //! The switch [records](crate::switch::Journal) changes while there is a monitor. The thread that has made one for a
 //! controller tells it before it goes on, so updates come before the answer to a barrier behind the change; changes of
@@ -181,7 +181,7 @@ impl Monitors {
         }
     }
 
-    /// Tells what has changed.
+    /// Sends the recorded changes to the monitors.
     pub(super) fn tell(&self) {
         if !self.some.load(Ordering::Acquire) {
             return;
@@ -199,8 +199,8 @@ impl Monitors {
         }
     }
 
-    /// Goes on to tell a controller what was held back for it, where it has read the rest. Its own thread calls this now
-    /// and then.
+    /// Sends a controller the updates held back for it, once it has read the rest. Its own thread
+    /// calls this now and then.
     pub(super) fn go_on(&self, controller: u64) {
         if !self.some.load(Ordering::Acquire) {
             return;
@@ -278,10 +278,10 @@ fn initial(monitors: &[&Monitor], tables: &Snapshot) -> Vec<Initial> {
     found.into_values().collect()
 }
 
-/// Tells changes to each controller whose monitors are about them.
+/// Sends changes to each controller whose monitors match them.
 fn spread(watchers: &mut BTreeMap<u64, Watcher>, records: &Records) {
     if records.is_incomplete() {
-        // More than can be told: the controllers come again and ask what there is.
+        // Too many changes: the controllers connect again and ask for all flows.
         watchers.values().for_each(|watcher| watcher.outbox.give_up());
         return;
     }
@@ -380,7 +380,7 @@ impl Watcher {
         }
     }
 
-    /// Tells what was held back, as much as has room.
+    /// Sends the updates held back, as far as there is room.
     fn release(&mut self) {
         let mut held = match &mut self.held {
             Some(held) if !held.is_initial && self.outbox.updates() == 0 => std::mem::take(held),

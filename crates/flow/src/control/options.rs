@@ -1,4 +1,4 @@
-//! How an agent is set.
+//! Options of an agent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{Limits, Target, Trust};
 use crate::wire::Version;
 
-/// What a switch does that has no controller.
+/// Forwarding of a switch without a controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FailMode {
-    /// What its flows say.
+    /// By its flows.
     #[default]
     Secure,
     /// It forwards like any switch: when there has been no controller for three times the probe
@@ -28,7 +28,7 @@ pub struct Credentials {
     pub authorities: PathBuf,
 }
 
-/// How many packets controllers get.
+/// Rate limit of packet-ins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRate {
     /// So many a second.
@@ -37,36 +37,37 @@ pub struct PacketRate {
     pub burst: u32,
 }
 
-/// How an agent is set. `default()` has no controllers.
+/// Options of an agent. `default()` has no controllers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentOptions {
-    /// Where controllers are, or come to.
+    /// Active and passive connections to controllers.
     pub targets: Vec<Target>,
     /// The versions that may be spoken.
     pub versions: Vec<Version>,
-    /// What TLS needs.
+    /// Credentials for TLS.
     pub credentials: Option<Credentials>,
     /// A controller that says nothing for so long is asked whether it is there, and given up after as
     /// long again. Zero never asks.
     pub probe_interval: Duration,
-    /// How long to wait before connecting again: at first, and doubled with each failure up to this.
-    /// A random part of up to a quarter is taken off, so that many switches do not come at once.
+    /// Time to wait before connecting again: at first, and doubled with each failure up to the
+    /// second. A random part of up to a quarter is taken off, so that many switches do not connect
+    /// at once.
     pub backoff: (Duration, Duration),
-    /// What is done without a controller.
+    /// Forwarding without a controller.
     pub fail_mode: FailMode,
     /// At most so many packets for controllers; `None` is as many as come.
     pub packet_rate: Option<PacketRate>,
-    /// How many bytes of messages nobody asked for may wait for a controller that does not read.
+    /// Bytes of unsolicited messages that may wait for a controller that does not read.
     pub send_limit: usize,
     /// A bundle nothing is said of for so long is discarded, and the controller told. Zero never discards.
     pub bundle_idle: Duration,
     /// Limits of each listener's connections.
     pub limits: Limits,
-    /// Which peers without TLS may control the switch.
+    /// Peers without TLS that may control the switch.
     pub trust: Trust,
     /// A file the switch's flows, groups, meters and settings are read from at first, and kept in.
     pub state: Option<PathBuf>,
-    /// What is added to the kernel's monotonic clock for the time workers go by, in nanoseconds.
+    /// Offset of the workers' time from the kernel's monotonic clock, in nanoseconds.
     pub clock_offset: u64,
 }
 

@@ -43,7 +43,7 @@ struct Queue {
     is_given_up: bool,
 }
 
-/// What a message takes beside its bytes.
+/// Memory of a message beside its bytes.
 const OVERHEAD: usize = 32;
 
 impl Outbox {
@@ -76,7 +76,7 @@ impl Outbox {
             return false;
         }
         queue.unasked += size;
-        // Who sends is awake, or was woken, while something waits.
+        // The sending thread is awake, or was woken, while something waits.
         let first = queue.messages.is_empty();
         queue.messages.push_back((message, Class::Unasked));
         drop(queue);
@@ -104,7 +104,7 @@ impl Outbox {
         self.lock().updates
     }
 
-    /// The connection ends, as what it was to be told is lost.
+    /// Ends the connection, as messages for the controller are lost.
     pub(super) fn give_up(&self) {
         self.lock().is_given_up = true;
         self.waker.wake();
@@ -136,7 +136,7 @@ impl Outbox {
         }
     }
 
-    /// How many messages found no room.
+    /// Returns the number of messages dropped for lack of room.
     pub(super) fn dropped(&self) -> u64 {
         self.lock().dropped
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::pipeline::Continuation;
 
-/// How many ways to go on are kept; behind that the oldest is gone.
+/// Continuations kept at most; a further one drops the oldest.
 const ROOM: usize = 1024;
 
 /// The property of a continuation that says which: the type and the length, 16 bytes, of Open vSwitch's
@@ -26,7 +26,7 @@ impl Paused {
         Paused { secret: fastrand::u64(..), known: Mutex::default() }
     }
 
-    /// Keeps one, and returns what a controller is told.
+    /// Keeps a continuation, and returns its encoding for the controller.
     pub(super) fn keep(&self, continuation: &Arc<Continuation>) -> Vec<u8> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.iter().any(|one| one.number == continuation.number) {

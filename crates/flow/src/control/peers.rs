@@ -14,33 +14,34 @@ use crate::wire::{
 /// A controller that is connected.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Which connection.
+    /// Number of the connection.
     pub(super) number: u64,
     pub(super) outbox: Arc<Outbox>,
-    /// Which target it is of.
+    /// Index of its target.
     pub(super) target: usize,
     /// From where.
     pub(super) address: String,
-    /// Whether the switch connected to it. Who came by itself hears nothing unasked before it has set a
-    /// length for packets, as with Open vSwitch: it may be a tool that asks one thing.
+    /// Set if the switch connected to it. A controller on a passive connection gets no unsolicited
+    /// message before it has set a length for packets, as with Open vSwitch: it may be a tool that
+    /// asks one thing.
     pub(super) dialled: bool,
     /// The version, once it is agreed on.
     pub(super) version: Option<Version>,
     pub(super) role: Role,
     pub(super) format: PacketInFormat,
-    /// What it calls itself, for actions that say which controller they mean.
+    /// Its controller ID, for actions that name a controller.
     pub(super) id: u16,
     pub(super) miss_send_len: u16,
-    /// What it chose.
+    /// Its choice of asynchronous messages.
     pub(super) chosen: AsyncConfig,
 }
 
-/// How much of a packet a controller gets that has said nothing about it.
+/// Bytes of a packet sent to a controller that has set no length.
 const MISS_SEND_LEN: u16 = 128;
 
-/// What a controller gets that has chosen nothing: all that masters and equals want but packets whose
-/// time to live has ended, and changes of ports where it is a slave. Roles and tables are what
-/// OpenFlow 1.4 began to tell.
+/// Returns the asynchronous messages of a controller that has chosen none: all for masters and
+/// equals but packets whose time to live has ended, and changes of ports for slaves. Messages about
+/// roles and tables begin with OpenFlow 1.4.
 fn default_reasons(version: Version, kind: AsyncKind, slave: bool) -> u32 {
     let newer = version >= Version::V14;
     match kind {
@@ -126,7 +127,7 @@ impl Peer {
         self.hears(AsyncKind::FlowRemoved, reason.number())
     }
 
-    /// All that it chose, and what it gets where it chose nothing.
+    /// Returns its choice, with the defaults for the messages it has not chosen.
     pub(super) fn asynchronous(&self, version: Version) -> AsyncConfig {
         let mut kinds = vec![AsyncKind::PacketIn, AsyncKind::PortStatus, AsyncKind::FlowRemoved];
         if version >= Version::V14 {
@@ -146,7 +147,7 @@ impl Peer {
         config
     }
 
-    /// Chooses as it says; what it does not say stays.
+    /// Sets the messages that `config` has; others stay as they are.
     pub(super) fn choose(&mut self, config: &AsyncConfig) {
         for number in 0..8 {
             let Some(kind) = AsyncKind::from_number(number) else { continue };
@@ -158,7 +159,7 @@ impl Peer {
         }
     }
 
-    /// Sends a message nobody asked for.
+    /// Sends an unsolicited message.
     pub(super) fn tell(&self, message: &Message, version: Version) {
         if let Ok(bytes) = message.encode(version, 0) {
             self.outbox.offer(bytes, false);
@@ -172,7 +173,7 @@ pub(super) struct Peers {
     all: Mutex<All>,
 }
 
-/// What is behind the lock.
+/// Data behind the lock.
 #[derive(Debug, Default)]
 pub(super) struct All {
     pub(super) peers: Vec<Peer>,
@@ -213,7 +214,7 @@ impl All {
         generation: Option<u64>,
     ) -> Result<Role, Fault> {
         if let (Some(generation), Role::Master | Role::Slave) = (generation, role) {
-            // Numbers go round: older is what is less than half the way back.
+            // Generations wrap around: an older one is less than half the range behind.
             let stale =
                 self.generation.is_some_and(|newest| (generation.wrapping_sub(newest) as i64) < 0);
             if stale {
@@ -227,7 +228,7 @@ impl All {
             for other in others.filter(|peer| peer.role == Role::Master) {
                 other.role = Role::Slave;
                 let reason = RoleReason::MasterRequest;
-                // What it hears of as the slave it is now.
+                // Messages for its new role as a slave.
                 if let Some(version) = other.hears(AsyncKind::RoleStatus, reason.number()) {
                     let status = RoleStatus { role: Role::Slave, reason, generation };
                     other.tell(&Message::RoleStatus(status), version);
@@ -278,7 +279,7 @@ mod tests {
         let Message::RoleStatus(status) = message else { panic!("{message:?}") };
         assert_eq!((status.role, status.generation), (Role::Slave, 6));
         assert_eq!(all.peers[0].role, Role::Slave);
-        // Equals need no generation, and who asks learns what it has.
+        // Equals need no generation, and a request for the role returns it.
         assert_eq!(all.set_role(1, Role::NoChange, Some(0)), Ok(Role::Slave));
         assert_eq!(all.set_role(1, Role::Equal, Some(0)), Ok(Role::Equal));
         assert_eq!(all.peers[1].role, Role::Master);
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(told.get(AsyncKind::PacketIn, false), Some(0b101));
         assert_eq!(told.get(AsyncKind::PacketIn, true), Some(0));
         assert_eq!(told.get(AsyncKind::PortStatus, true), Some(0b111));
-        // Who came by itself and asked for nothing hears nothing.
+        // A peer on a passive connection that has asked for nothing gets no messages.
         (peer.dialled, peer.miss_send_len) = (false, 0);
         assert_eq!(peer.hears(AsyncKind::PortStatus, 2), None);
     }

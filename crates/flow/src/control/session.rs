@@ -1,7 +1,7 @@
-//! What a controller says, and what it is answered: the protocol, without a connection.
+//! Session with a controller: messages in, answers out, without a connection.
 //!
-//! Messages are obeyed one after the other, each wholly before the next, so that a barrier has nothing to
-//! wait for but the workers.
+//! Messages are handled one after the other, each wholly before the next, so that a barrier has
+//! nothing to wait for but the workers.
 
 mod bundles;
 mod configuration;
@@ -29,10 +29,10 @@ use crate::wire::{
 /// The type of hello, in all versions.
 const HELLO: u8 = 0;
 
-/// How many bytes the parts of a request may have together.
+/// Bytes of all parts of a request together, at most.
 const PARTS: usize = 1 << 20;
 
-/// How many messages are obeyed before the connection may write again.
+/// Messages handled before the connection may write again.
 const AT_ONCE: usize = 256;
 
 /// Most bytes of a hello, which an unauthenticated peer sends.
@@ -79,7 +79,7 @@ struct Answering {
     pieces: Answer,
     parts: Parts,
     xid: u32,
-    /// Whether it is of flow monitors, whose updates wait for its end.
+    /// Set for a request of flow monitors: their updates wait for its end.
     is_of_monitors: bool,
 }
 
@@ -163,7 +163,7 @@ impl Session {
                 self.answer_more();
                 continue;
             }
-            // What is no hello is not waited for.
+            // A first message that is no hello is an error at once.
             let first = self.stream.next_header().filter(|_| self.version.is_none());
             let is_hello = |header: Header| header.kind == HELLO && header.length <= HELLO_ROOM;
             if first.is_some_and(|header| !is_hello(header)) {
@@ -190,7 +190,7 @@ impl Session {
         self.answer(&Message::EchoRequest(Vec::new()), 0);
     }
 
-    /// What time brings. To be called every second at least.
+    /// Handles time-outs. To be called every second at least.
     pub(super) fn tick(&mut self) {
         if let Some(version) = self.version {
             for (xid, message) in self.bundles.expired(version) {
@@ -204,7 +204,7 @@ impl Session {
         let Some(version) = self.version else { return };
         match message.encode(version, xid) {
             Ok(bytes) => self.outbox.answer(bytes),
-            // What the version cannot say is at least not nothing.
+            // An answer that the version cannot encode becomes an error.
             Err(_) if !matches!(message, Message::Error(_)) => {
                 let error = ErrorMessage::new(Fault::UnencodableError, version, &[]);
                 self.answer(&Message::Error(error), xid);
@@ -287,7 +287,7 @@ impl Session {
         role.is_none_or(|role| role == Role::Slave)
     }
 
-    /// Who is a slave may only read.
+    /// Checks that the controller may change the switch: a slave may only read.
     fn may_write(&mut self) -> Result<(), Fault> {
         if self.is_slave() {
             return Err(Fault::IsSlave);
@@ -355,7 +355,7 @@ impl Session {
             }
             Message::BundleAdd(add) => self.bundle_add(add, version, xid, bytes)?,
             Message::Nicira(message) => self.nicira(message, xid)?,
-            // What only a switch says.
+            // Messages that only a switch sends.
             Message::FeaturesReply(_)
             | Message::GetConfigReply(_)
             | Message::PacketIn(_)
@@ -373,7 +373,7 @@ impl Session {
         Ok(())
     }
 
-    /// What was changed before is what workers do from now on.
+    /// Waits until workers forward by the changes so far.
     fn settle(&mut self) {
         if std::mem::take(&mut self.changed) {
             self.shared.switch.flush_counters();
@@ -442,7 +442,7 @@ impl Session {
                 if let Reply::PortDesc(all) = switch.answer(&all, version, self.shared.now())? {
                     ports = all;
                 }
-                // What has no number of 16 bits is not there in 1.0.
+                // OpenFlow 1.0 has only ports with 16 bits.
                 ports.retain(|port| port.number.0 < 0xff00 || !port.number.is_port());
             }
             Version::V13 => capabilities |= Capabilities::GROUP_STATS.0,
@@ -522,7 +522,7 @@ impl Session {
                 messages.into_iter().for_each(|message| self.outbox.answer(message));
                 true
             }
-            // What the version cannot say is at least not nothing.
+            // A part that the version cannot encode becomes an error.
             Err(_) => {
                 if let Some(version) = self.version {
                     let error = ErrorMessage::new(Fault::UnencodableError, version, &[]);
@@ -629,7 +629,7 @@ impl Drop for Session {
     }
 }
 
-/// A change of OpenFlow 1.0 with what it means and other versions say.
+/// Completes a flow change of OpenFlow 1.0 with the table and flags that other versions have.
 ///
 /// There are no tables, and the upper byte of the command is part of it unless Nicira's extension is on. The switch
 /// then chooses: flows are added to the first table, and changed or deleted in all. One that is added begins to count

@@ -1,4 +1,4 @@
-//! What all threads of an agent have together.
+//! Data shared by all threads of an agent.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,20 +18,20 @@ use super::{AgentOptions, Limits, Target};
 use crate::switch::Switch;
 use crate::wire::{ConfigFlags, Fault, PacketInReason, Version};
 
-/// What is known of a target.
+/// A target and its history.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Where it is; the port of a listener is the one it has.
+    /// Its address; the port of a listener is the one it has.
     pub(super) target: Target,
     pub(super) history: Mutex<History>,
     /// Admission of connections, for a listener.
     pub(super) admission: Arc<Admission>,
 }
 
-/// What happened at a target.
+/// Events at a target.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// How many connections there were.
+    /// Connections so far.
     pub(super) connections: u64,
     /// Why the last one ended, or was not made.
     pub(super) last_error: Option<String>,
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-/// What all threads have together.
+/// Data shared by all threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) switch: Arc<Switch>,
@@ -71,7 +71,7 @@ pub(super) struct Shared {
     pub(super) lost_packets: AtomicU64,
     /// Packets for controllers over their rate.
     pub(super) unsent_packets: AtomicU64,
-    /// What happened that found no room on its way to the thread that tells controllers.
+    /// Events lost for lack of room on the way to the thread that informs controllers.
     pub(super) lost_events: AtomicU64,
     /// Why the state could not be written the last time.
     state_problem: Mutex<Option<String>>,
@@ -159,7 +159,7 @@ impl Shared {
         set_misses(self, &all);
     }
 
-    /// How fragments are treated, as the two bits of a configuration.
+    /// Returns the treatment of fragments, as the two bits of a configuration.
     pub(super) fn fragments(&self) -> u16 {
         if self.switch.snapshot().drops_fragments() {
             ConfigFlags::DROP_FRAGMENTS.0

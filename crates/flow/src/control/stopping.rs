@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::waker::Waker;
 
-/// Whether it is time to end, and who is to be woken for it.
+/// Stop flag, and the wakers to wake when it is set.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
     set: AtomicBool,
@@ -14,7 +14,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// What a thread waits with that looks at [`Stop::is_set`] whenever it wakes.
+    /// Creates a waker for a thread that looks at [`Stop::is_set`] after each wait.
     pub(super) fn waker(&self) -> io::Result<Arc<Waker>> {
         let waker = Arc::new(Waker::new()?);
         let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -23,7 +23,7 @@ impl Stop {
         Ok(waker)
     }
 
-    /// Everybody ends. Who asks for a waker later sees so at once.
+    /// Stops all threads. A thread that asks for a waker later sees the flag at once.
     pub(super) fn set(&self) {
         self.set.store(true, Ordering::Release);
         let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);

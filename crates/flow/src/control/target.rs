@@ -1,4 +1,4 @@
-//! Where controllers are: what a switch connects to, and where it listens.
+//! Targets: addresses a switch connects to, and addresses it listens at.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,11 +11,11 @@ pub const DEFAULT_PORT: u16 = 6653;
 /// The longest path of a UNIX socket, in bytes (unix(7)).
 const LONGEST_PATH: usize = 107;
 
-/// A place controllers are reached at, or reach the switch at.
+/// Address of an active or passive connection to controllers.
 ///
-/// As text it is what Open vSwitch takes: `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]` and `unix:PATH` are
-/// connected to, `ptcp:[PORT][:ADDRESS]`, `pssl:[PORT][:ADDRESS]` and `punix:PATH` are listened at. An
-/// address of IPv6 is in brackets.
+/// The text is as in Open vSwitch: `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]` and `unix:PATH` are
+/// connected to, `ptcp:[PORT][:ADDRESS]`, `pssl:[PORT][:ADDRESS]` and `punix:PATH` are listened at.
+/// An address of IPv6 is in brackets.
 ///
 /// ```
 /// use linerate_flow::control::Target;
@@ -58,17 +58,17 @@ pub enum TargetError {
     /// There is no host.
     #[error("'{0}' has no host: tcp:HOST[:PORT]")]
     Host(String),
-    /// What should be a port is none.
+    /// The port is no number, or out of range.
     #[error("'{port}' in '{target}' is no port from {least} to 65535")]
     Port {
         /// The whole text.
         target: String,
-        /// What should be a port.
+        /// Text of the port.
         port: String,
         /// The smallest there is.
         least: u16,
     },
-    /// What should be an address is none.
+    /// The address to listen at is invalid.
     #[error(
         "'{address}' in '{target}' is no address to listen at; one of IPv6 is in brackets, and \
          names are not looked up"
@@ -76,7 +76,7 @@ pub enum TargetError {
     Address {
         /// The whole text.
         target: String,
-        /// What should be an address.
+        /// Text of the address.
         address: String,
     },
     /// An address of IPv6 has no brackets, or not both.

@@ -1,8 +1,8 @@
-//! TLS: who may speak with the switch, and who it speaks with.
+//! TLS: mutual authentication of switch and controllers.
 //!
-//! Both sides have a certificate that an authority the other trusts has signed. Names in certificates are
-//! not looked at, as Open vSwitch does it: an authority of OpenFlow signs for controllers and switches
-//! alone, which come and go at addresses nobody wrote into a certificate.
+//! Both sides have a certificate that an authority the other trusts has signed. Names in
+//! certificates are not looked at, as Open vSwitch does it: an authority of OpenFlow signs for
+//! controllers and switches alone, whose addresses change and are in no certificate.
 //!
 //! Keys and certificates are read once; cryptography is graviola's (see `docs/dependencies.md`), which
 //! needs a processor of about 2014 or later.
@@ -36,7 +36,7 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the file.
         problem: String,
     },
 }
@@ -47,14 +47,14 @@ impl TlsError {
     }
 }
 
-/// What both sides of connections are made with.
+/// TLS configurations for both ends of connections.
 #[derive(Debug, Clone)]
 pub(super) struct Tls {
     pub(super) client: Arc<ClientConfig>,
     pub(super) server: Arc<ServerConfig>,
 }
 
-/// Whether the processor has what graviola needs; without, it would panic.
+/// Checks the processor for the features graviola needs; without them it would panic.
 fn supported() -> Result<(), TlsError> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -95,7 +95,7 @@ fn has_version(certificate: &[u8]) -> bool {
     };
     let content = inside(certificate).and_then(|header| certificate.get(header..));
     let first = content.and_then(|content| content.get(inside(content)?..));
-    // What is no certificate is refused as that.
+    // Other content is refused later, as no certificate.
     first.and_then(<[u8]>::first).is_none_or(|tag| *tag == VERSION)
 }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn versions_of_certificates_are_told() {
-        // A certificate, what is signed of it, and there a version or else a serial number at once.
+        // A certificate, its signed part, and there a version or else a serial number at once.
         let third = [0x30, 0x82, 0x01, 0x02, 0x30, 0x81, 0xf0, 0xa0, 0x03, 0x02, 0x01, 0x02];
         let first = [0x30, 0x82, 0x01, 0x02, 0x30, 0x30, 0x02, 0x01, 0x07];
         assert!(has_version(&third));

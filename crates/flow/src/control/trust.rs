@@ -1,4 +1,4 @@
-//! Which peers may control the switch.
+//! Authentication of peers: the right to control the switch.
 //!
 //! TLS authenticates a peer by its certificate. Without TLS a peer is authenticated by its user, which the
 //! kernel reports for UNIX sockets, and for TCP within this machine: root, the user the switch runs as and
@@ -12,7 +12,7 @@ use linerate_host::peer;
 use super::admission::Source;
 use super::link::Socket;
 
-/// Which peers without TLS may control the switch, beside root and the user it runs as.
+/// Peers without TLS that may control the switch, beside root and the user it runs as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
     /// Users of this machine.

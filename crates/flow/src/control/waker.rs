@@ -1,4 +1,4 @@
-//! What threads that wait for sockets are woken by.
+//! Wakers for threads that wait for sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,28 +17,28 @@ impl Waker {
         Ok(Waker(eventfd(0, flags)?))
     }
 
-    /// Who waits goes on, now or the next time.
+    /// Ends the current wait, or else the next.
     pub(super) fn wake(&self) {
         // A counter that is full wakes just as well.
         let _full = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// What woke so far is forgotten.
+    /// Forgets earlier wakes.
     pub(super) fn clear(&self) {
         let _empty = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 
-/// What is waited for with a socket.
+/// Events of a socket to wait for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Ready {
     pub(super) read: bool,
     pub(super) write: bool,
 }
 
-/// Waits until a socket is ready for what is wanted, somebody wakes, or the time is over.
+/// Waits until a socket is ready for the wanted events, the waker wakes, or the time is over.
 ///
-/// A broken connection is ready for all that is wanted; who then reads or writes learns of it.
+/// A broken connection is ready for all wanted events; the next read or write returns its error.
 pub(super) fn wait(
     waker: &Waker,
     socket: Option<(BorrowedFd<'_>, Ready)>,
@@ -66,7 +66,7 @@ pub(super) fn wait(
             polled.get(1).map_or(PollFlags::empty(), PollFd::revents)
         }
         Err(Errno::INTR) => PollFlags::empty(),
-        // Out of memory: what is wanted is tried.
+        // Out of memory: all wanted events are tried.
         Err(_) => wanted,
     };
     let broken = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);

@@ -1,4 +1,4 @@
-//! What a packet must be able to do for its headers to be changed.
+//! Packet buffers as seen by header changes.
 
 use linerate_memory::PacketMut;
 

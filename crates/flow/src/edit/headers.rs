@@ -1,4 +1,4 @@
-//! Where the headers of a packet are, by the rules of [`key::extract`](crate::key::extract()).
+//! Offsets of a packet's headers, by the rules of [`key::extract`](crate::key::extract()).
 
 use crate::key::extract::{
     ARP, ARP_OF_IPV4, Chain, FIRST_TYPE, FRAGMENT, IPV4, IPV6, LATER_FRAGMENT, NO_TYPE, RARP, SNAP,
@@ -6,24 +6,24 @@ use crate::key::extract::{
 };
 use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
-/// Where the type of Ethernet is, and what it is.
+/// `EtherType` of a packet, and its offset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
-    /// Where the type is.
+    /// Offset of the type.
     pub(crate) kind_at: usize,
     /// The type, [`NO_TYPE`] where there is none.
     pub(crate) kind: u16,
 }
 
 impl Link {
-    /// Of a packet that has a header of Ethernet, behind all tags: what is edited was seen before some
-    /// of them were added.
+    /// Reads a packet with a header of Ethernet, behind all tags: some of them may have been added
+    /// after the key was read.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Option<Link> {
         Link::behind_tags(bytes, usize::MAX)
     }
 
-    /// The same behind so many tags at most.
+    /// Likewise behind so many tags at most.
     #[inline]
     pub(crate) fn behind_tags(bytes: &[u8], mut tags: usize) -> Option<Link> {
         let head = bytes.first_chunk::<14>()?;
@@ -45,49 +45,49 @@ impl Link {
         Some(Link { kind_at, kind })
     }
 
-    /// Where what is behind the type begins.
+    /// Returns the offset of the network header, behind the type.
     pub(crate) fn network(self) -> usize {
         self.kind_at + 2
     }
 
-    /// Where a header of so many bytes begins behind one of these types, if it is there.
+    /// Returns the offset of a header of so many bytes behind one of these types, if it is there.
     pub(crate) fn behind(self, bytes: &[u8], kinds: [u16; 2], length: usize) -> Option<usize> {
         let there = kinds.contains(&self.kind) && bytes.len() >= self.network() + length;
         there.then_some(self.network())
     }
 
-    /// Where a message of ARP begins that has fields.
+    /// Returns the offset of an ARP message whose fields are known.
     pub(crate) fn arp(self, bytes: &[u8]) -> Option<usize> {
         let at = self.behind(bytes, [ARP, RARP], 28)?;
         bytes[at..].starts_with(&ARP_OF_IPV4).then_some(at)
     }
 }
 
-/// Where the headers of IP are, and what is behind them.
+/// Offsets of the headers of IP, and of the payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ip {
     /// Whether it is IPv6.
     pub(crate) v6: bool,
-    /// Where its header begins.
+    /// Offset of its header.
     pub(crate) at: usize,
-    /// What it carries.
+    /// Protocol of the payload.
     pub(crate) protocol: u8,
-    /// Whether there are headers between its own and what it carries.
+    /// Set if there are extension headers between its own and the payload.
     pub(crate) extended: bool,
-    /// Whether nothing but its addresses is known, because of what follows them.
+    /// Set if only its addresses are known, because the headers behind them are malformed.
     pub(crate) broken: bool,
     /// Whether it is a fragment.
     pub(crate) fragment: u64,
     /// Whether the destination in the header is not where the packet goes to in the end.
     pub(crate) routed: bool,
-    /// Where what it carries begins.
+    /// Offset of the payload.
     pub(crate) transport: usize,
-    /// Where the packet ends; padding may follow.
+    /// End of the packet; padding may follow.
     pub(crate) end: usize,
 }
 
 impl Ip {
-    /// Of a packet that has one all of whose fields are known.
+    /// Reads the headers of a packet if all fields are known.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Option<Ip> {
         Ip::with_addresses(bytes).filter(|ip| !ip.broken)
@@ -151,7 +151,7 @@ impl Ip {
         }
     }
 
-    /// What it carries, where a header of this protocol begins.
+    /// Returns the payload, if it begins with a header of its protocol.
     fn carried<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let known = self.fragment & LATER_FRAGMENT == 0 && !self.broken;
         known.then_some(&bytes[self.transport..self.end])
@@ -173,7 +173,7 @@ impl Ip {
         whole && self.protocol == protocol
     }
 
-    /// Where the checksum is that covers what it carries.
+    /// Returns the checksum that covers the payload.
     #[inline]
     pub(crate) fn check(&self, bytes: &[u8]) -> Option<Check> {
         let carried = self.carried(bytes)?;
@@ -187,17 +187,17 @@ impl Ip {
         (carried.len() >= offset + 2).then_some(Check { at: self.transport + offset, optional })
     }
 
-    /// The same, if it covers the addresses of IP, too.
+    /// Likewise, if it covers the addresses of IP, too.
     #[inline]
     pub(crate) fn check_of_addresses(&self, bytes: &[u8]) -> Option<Check> {
         if self.protocol == ICMP { None } else { self.check(bytes) }
     }
 }
 
-/// Where a checksum is.
+/// Offset of a checksum.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Check {
-    /// Where.
+    /// Offset of its first byte.
     pub(crate) at: usize,
     /// Whether zero means that there is none.
     pub(crate) optional: bool,

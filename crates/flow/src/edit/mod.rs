@@ -1,10 +1,10 @@
 //! Changing a packet's headers, its checksums with them.
 //!
-//! Where a header is, is what [`key::extract`](crate::key::extract()) says: fields that it does not read
-//! are not changed. Checksums are mended by what changed: IPv4's own, those of TCP, UDP, ICMP and `ICMPv6`,
-//! which are also over the addresses, and SCTP's. A checksum of UDP that is zero stays so. Fragments but
-//! the first have no ports to change, and the ports of SCTP are left alone in the first, too, because its
-//! checksum is over bytes that are not there.
+//! Headers are located by the rules of [`key::extract`](crate::key::extract()): fields that it does
+//! not read are not changed. Checksums are updated incrementally: IPv4's own, those of TCP, UDP,
+//! ICMP and `ICMPv6`, which are also over the addresses, and SCTP's. A checksum of UDP that is zero
+//! stays so. Fragments but the first have no ports to change, and the ports of SCTP are left alone
+//! in the first, too, because its checksum is over bytes that are not there.
 
 mod buffer;
 mod headers;

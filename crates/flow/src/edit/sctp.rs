@@ -1,14 +1,14 @@
-//! SCTP's checksum, mended.
+//! Incremental update of SCTP's checksum.
 //!
-//! It is a `CRC32c` (RFC 9260 section 6.8), which is linear: what a change of some bytes does to it is the
-//! remainder of the difference with as many zero bytes behind it as bytes follow. So what is not changed is not
-//! read, and a checksum that was wrong stays wrong. Zero bytes are appended by powers of two, each a
-//! matrix over bits, as zlib's `crc32_combine` does.
+//! It is a `CRC32c` (RFC 9260 section 6.8), which is linear: a change of some bytes adds the
+//! remainder of the difference with as many zero bytes behind it as bytes follow. So unchanged
+//! bytes are not read, and a checksum that was wrong stays wrong. Zero bytes are appended by powers
+//! of two, each a matrix over bits, as zlib's `crc32_combine` does.
 
 /// The polynomial, its bits the other way round.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// What a power of two of zero bytes behind it makes of each bit of a remainder.
+/// Remainder of each bit with a power of two of zero bytes behind it.
 const ZEROS: [[u32; 32]; 16] = {
     let mut powers = [[0; 32]; 16];
     let mut bit = 0;
@@ -45,7 +45,7 @@ const fn times(matrix: &[u32; 32], mut remainder: u32) -> u32 {
     sum
 }
 
-/// Mends the checksum of a packet whose first four bytes were `old` and are `new`.
+/// Updates the checksum of a packet whose first four bytes were `old` and are `new`.
 pub(super) fn mend(packet: &mut [u8], old: [u8; 4], new: [u8; 4]) {
     let mut difference = u32::from_le_bytes(old) ^ u32::from_le_bytes(new);
     let length = packet.len();

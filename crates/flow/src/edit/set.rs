@@ -1,7 +1,7 @@
 //! Setting fields of headers.
 //!
-//! A checksum is mended by what changed (RFC 1624), so one that was wrong stays wrong, and the cost does
-//! not depend on the length.
+//! A checksum is updated by the difference (RFC 1624), so one that was wrong stays wrong, and the
+//! cost does not depend on the length.
 
 use linerate_packet::checksum::{udp_nonzero, update_bytes};
 
@@ -120,7 +120,7 @@ pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
 /// A value, and which of its bits are meant.
 type Bits = (u128, u128);
 
-/// Sets bits of `N` bytes, and returns what they were and are.
+/// Sets bits of `N` bytes, and returns the old bytes and the new ones.
 #[inline(always)]
 fn change<const N: usize>(
     bytes: &mut [u8],
@@ -137,7 +137,7 @@ fn change<const N: usize>(
     Some((old, *place))
 }
 
-/// The same of bytes at an even distance from where a checksum over them begins.
+/// Likewise for bytes at an even distance from the begin of the data a checksum covers.
 #[inline(always)]
 fn covered<const N: usize>(
     bytes: &mut [u8],
@@ -215,7 +215,7 @@ fn ipv4_address(bytes: &mut [u8], at: usize, bits: Bits) -> Option<()> {
     Some(())
 }
 
-/// Sets bits of what IP carries, if that is of this protocol.
+/// Sets bits of the payload of IP, if it is of this protocol.
 fn carried<const N: usize>(bytes: &mut [u8], protocol: u8, at: usize, bits: Bits) -> Option<()> {
     let ip = Ip::of(bytes).filter(|ip| ip.carries(protocol, bytes))?;
     covered::<N>(bytes, ip.transport + at, bits, ip.check(bytes))
@@ -229,7 +229,7 @@ fn sctp_ports(bytes: &mut [u8], bits: Bits) -> Option<()> {
     Some(())
 }
 
-/// Where a message of neighbour discovery has its target.
+/// Returns the headers of IP and the offset of the target in a message of neighbour discovery.
 fn discovery(bytes: &[u8]) -> Option<(Ip, usize)> {
     let ip = Ip::of(bytes).filter(|ip| ip.carries(ICMPV6, bytes))?;
     let message = &bytes[ip.transport..ip.end];

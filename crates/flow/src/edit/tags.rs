@@ -1,7 +1,8 @@
 //! Adding and taking away tags and labels.
 //!
-//! Where they go is what Open vSwitch does: a tag goes in front of all others, a label behind those tags
-//! that were added or looked at. A header of backbone bridging goes in front of all, with the addresses it finds there.
+//! Their places are those of Open vSwitch: a tag goes in front of all others, a label behind those
+//! tags that were added or looked at. A header of backbone bridging goes in front of all, with the
+//! addresses it finds there.
 
 use linerate_packet::checksum::update16;
 
@@ -13,7 +14,7 @@ use crate::key::extract::{BACKBONE, MPLS, MPLS_MULTICAST, is_tag};
 const ADDRESSES: usize = 12;
 /// Bytes of a label and the header of Ethernet in front of it.
 const LABELLED_BYTES: usize = 18;
-/// Bytes of what backbone bridging adds: a type, its tag, and addresses.
+/// Bytes that backbone bridging adds: a type, its tag, and addresses.
 const BACKBONE_BYTES: usize = 18;
 
 pub(super) fn push_vlan(packet: &mut impl Bytes, kind: u16, tci: u16) -> bool {
@@ -103,7 +104,8 @@ pub(super) fn push_pbb(packet: &mut impl Bytes, kind: u16, service: u32) -> bool
     true
 }
 
-/// What is left are the addresses behind the tag, tags that were in front of it, and all behind it.
+/// Removes a backbone header. The inner addresses remain, then tags that were in front of it, and
+/// the rest behind it.
 pub(super) fn pop_pbb(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
     let Some(link) = Link::of(bytes) else { return };
@@ -112,13 +114,14 @@ pub(super) fn pop_pbb(packet: &mut impl Bytes) {
     }
     let inside = link.kind_at + 6;
     if link.kind_at > ADDRESSES {
-        // What is between the addresses and the type goes behind the addresses inside.
+        // Tags between the addresses and the type go behind the inner addresses.
         bytes[ADDRESSES..inside + ADDRESSES].rotate_left(link.kind_at - ADDRESSES);
     }
     let _ = packet.pull(BACKBONE_BYTES);
 }
 
-/// Where the outer label is, and the time to live behind it, and whether that is in a header of IPv4.
+/// Returns the offsets of the outer label and of the time to live behind it, and whether that is in
+/// a header of IPv4.
 fn times(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     let at = Link::of(bytes)?.behind(bytes, [MPLS, MPLS_MULTICAST], 4)?;
     let next = at + 4;

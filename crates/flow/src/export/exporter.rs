@@ -17,7 +17,7 @@ use super::options::{ExportOptions, IpfixOptions, SflowOptions};
 use super::record::FlowRecord;
 use super::sflow::{Interface, Sample, Sflow};
 
-/// What a worker tells.
+/// Message of a worker.
 #[derive(Debug)]
 pub(super) enum Told {
     Records(Vec<FlowRecord>),
@@ -25,14 +25,14 @@ pub(super) enum Told {
     End,
 }
 
-/// What is waiting at most: batches of records, and samples.
+/// Capacity of the queue: batches of records, and samples.
 const WAITING: usize = 4096;
 /// Most pairs of collector sets and domains, which flows choose: each has a message of its own.
 const WRITERS: usize = 1024;
-/// How long a record waits for others to go with.
+/// Time a record waits for others in the same message.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// What was told, and what was lost.
+/// Records and samples exported, and those lost.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     records: AtomicU64,
@@ -52,7 +52,7 @@ impl Counts {
     }
 }
 
-/// What was told so far, and what was lost.
+/// Records and samples exported so far, and those lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExportCounts {
     /// Flow records in messages.
@@ -67,7 +67,7 @@ pub struct ExportCounts {
     pub errors: u64,
 }
 
-/// Tells collectors of flows and packets. Dropping it sends what there is and ends it.
+/// Exports flows and packets to collectors. Dropping it sends the rest and ends its thread.
 #[derive(Debug)]
 pub struct Exporter {
     options: ExportOptions,
@@ -77,7 +77,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Begins to. `interfaces` says what counter samples are of.
+    /// Starts the exporter. `interfaces` returns the ports of counter samples.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Exporter {
         Observer::new(&self.options, self.channel.clone(), Arc::clone(&self.counts))
     }
 
-    /// What was told and what was lost so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> ExportCounts {
         ExportCounts {
@@ -183,7 +183,7 @@ struct FlowWork {
     options: IpfixOptions,
     /// The collectors of each set; 0 is those of all packets.
     sets: BTreeMap<u32, Collectors>,
-    /// What is written for each set and domain, and when its templates are due.
+    /// Message writer of each set and domain, and the time its templates are due.
     writers: BTreeMap<(u32, u32), (Ipfix, Instant)>,
 }
 
@@ -238,7 +238,7 @@ impl Work {
                 Ok(Told::End) | Err(_) => {}
             }
             if end {
-                // What workers said before the end is told, too.
+                // Messages sent before the end are exported, too.
                 while let Ok(last) = told.try_recv() {
                     match last {
                         Told::Records(records) => self.records(&records),
@@ -310,7 +310,7 @@ impl Work {
         }
     }
 
-    /// Sends what there is.
+    /// Sends the messages under way.
     fn finish(&mut self) {
         if let Some(FlowWork { sets, writers, .. }) = &mut self.flows {
             let clock = clock(self.clock_offset);

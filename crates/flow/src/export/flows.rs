@@ -1,14 +1,14 @@
-//! The flows a worker knows of, each with what has been seen since it was last told of.
+//! Flow table of a worker: each flow with its counts since its last record.
 //!
-//! A table of fixed size in buckets of eight, so a packet costs one bucket however many flows there are,
-//! and no flow keeps another from being known: in a full bucket the one that was used longest ago is told
-//! of and makes room. Time-outs are found by going through a little of the table each time.
+//! A table of fixed size in buckets of eight, so a packet costs one bucket however many flows there
+//! are, and no flow keeps another from being known: in a full bucket the least recently used one is
+//! exported and makes room. Time-outs are found by going through a little of the table each time.
 
 use super::record::{EndReason, FlowRecord, Seen, Stream, Tuple};
 
 /// Flows in a bucket.
 const WAYS: usize = 8;
-/// How long after TCP has said it is over stragglers still count, in nanoseconds.
+/// Nanoseconds for which stragglers still count after the end of a TCP connection.
 const STRAGGLERS: u64 = 1_000_000_000;
 /// Flags of TCP that end a flow: FIN and RST.
 const ENDS: u16 = 0b101;
@@ -27,10 +27,10 @@ pub(super) struct Flows {
     /// A few bits of each flow's hash, 0 where there is none.
     tags: Vec<[u16; WAYS]>,
     records: Vec<FlowRecord>,
-    /// How many there are.
+    /// Number of flows.
     live: usize,
     timeouts: Timeouts,
-    /// The bucket that is looked at next for what is over, and when the last was.
+    /// Bucket to search next for expired flows, and the time of the last search.
     next: usize,
     looked: u64,
 }
@@ -68,7 +68,7 @@ impl Flows {
         self.live == 0
     }
 
-    /// Counts a packet. What is over by that is told.
+    /// Counts a packet, and exports the flows that end by it.
     #[inline]
     pub(super) fn count(
         &mut self,
@@ -152,8 +152,8 @@ impl Flows {
         }
     }
 
-    /// Tells of what is over, of a part of all flows that grows with the time since the last call: all
-    /// in an eighth of the shorter time-out.
+    /// Exports expired flows, of a part of the table that grows with the time since the last call:
+    /// all of it in an eighth of the shorter time-out.
     pub(super) fn tick(&mut self, now: u64, tell: &mut impl FnMut(FlowRecord)) {
         let round = (self.timeouts.idle.min(self.timeouts.active) / 8).max(1);
         let buckets = self.tags.len() as u64;
@@ -220,7 +220,7 @@ mod tests {
         Seen::read(&packet, 1)
     }
 
-    /// What is told while packets come each second for a while, and then none.
+    /// Returns the records while packets come each second for a while, and then none.
     fn told(seconds: u64, flags: impl Fn(u64) -> u8) -> Vec<(u64, FlowRecord)> {
         let mut flows = Flows::new(64, TIMEOUTS);
         let mut told = Vec::new();

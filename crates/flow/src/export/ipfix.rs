@@ -1,10 +1,10 @@
 //! Flow records as messages of IPFIX (RFC 7011).
 //!
-//! Templates for flows of IPv4, of IPv6, of the ICMP of either and of all else, each a list of information elements of
-//! IANA's registry (RFC 5102, RFC 7012; the names below are the registry's); with sampling, an option
-//! says how often (RFC 5476: one packet of so many, counted). Over UDP, templates come again now and
-//! then, since nobody says that they have arrived (RFC 7011 section 8.4). Variable lengths, elements of
-//! enterprises and withdrawn templates are not there.
+//! Templates for flows of IPv4, of IPv6, of the ICMP of either and of all else, each a list of
+//! information elements of IANA's registry (RFC 5102, RFC 7012; the names below are the
+//! registry's); with sampling, an option says how often (RFC 5476: one packet of so many, counted).
+//! Over UDP, templates are repeated now and then, since nothing confirms their arrival (RFC 7011
+//! section 8.4). Variable lengths, elements of enterprises and withdrawn templates are not there.
 
 use super::record::FlowRecord;
 
@@ -45,7 +45,7 @@ const SELECTOR_ALGORITHM: Element = (304, 2);
 const SAMPLING_PACKET_INTERVAL: Element = (305, 4);
 const SAMPLING_PACKET_SPACE: Element = (306, 4);
 
-/// What every flow has, in the order of `common`.
+/// Elements of every flow, in the order of `common`.
 const COMMON: [Element; 16] = [
     FLOW_START_MILLISECONDS,
     FLOW_END_MILLISECONDS,
@@ -68,12 +68,12 @@ const COMMON: [Element; 16] = [
 const IPV4: [Element; 2] = [SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS];
 const IPV6: [Element; 2] = [SOURCE_IPV6_ADDRESS, DESTINATION_IPV6_ADDRESS];
 
-/// What flows of IP have behind the addresses.
+/// Elements of IP flows behind the addresses.
 const IP: [Element; 5] =
     [IP_VERSION, PROTOCOL_IDENTIFIER, IP_CLASS_OF_SERVICE, MINIMUM_TTL, MAXIMUM_TTL];
 
-/// And at the end: ICMP has a type and code, and others what ICMP has not. Collectors take a type and
-/// code that is there for a port.
+/// Last elements: ICMP has a type and code, others have ports. Collectors take a type and code that
+/// is there for a port.
 const PORTS: [Element; 3] = [SOURCE_TRANSPORT_PORT, DESTINATION_TRANSPORT_PORT, TCP_CONTROL_BITS];
 
 /// A kind of flow, and the number of its template.
@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// The template of what is said of sampling, and the number of what samples.
+/// The template for sampling, and the number of the selector.
 const SAMPLING: u16 = 261;
 const SELECTOR: u64 = 1;
 
@@ -133,7 +133,7 @@ pub struct Ipfix {
     /// Records so far, which includes those of options.
     sequence: u32,
     message: Vec<u8>,
-    /// Where the set under way begins, and the records in this message.
+    /// Begin of the set under way, and the records in this message.
     set: Option<(usize, Kind)>,
     records: u32,
 }
@@ -143,7 +143,7 @@ pub struct Ipfix {
 pub struct Clock {
     /// A time of the steady clock, in nanoseconds.
     pub steady: u64,
-    /// What the wall clock said then, in milliseconds since 1970.
+    /// Time of the wall clock then, in milliseconds since 1970.
     pub wall: u64,
 }
 
@@ -186,7 +186,7 @@ impl Ipfix {
             let set = self.begin_set(OPTIONS_TEMPLATES);
             self.u16(SAMPLING);
             self.u16(elements.len() as u16);
-            // The first is what the others are said of.
+            // The first field is the scope of the others.
             self.u16(1);
             self.elements(&elements);
             self.end_set(set);

@@ -1,10 +1,11 @@
-//! Telling collectors of flows and packets: IPFIX (RFC 7011) and sFlow version 5, over UDP.
+//! Export of flows and packets to collectors: IPFIX (RFC 7011) and sFlow version 5, over UDP.
 //!
-//! Entries of the fast path are no flows in the sense of these: one wildcarded entry may stand for all
-//! connections there are. So where flow records are wanted, each worker keeps a table of its own of
-//! connections it sees ([`Observer`]), by all packets or one of some, and gives what is over to a thread
-//! ([`Exporter`]) that writes messages; that never waits, and costs nothing where nothing is exported. A
-//! connection whose packets come to several workers has a record from each, which collectors add up.
+//! Entries of the fast path are no flows in the sense of these: one wildcarded entry may stand for
+//! all connections there are. So where flow records are wanted, each worker keeps a table of its
+//! own of connections it sees ([`Observer`]), by all packets or one of some, and gives ended flows
+//! to a thread ([`Exporter`]) that writes messages; the worker never waits for it, and costs
+//! nothing where nothing is exported. A connection whose packets come to several workers has a
+//! record from each, which collectors add up.
 //!
 //! There is no transport but UDP, so a record may be lost on the way; sequence numbers say how many.
 

@@ -1,4 +1,4 @@
-//! What a worker sees of packets, and gives to the exporter.
+//! Observation of packets by a worker, for the exporter.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -10,7 +10,7 @@ use super::record::{EndReason, FlowRecord, Seen, Stream};
 use super::sflow::Sample;
 use crate::wire;
 
-/// Where a packet came from and went.
+/// Input and output of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Way {
     /// The port it came in by.
@@ -24,9 +24,9 @@ pub struct Way {
 /// Records that go to the exporter at once.
 const BATCH: usize = 32;
 
-/// A worker's part of what is exported: it looks at packets, and never waits.
+/// A worker's part of the export: it looks at packets, and never waits.
 ///
-/// What the exporter does not get to in time is dropped and counted.
+/// Records and samples are dropped and counted while the exporter's queue is full.
 #[derive(Debug)]
 pub struct Observer {
     flows: Option<Flows>,
@@ -34,7 +34,7 @@ pub struct Observer {
     /// Packets until the next that is looked at, and of how many one is.
     flow_wait: u32,
     flow_sampling: u32,
-    /// The same for samples, 0 for none.
+    /// Likewise until the next sample, 0 for none.
     sample_wait: u32,
     sample_rate: u32,
     random: fastrand::Rng,
@@ -98,7 +98,7 @@ impl Observer {
         observer
     }
 
-    /// How many packets until the next sample, `sample_rate` on average.
+    /// Returns the number of packets until the next sample, `sample_rate` on average.
     fn skip(&mut self) -> u32 {
         match self.sample_rate {
             0 => 0,
@@ -142,9 +142,9 @@ impl Observer {
         }
     }
 
-    /// Does what a flow's action says: perhaps looks at the packet.
+    /// Samples a packet for a flow's action, with the probability of that.
     pub fn sample(&mut self, sample: &wire::Sample, packet: &[u8], way: Way, now: u64) {
-        /// Nobody has so many places to sample at; of what is beyond, records are lost.
+        /// Observation points at most; records of further ones are lost.
         const MOST: usize = 4096;
         if self.random.u16(..u16::MAX) >= sample.probability {
             return;

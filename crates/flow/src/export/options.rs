@@ -1,26 +1,25 @@
-//! What is told to whom.
+//! Options of the export.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// What a switch tells collectors of its packets.
+/// Options of the export to collectors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Flow records.
     pub ipfix: Option<IpfixOptions>,
     /// Samples of packets, and counters of ports.
     pub sflow: Option<SflowOptions>,
-    /// What has to be added to `CLOCK_MONOTONIC` for the clock that the times of packets are of, in
-    /// nanoseconds, with wrapping.
+    /// Offset of the clock of packets' times from `CLOCK_MONOTONIC`, in nanoseconds, with wrapping.
     pub clock_offset: u64,
 }
 
 /// Flow records by IPFIX over UDP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpfixOptions {
-    /// Who gets records of all packets.
+    /// Collectors of records of all packets.
     pub collectors: Vec<SocketAddr>,
-    /// Who gets records of packets that flows sample, by the number of a set.
+    /// Collectors of packets that flows sample, by the number of a set.
     pub sets: Vec<(u32, Vec<SocketAddr>)>,
     /// The observation domain of records of all packets.
     pub domain: u32,
@@ -57,7 +56,7 @@ impl Default for IpfixOptions {
 /// Samples by sFlow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SflowOptions {
-    /// Who gets them.
+    /// Addresses of the collectors.
     pub collectors: Vec<SocketAddr>,
     /// The address that samples are from, as it is said in them.
     pub agent: IpAddr,

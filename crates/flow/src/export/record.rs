@@ -1,20 +1,20 @@
-//! What is told of a flow: whose packets, how many, and from when to when.
+//! Flow record: key, counts and times of a flow.
 
 use crate::key::extract::{Needed, extract_words};
 
-/// Which packets are one flow: those that agree in all of this.
+/// Flow key: packets that agree in all of this are one flow.
 ///
-/// Of IP these are the port they come in by, the tag, addresses, protocol, type of service and ports; of
-/// others the port, addresses and type of Ethernet, and what ARP is about.
+/// Of IP these are the port they come in by, the tag, addresses, protocol, type of service and
+/// ports; of others the port, addresses and type of Ethernet, and the addresses of ARP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tuple {
     words: [u64; 9],
 }
 
-/// Where records of a flow go, and where in the switch they say it was seen.
+/// Collectors of a flow's records, and the place in the switch where it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Stream {
-    /// Which collectors.
+    /// The set of collectors.
     pub set: u32,
     /// The observation domain.
     pub domain: u32,
@@ -31,20 +31,20 @@ pub enum EndReason {
     Active = 2,
     /// TCP said so.
     End = 3,
-    /// Nobody looks any more.
+    /// The exporter ends.
     Forced = 4,
     /// Its place was wanted for another.
     LackOfResources = 5,
 }
 
-/// What is told of a flow. Times are nanoseconds of the steady clock.
+/// Record of a flow. Times are nanoseconds of the steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// Which packets.
+    /// Its flow key.
     pub tuple: Tuple,
-    /// Whom it is told, and from where.
+    /// Its collectors, and its observation point.
     pub stream: Stream,
-    /// How many since the record before.
+    /// Packets since the record before.
     pub packets: u64,
     /// Their bytes from the header of IP on, or all behind the header of Ethernet where there is none.
     pub bytes: u64,
@@ -66,7 +66,7 @@ pub struct FlowRecord {
     pub reason: EndReason,
 }
 
-/// What one packet adds to a record.
+/// Contribution of one packet to a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) tuple: Tuple,
@@ -118,7 +118,7 @@ const fn is_ip(kind: u16) -> bool {
     kind == 0x0800 || kind == 0x86dd
 }
 
-/// Bytes of the packet of IP, or what is behind the header of Ethernet.
+/// Returns the bytes of the IP packet, or else those behind the header of Ethernet.
 fn network_bytes(packet: &[u8], link: usize, kind: u16) -> u64 {
     let behind = packet.len().saturating_sub(link) as u64;
     let there = packet.get(link - 2..link) == Some(&kind.to_be_bytes());
@@ -186,7 +186,7 @@ impl Tuple {
         (self.words[1] >> 48) as u8
     }
 
-    /// Source and destination of IPv4, or what ARP says.
+    /// Returns source and destination of IPv4, or those of ARP.
     #[must_use]
     pub fn ipv4(&self) -> [u32; 2] {
         [(self.words[2] >> 32) as u32, self.words[2] as u32]

@@ -18,9 +18,9 @@ pub struct Sample {
     pub out_port: u32,
     /// By how many it went out.
     pub copies: u32,
-    /// How long it was.
+    /// Bytes of the packet.
     pub length: u32,
-    /// How much of it is kept.
+    /// Bytes of it that are kept.
     pub kept: u8,
     /// Its first bytes.
     pub header: [u8; HEADER_BYTES],

@@ -25,7 +25,7 @@ pub fn compose(key: &Key) -> Vec<u8> {
         packet.extend(((tci & !VLAN_PRESENT) as u16).to_be_bytes());
     }
     let kind = key.get(Field::EthType) as u16;
-    // What has no type has a length there.
+    // A frame without a type has a length there.
     let written = if kind == NO_TYPE { 46 } else { kind };
     packet.extend(written.to_be_bytes());
     match kind {

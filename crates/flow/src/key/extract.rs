@@ -1,10 +1,10 @@
 //! Reading a packet's headers into a key.
 //!
-//! What counts as a header is what it is for Open vSwitch (`flow_extract` in its `lib/flow.c`), so that
-//! flows match the same packets there and here: a header that is cut off or whose lengths contradict
-//! each other has no fields, and nothing behind it has; of tags one is read, and a second stays the
-//! type; a fragment but the first has no ports. Beyond that, what OpenFlow has and Open vSwitch does not:
-//! the flags of extension headers of IPv6, and provider backbone bridging.
+//! Headers are recognised as by Open vSwitch (`flow_extract` in its `lib/flow.c`), so that flows
+//! match the same packets there and here: a header that is cut off or whose lengths contradict each
+//! other has no fields, and nothing behind it has; of tags one is read, and a second stays the
+//! type; a fragment but the first has no ports. Beyond that, fields of OpenFlow that Open vSwitch
+//! lacks: the flags of extension headers of IPv6, and provider backbone bridging.
 //!
 //! A packet with IPv4 and UDP takes one check of its length for each header and no loop.
 
@@ -13,7 +13,7 @@ use super::{INNER_TCI, Key, Mask, extension};
 /// Words of a key that headers are read into, with the first, which they leave alone.
 pub const HEADER_WORDS: usize = 16;
 
-/// Which words of a key somebody wants, by what they cost to read.
+/// Words of a key to be read, by their cost.
 ///
 /// Words that are not wanted are left as they are, so keys that are compared must be of the same
 /// `Needed`, or compared under masks it is of.
@@ -25,16 +25,16 @@ impl Needed {
     pub const NOTHING: Needed = Needed(0);
     /// Ethernet and the outer tag.
     pub const LINK: Needed = Needed(1);
-    /// What IPv4 and ARP have beside.
+    /// Also those of IPv4 and ARP.
     pub const NETWORK: Needed = Needed(LINK | NETWORK);
-    /// What IPv6 and MPLS have beside those.
+    /// Also those of IPv6 and MPLS.
     pub const WIDE_NETWORK: Needed = Needed(LINK | NETWORK | WIDE);
     /// Ports and the like beside, but no addresses of IPv6.
     pub const TRANSPORT: Needed = Needed(LINK | NETWORK | TRANSPORT);
     /// All there is.
     pub const EVERYTHING: Needed = Needed(LINK | NETWORK | TRANSPORT | WIDE | REST);
 
-    /// What must be read for keys under a mask.
+    /// Returns the words that keys under a mask need.
     #[must_use]
     pub const fn of(mask: &Mask) -> Needed {
         /// The operation of ARP, in the word of ports.
@@ -73,7 +73,7 @@ impl Needed {
         Needed(needed)
     }
 
-    /// What either needs.
+    /// Returns the words that either needs.
     #[must_use]
     pub const fn and(self, other: Needed) -> Needed {
         Needed(self.0 | other.0)
@@ -106,7 +106,7 @@ const LINK: u8 = 1;
 const NETWORK: u8 = 2;
 /// Word 5.
 const TRANSPORT: u8 = 4;
-/// Words 6 to 10: what IPv6 and MPLS have.
+/// Words 6 to 10: fields of IPv6 and MPLS.
 const WIDE: u8 = 8;
 /// Words 11 to 15: neighbour discovery, hardware addresses of ARP, backbone bridging.
 const REST: u8 = 16;
@@ -226,7 +226,7 @@ pub(crate) const fn is_tag(kind: u16) -> bool {
     kind == VLAN || kind == SERVICE_VLAN
 }
 
-/// What a second tag says, which is not one of the fields.
+/// Reads the second tag, which is not one of the fields.
 #[cold]
 fn inner_tag<const W: usize>(behind: &[u8], words: &mut [u64; W]) {
     if let Some(tag) = behind.first_chunk::<4>() {
@@ -234,10 +234,10 @@ fn inner_tag<const W: usize>(behind: &[u8], words: &mut [u64; W]) {
     }
 }
 
-/// The header of LLC and SNAP with an organisation whose types are those of Ethernet.
+/// The header of LLC and SNAP with the organisation for types of Ethernet.
 pub(crate) const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
 
-/// The type of a frame that has a length in the type's place, and what is behind it.
+/// Returns the type of a frame that has a length in the type's place, and the bytes behind it.
 #[cold]
 fn snap(behind: &[u8]) -> (u16, &[u8]) {
     match behind.split_first_chunk::<8>() {
@@ -251,7 +251,7 @@ fn ipv4<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     let Some(head) = bytes.first_chunk::<20>() else { return };
     let header = usize::from(head[0] & 0xf) * 4;
     let total = usize::from(be16(head, 2));
-    // What is behind the packet is padding.
+    // Bytes behind the packet are padding.
     let Some(behind) = bytes.get(header..total) else { return };
     if header < 20 || bytes.len() - total > usize::from(u16::MAX) {
         return;
@@ -268,7 +268,7 @@ fn ipv4<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     }
 }
 
-/// What the word of flags and offset says of a fragment.
+/// Returns the bits of a fragment from the word of flags and offset.
 #[inline(always)]
 pub(crate) const fn fragment_v4(word: u16) -> u64 {
     let later = word & 0x1fff != 0;
@@ -329,8 +329,8 @@ pub(crate) const fn is_discovery(kind: u8, code: u8) -> bool {
     (kind == 135 || kind == 136) && code == 0
 }
 
-/// What neighbour discovery says, behind the first eight bytes. Two options of a kind are a mistake
-/// that leaves nothing.
+/// Reads a message of neighbour discovery, behind the first eight bytes. Two options of a kind are
+/// a mistake that leaves no fields.
 fn discovery<const W: usize>(bytes: &[u8], words: &mut [u64; W]) {
     let Some((target, options)) = bytes.split_first_chunk::<16>() else { return };
     let (mut source, mut destination) = (0, 0);
@@ -353,13 +353,13 @@ fn discovery<const W: usize>(bytes: &[u8], words: &mut [u64; W]) {
     words[14] = destination;
 }
 
-/// The option of neighbour discovery with the address of who sends.
+/// The option of neighbour discovery with the sender's link-layer address.
 pub(crate) const SOURCE_ADDRESS: u8 = 1;
-/// The option with the address of who is asked for.
+/// The option with the target's link-layer address.
 pub(crate) const TARGET_ADDRESS: u8 = 2;
 
-/// Options of neighbour discovery, each with its kind and all its bytes, up to one that says it is
-/// longer than what there is, or has no length.
+/// Options of neighbour discovery, each with its kind and all its bytes, up to one whose length is
+/// zero or exceeds the rest.
 pub(crate) struct Options<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Options<'a> {
@@ -380,7 +380,7 @@ impl<'a> Iterator for Options<'a> {
 #[inline]
 fn ipv6<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     let Some((head, behind)) = bytes.split_first_chunk::<40>() else { return };
-    // What is behind the packet is padding.
+    // Bytes behind the packet are padding.
     let length = usize::from(be16(head, 4));
     let Some((payload, padding)) = behind.split_at_checked(length) else { return };
     if padding.len() > usize::from(u16::MAX) {
@@ -437,15 +437,15 @@ pub(crate) const fn is_extension(protocol: u8) -> bool {
 /// The extension headers of an IPv6 packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chain<'a> {
-    /// What is behind them; in a fragment but the first, that it is one.
+    /// Protocol of the payload; in a fragment but the first, that of fragments.
     pub(crate) protocol: u8,
     /// Whether it is a fragment.
     pub(crate) fragment: u64,
-    /// What was seen, as `Ipv6Extensions` says it.
+    /// Headers that were met, as bits of `Ipv6Extensions`.
     pub(crate) seen: u16,
     /// Whether the destination in the header is not where the packet goes to in the end.
     pub(crate) routed: bool,
-    /// What is behind the headers.
+    /// Bytes behind the headers.
     pub(crate) payload: &'a [u8],
 }
 
@@ -493,7 +493,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Which headers were met, and whether in the order they should be: RFC 8200 section 4.1.
+/// Headers that were met, and whether in the order of RFC 8200 section 4.1.
 #[derive(Default)]
 struct Order {
     seen: u16,
@@ -553,7 +553,7 @@ fn arp<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     }
 }
 
-/// How ARP begins for IPv4 on Ethernet.
+/// First bytes of ARP for IPv4 on Ethernet.
 pub(crate) const ARP_OF_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
 #[inline(always)]

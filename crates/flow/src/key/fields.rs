@@ -8,7 +8,7 @@ use crate::wire::field::Needs;
 use crate::wire::{Entry, Field, Match, VLAN_PRESENT};
 
 impl Key {
-    /// Whether a packet has what a field needs.
+    /// Returns true if a packet has the headers that a field needs.
     #[must_use]
     pub fn meets(&self, needs: Needs) -> bool {
         let ethernet = |kinds: &[u128]| kinds.contains(&self.get(Field::EthType));
@@ -46,9 +46,9 @@ impl Key {
         self.get(Field::IpFrag) & 2 == 0
     }
 
-    /// The fields a packet has: of its headers those it has, and what else is not zero.
+    /// Returns the fields of a packet: those of its headers, and others that are not zero.
     ///
-    /// Of fields that say the same it is OpenFlow's, each after those it needs.
+    /// Of equivalent fields it is OpenFlow's, each after those it needs.
     #[must_use]
     pub fn fields(&self) -> Match {
         Field::ALL
@@ -58,7 +58,8 @@ impl Key {
             .collect()
     }
 
-    /// The same without those of headers, which go with the packet: what packet-ins say beside it.
+    /// Likewise without those of headers, which go with the packet: the metadata fields of
+    /// packet-ins.
     #[must_use]
     pub fn fields_beside_headers(&self) -> Match {
         let beside = |field: &Field| self.has(*field) && !is_of_headers(*field);
@@ -71,7 +72,7 @@ impl Key {
 
     fn has(&self, field: Field) -> bool {
         match field {
-            // What other fields say.
+            // Aliases of other fields.
             Field::InPort16 | Field::VlanTci | Field::IpTos => false,
             _ if field.registers().count_ones() > 1 => false,
             Field::EthDst | Field::EthSrc | Field::EthType => true,
@@ -85,7 +86,7 @@ impl Key {
     }
 }
 
-/// Whether a field is of a packet's headers, not of what the switch knows of it beside.
+/// Returns true for fields of a packet's headers, false for those the switch adds.
 #[must_use]
 pub const fn is_of_headers(field: Field) -> bool {
     let word = super::place_of(field).word;

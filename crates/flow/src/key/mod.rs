@@ -1,9 +1,10 @@
-//! What tables match: the fields of a packet and what the switch knows of it, in words.
+//! Flow key: header and metadata fields of a packet, in words, as tables match them.
 //!
-//! A [`Key`] has every field at a fixed place, so a match is a few words to compare under a mask. The
-//! first [`ENTRY_WORDS`] are what a packet comes with: where from, its headers, its tunnel and its
+//! A [`Key`] has every field at a fixed place, so a match is a few words to compare under a mask.
+//! The first [`ENTRY_WORDS`] are the fields of an arriving packet: its port, headers, tunnel and
 //! connection. The others, metadata and registers, are zero when it comes and are the pipeline's.
-//! Fields that no packet has together share a place: addresses of IPv4 and ARP, ports and ICMP's types.
+//! Fields that no packet has together share a place: addresses of IPv4 and ARP, ports and ICMP's
+//! types.
 
 mod compose;
 pub mod extension;
@@ -27,23 +28,23 @@ pub const ENTRY_WORDS: usize = 33;
 /// Words of a key that are read from a packet's headers.
 pub const HEADERS: Range<usize> = 1..extract::HEADER_WORDS;
 
-/// Words of a key that say what is known of a packet's connection.
+/// Words of a key with the fields of a packet's connection.
 pub(crate) const CONNECTION: Range<usize> = 23..32;
 
 /// The place of a bit that says that the last `ct` found a packet's connection and left it as it is: no field.
 pub(crate) const FOUND: Place = Place { word: 23, shift: 8 };
 
-/// Where a field is: the word its last bit is in, and how far from that word's end. A field of more
-/// than 64 bits has its upper half in the word before.
+/// Place of a field: the word of its last bit, and the distance from that word's end. A field of
+/// more than 64 bits has its upper half in the word before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The word.
     pub word: usize,
-    /// How far the field is shifted in it.
+    /// Bits the field is shifted by in it.
     pub shift: u32,
 }
 
-/// What has a place for each field.
+/// Defines a type with a place for each field.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident) => {
         $(#[$about])*
@@ -64,7 +65,7 @@ macro_rules! words {
                 &mut self.words
             }
 
-            /// What it has of a field.
+            /// Returns the value of a field.
             #[must_use]
             pub fn get(&self, field: Field) -> u128 {
                 collect(field, &self.words)
@@ -80,7 +81,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Fields of a packet, and what the switch knows of it.
+    /// Header and metadata fields of a packet.
     Key
 }
 
@@ -89,7 +90,7 @@ words! {
     Mask
 }
 
-/// Where it is in a key.
+/// Returns the place of a field in a key.
 #[must_use]
 pub const fn place_of(field: Field) -> Place {
     let (word, shift) = match field {
@@ -216,7 +217,7 @@ impl Key {
         self.set_masked(field, value, u128::MAX);
     }
 
-    /// Sets what an entry says.
+    /// Sets the field of an entry.
     pub fn set_entry(&mut self, entry: &Entry) {
         self.set_masked(entry.field(), entry.value(), entry.mask());
     }
@@ -298,7 +299,7 @@ impl Mask {
     }
 }
 
-/// What a match wants, as words.
+/// Returns the key and mask of a match.
 #[must_use]
 pub fn of_match(matching: &Match) -> (Key, Mask) {
     let (mut key, mut mask) = (Key::default(), Mask::default());

@@ -1,8 +1,9 @@
-//! Whether a rate is kept, told by one word that all workers share.
+//! Token bucket of a meter band, in one word that all workers share.
 //!
-//! The word is when the bucket will be full again (the generic cell rate algorithm, ITU-T I.371: its
-//! theoretical arrival time), so a packet that passes is one addition to it, and one that does not
-//! changes nothing. Who comes between another's load and store tries again; nobody waits.
+//! The word is the time when the bucket will be full again (the generic cell rate algorithm, ITU-T
+//! I.371: its theoretical arrival time), so a packet that passes is one addition to it, and one
+//! that does not changes nothing. A worker that loses the race between load and store tries again;
+//! none waits.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,9 +15,9 @@ const PARTS: u64 = 64;
 pub(super) struct Bucket {
     /// When it is full again, in parts of a nanosecond since the meter was added.
     full: AtomicU64,
-    /// What a unit takes, in the same, times 2^16.
+    /// Cost of a unit, in the same, times 2^16.
     unit: u128,
-    /// What a burst takes.
+    /// Cost of a burst.
     burst: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::table::Counters;
 use crate::wire::{Band, BandEffect, MeterFlags};
 use bucket::Bucket;
 
-/// What a meter says of a packet.
+/// Verdict of a meter on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes on.
@@ -24,15 +24,15 @@ pub enum Verdict {
 pub struct Meter {
     /// Its number.
     pub number: u32,
-    /// What its rates are of.
+    /// Unit of the rates, and options.
     pub flags: MeterFlags,
-    /// From which rate on it does what.
+    /// Bands: a rate, and the effect above it.
     pub bands: Vec<Band>,
     /// When it was added, in nanoseconds of the steady clock.
     pub added: u64,
-    /// What came to it.
+    /// Packets and bytes metered.
     pub counters: Arc<Counters>,
-    /// What each band was done to.
+    /// Packets and bytes of each band.
     pub band_counters: Vec<Arc<Counters>>,
     /// The tokens of each band.
     buckets: Vec<Bucket>,
@@ -59,7 +59,7 @@ impl Meter {
         }
     }
 
-    /// A packet of so many bytes comes to it at a time of the steady clock in nanoseconds. Of the bands
+    /// Meters a packet of so many bytes at a time of the steady clock in nanoseconds. Of the bands
     /// whose rates are exceeded the one of the greatest rate has it.
     pub fn pass(&self, length: usize, now: u64) -> Verdict {
         let length = length as u64;

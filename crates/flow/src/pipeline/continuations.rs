@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Continuation, Suspended};
 
-/// How many there may be at a time unless said otherwise.
+/// Continuations at a time, unless set otherwise.
 const ROOM: usize = 65_536;
 
-/// All continuations decisions have, so that what is the same has the same number.
+/// All continuations of decisions, with one number for equal ones.
 ///
-/// They live as long as decisions that lead to them. A number is used again after four thousand million
-/// others, if nobody has it then: long after a cache has forgotten entries that nobody uses, so that one
-/// with the number of a continuation that is gone matches nothing.
+/// They live as long as decisions that lead to them. A number is used again after four thousand
+/// million others, if it is free then: long after a cache has forgotten unused entries, so that an
+/// entry with the number of a former continuation matches nothing.
 #[derive(Debug)]
 pub struct Continuations {
     inside: Mutex<Inside>,
@@ -27,7 +27,7 @@ struct Inside {
     /// Numbers of those, for when numbers begin again.
     numbers: HashSet<u32>,
     last: u32,
-    /// How many more find no room before it is looked which are dead.
+    /// Failed insertions left before dead continuations are searched for.
     patience: usize,
 }
 
@@ -68,7 +68,7 @@ impl Continuations {
 }
 
 impl Inside {
-    /// A number nobody has.
+    /// Returns a free number.
     fn next(&mut self) -> u32 {
         loop {
             self.last = self.last.wrapping_add(1).max(1);

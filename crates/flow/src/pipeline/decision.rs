@@ -1,4 +1,4 @@
-//! What was decided for packets of a kind.
+//! Decision for the packets of one megaflow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,34 +7,34 @@ use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::table::{Change, Counters, Flow, Minimatch};
 use crate::wire::{Action, Ct, Entry, Field, Instruction, PacketInReason};
 
-/// What becomes of every packet that has the same bits where this was looked at.
+/// Steps for every packet that has the same bits where this one was looked at.
 #[derive(Debug, Default)]
 pub struct Decision {
-    /// What is done, in order. Without a step the packet is dropped.
+    /// Steps, in order. Without a step the packet is dropped.
     pub steps: Vec<Step>,
     /// The bits of the key it depends on, of the words a packet comes with.
     pub mask: Mask,
-    /// The flows that matched, in order, for who asks why.
+    /// The flows that matched, in order, for traces and dumps.
     pub flows: Vec<Arc<Flow>>,
-    /// What counts each packet whatever the steps come to: of flows, tables, groups and buckets.
+    /// Counters of each packet, independent of the steps: of flows, tables, groups and buckets.
     pub counted: Vec<Arc<Counters>>,
-    /// What is only used by each packet: hosts that `NORMAL` knows, flows that `learn` has made.
+    /// Counters whose time of use each packet updates: hosts of `NORMAL`, flows made by `learn`.
     pub touched: Vec<Arc<Counters>>,
-    /// What else it depends on.
+    /// Further dependencies.
     pub depends: Depends,
     /// Whether it holds for other packets. One that does not is for this packet alone.
     pub holds: bool,
 }
 
-/// What a decision depends on beside the key.
+/// Dependencies of a decision beside the key.
 #[derive(Debug, Clone, Default)]
 pub struct Depends {
     /// The tables that were asked, a bit for each.
     pub tables: [u64; 4],
-    /// Those of them where no flow matched.
+    /// Tables of these where no flow matched.
     pub missed: [u64; 4],
-    /// Bits of the key that actions had written before some table was asked: there, what a flow wants
-    /// cannot be compared with what the packet came with.
+    /// Bits of the key that actions had written before some table was asked: there, a flow's match
+    /// cannot be compared with the packet as it arrived.
     pub written: Mask,
     /// Groups that decided.
     pub groups: BTreeSet<u32>,
@@ -57,16 +57,17 @@ pub struct Depends {
 pub struct Learnt {
     /// The table it is in.
     pub table: u8,
-    /// What it matches.
+    /// Its match.
     pub pattern: Minimatch,
 }
 
 impl Decision {
-    /// Whether it may be another one after a change, for packets with this key.
+    /// Returns true if a change may lead to another decision for packets with this key.
     ///
-    /// Where a flow came or went it is only asked whether packets of this decision can match it: what is
-    /// wanted of bits that nobody has written must be what they all have, and no flow of a higher priority
-    /// have matched. One that matches the number of a conjunction depends on flows of any priority.
+    /// For a flow that came or went the check is whether packets of this decision can match it: the
+    /// values it wants of unwritten bits must be those of all these packets, and no flow of a
+    /// higher priority have matched. One that matches the number of a conjunction depends on flows
+    /// of any priority.
     #[must_use]
     pub fn concerns(&self, change: &Change, packet: &Key) -> bool {
         match change {
@@ -113,7 +114,7 @@ pub enum Step {
     Output {
         /// The port.
         port: u32,
-        /// How much of it; `None` is all.
+        /// Bytes of it; `None` is all.
         max_len: Option<u32>,
         /// By which of its queues.
         queue: u32,
@@ -136,7 +137,7 @@ pub enum Step {
         kind: u16,
         /// Label, class, bottom and time to live, as on the wire.
         entry: u32,
-        /// How many tags it goes behind, as many as there are.
+        /// Number of tags it goes behind.
         tags: u8,
     },
     /// The outer label is taken away; the type of Ethernet becomes this.
@@ -159,38 +160,38 @@ pub enum Step {
     },
     /// It is taken away.
     PopPbb,
-    /// The outer label gets the time to live of what is behind it.
+    /// The outer label gets the time to live of the header behind it.
     CopyTtlOut,
-    /// What is behind the outer label gets its time to live.
+    /// The header behind the outer label gets its time to live.
     CopyTtlIn,
     /// A meter may drop the packet here, or mark it.
     Meter(Arc<crate::meter::Meter>),
     /// Counts the packets that come here, where not all do.
     Count(Arc<Counters>),
-    /// One of several ways, by the packet's hash; what each does is done with a copy.
+    /// A bucket of a group, by the packet's hash; its steps are done with a copy.
     Select(Box<Select>),
-    /// Steps that are done with a copy, whatever they do to it.
+    /// Steps with a copy, whose changes leave the packet alone.
     Copy(Vec<Step>),
     /// A copy goes to the controllers.
     Controller(Arc<Punt>),
     /// The packet's connection is looked up; `actions` of [`Ct`] are done with it.
     Track {
-        /// What the action says; the zone is a number here.
+        /// The action; the zone is a number here.
         action: Arc<Ct>,
         /// Its zone.
         zone: u16,
     },
-    /// What is known of the packet's connection is forgotten.
+    /// Clears the connection fields of the packet.
     ClearTrack,
-    /// The packet is looked up again, with what is known of it now.
+    /// The packet is looked up again, with the state so far.
     Continue(Arc<Continuation>),
     /// The packet goes on in one of two ways, by its length now.
     Larger {
         /// In bytes.
         length: u16,
-        /// How packets go on that are longer.
+        /// Continuation of longer packets.
         larger: Arc<Continuation>,
-        /// How the others do.
+        /// Continuation of the others.
         other: Arc<Continuation>,
     },
     /// A flow record is made of some packets: one in 65,536 over `probability`.
@@ -204,11 +205,11 @@ pub struct Select {
     pub fields: Mask,
     /// Goes into the hash.
     pub basis: u32,
-    /// Each way: its weight, what counts its packets, and what it does.
+    /// Each bucket: its weight, its counters, and its steps.
     pub ways: Vec<(u32, Arc<Counters>, Vec<Step>)>,
 }
 
-/// A packet for controllers, and what is said with it.
+/// Packet-in of a packet, without its bytes.
 #[derive(Debug)]
 pub struct Punt {
     /// Why.
@@ -217,20 +218,20 @@ pub struct Punt {
     pub table: u8,
     /// The cookie of the flow, `u64::MAX` without one.
     pub cookie: u64,
-    /// How much of the packet; `0xffff` is all.
+    /// Bytes of the packet; `0xffff` is all.
     pub max_len: u16,
-    /// Which controllers, by the number they gave themselves; 0 for those who gave none.
+    /// Controller ID of the receivers; 0 for controllers that have set none.
     pub id: u16,
-    /// What the flow wanted said.
+    /// Data that the flow adds.
     pub userdata: Vec<u8>,
     /// The meter of its own it goes by, 0 without one.
     pub meter: u32,
     /// Fields that no header has, as they were at this point: metadata and registers, and those written of
     /// the rest.
     pub state: Box<Key>,
-    /// Which bits of it a packet does not come with, beside metadata and registers.
+    /// Bits of it that differ from the packet as it arrived, beside metadata and registers.
     pub written: Box<Mask>,
-    /// What it is resumed by, where the flow has it paused.
+    /// Continuation of a paused packet.
     pub resume: Option<Arc<Continuation>>,
 }
 
@@ -260,34 +261,34 @@ impl Punt {
 /// The length of a header of Ethernet.
 const ETHERNET_BYTES: usize = 14;
 
-/// How a packet goes on that is looked up again.
+/// State of a packet that is looked up again.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Continuation {
-    /// Its number in [`Key::continuation`], never 0. What is the same has the same, and no other has it
-    /// while this one is there.
+    /// Its number in [`Key::continuation`], never 0. Equal states have the same number, and no
+    /// other has it while this one exists.
     pub number: u32,
-    /// What it is.
+    /// The state.
     pub state: Suspended,
 }
 
 /// The state of a packet's way at some point.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Suspended {
-    /// Words that no header has: those the pipeline has for its own, and what it has written of others.
+    /// Words outside of headers: those of the pipeline alone, and others that it has written.
     pub key: Key,
-    /// Which bits of it are to be taken; others are as the packet has them.
+    /// Bits of it to be taken; others are as in the packet.
     pub written: Mask,
-    /// What is to be done yet, the next one last.
+    /// Work left, the next one last.
     pub rest: Vec<Rest>,
     /// The action set so far.
     pub set: Vec<Action>,
-    /// What was pushed on the stack, as values and how many bits each has.
+    /// Values on the stack, each with its number of bits.
     pub stack: Vec<(u128, u16)>,
     /// The queue that was set.
     pub queue: u32,
 }
 
-/// What is to be done yet.
+/// Work left of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Rest {
     /// A table is asked.
@@ -298,7 +299,7 @@ pub enum Rest {
         table: u8,
         /// The cookie.
         cookie: u64,
-        /// What is left of them.
+        /// The instructions left.
         instructions: Vec<Instruction>,
     },
     /// Actions are gone on with, which were of a flow of this table and cookie.
@@ -307,7 +308,7 @@ pub enum Rest {
         table: u8,
         /// The cookie.
         cookie: u64,
-        /// What is left of them.
+        /// The actions left.
         actions: Vec<Action>,
     },
 }

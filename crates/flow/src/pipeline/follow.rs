@@ -1,4 +1,4 @@
-//! A trace to the end: where a packet is looked up again, what becomes of it then is told, too.
+//! Complete trace: repeated lookups of a packet are traced, too.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::table::Snapshot;
 use crate::text::Syntax;
 use crate::wire::{Action, Ct, Entry, Field, Match, Nat, NatAddresses, NatFlags, Version};
 
-/// How often a packet and its copies are looked up again at most.
+/// Repeated lookups of a packet and its copies, at most.
 const LOOKUPS: usize = 64;
 
 /// The state of a connection where none is said: that of one that begins.
@@ -37,9 +37,9 @@ struct Follow {
     is_real: bool,
 }
 
-/// As [`trace`](super::trace()), and goes on with what is looked up again. `packet` is the packet, where there
-/// is one. `states` are those that connections are taken to be in, one for each time that one is looked up,
-/// and [`ASSUMED`] behind the last; addresses are translated to the first of those an action says.
+/// As [`trace`](super::trace()), and follows repeated lookups. `packet` is the packet, where there
+/// is one. `states` are the assumed states of its connections, one for each time that one is looked
+/// up, and [`ASSUMED`] behind the last; addresses are translated to the first of a range.
 #[must_use]
 pub fn follow(
     snapshot: &Snapshot,

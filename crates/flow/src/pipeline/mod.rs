@@ -1,33 +1,33 @@
-//! What becomes of a packet: the way through the tables, and what it comes to.
+//! Pipeline: the way of a packet through the tables, and the decision it ends in.
 //!
 //! [`decide`] is the slow path. It walks the tables of a [`Snapshot`] for one key and returns a
-//! [`Decision`]: steps that are simple to carry out, and which bits of the key they depend on, so that
-//! they hold for every packet with the same ones.
+//! [`Decision`]: steps that are simple to carry out, and the bits of the key they depend on, so
+//! that they hold for every packet with the same bits.
 //!
 //! # What a decision promises
 //!
-//! Every key that has the same bits as this one where [`Decision::mask`] has them gets the same steps
-//! from the same tables. Few bits are looked at: those that flows of the tables wanted, those that are
-//! copied, those an action's effect depends on. What an action has set is not a bit of the packet any
-//! more, so matching it costs nothing.
+//! Every key that has the same bits as this one where [`Decision::mask`] has them gets the same
+//! steps from the same tables. Few bits are looked at: those that flows of the tables match, those
+//! that are copied, those an action's effect depends on. A field that an action has set is not a
+//! bit of the packet any more, so matching it costs nothing.
 //!
 //! # What is as Open vSwitch has it, and what is not
 //!
 //! Where the specification leaves it open, or Nicira's extensions define it, things are as in Open
-//! vSwitch: a field that is not there is not set, but for a tag's number, which a tag comes with; a new tag has number 0; a packet whose time to
-//! live ends is told to controllers, and the actions of its flow end; lookups are at most 64 deep where
-//! they do not go to a later table, and at most 4,096, and a packet has at most 16,384 steps; who does
-//! more is dropped. `ct` without a table
-//! changes nothing of what tables see, and its fields are zero then.
+//! vSwitch: a field that is not there is not set, but for a tag's number, which a tag comes with; a
+//! new tag has number 0; a packet whose time to live ends is sent to controllers, and the actions
+//! of its flow end; lookups are at most 64 deep where they do not go to a later table, and at most
+//! 4,096, and a packet has at most 16,384 steps; beyond that it is dropped. `ct` without a table
+//! changes no field that tables match; its fields are zero then.
 //!
-//! Hashes are our own: `multipath`, `bundle` and groups that select may choose another one of several.
-//! The fields of a tag behind the first cannot be matched before the first is popped.
-//! A packet may have any number of labels. `encap(mpls)` of a frame that carries a label has one that is the
-//! last, as what is behind it is Ethernet; `decap()` of the last label without a packet type drops the packet.
-//! After `check_pkt_larger` all that is left is done in two ways; Open vSwitch does so with the rest of the
-//! flow's actions alone, and goes on with the packet as it was where the flow was resubmitted to. An
-//! `exit` inside `clone` ends all, with the action set.
-//! `sample` is carried out by who exports; `pop_queue` leads back to no queue, whatever was set before.
+//! Hashes are our own: `multipath`, `bundle` and groups that select may choose another one of
+//! several. The fields of a tag behind the first cannot be matched before the first is popped. A
+//! packet may have any number of labels. `encap(mpls)` of a frame that carries a label has one that
+//! is the last, as Ethernet follows it; `decap()` of the last label without a packet type drops the
+//! packet. After `check_pkt_larger` all remaining actions are done in two ways; Open vSwitch does
+//! so with the rest of the flow's actions alone, and goes on with the packet as it was where the
+//! flow was resubmitted to. An `exit` inside `clone` ends all, with the action set. `sample` is
+//! carried out by the exporter; `pop_queue` leads back to no queue, whatever was set before.
 
 mod continuations;
 mod decision;
@@ -51,11 +51,11 @@ use crate::wire::Action;
 use trace::Trace;
 use walk::Walk;
 
-/// What becomes of a packet with this key, and of all that are like it.
+/// Decides a packet with this key, and all that are like it.
 ///
-/// `from` is what the packet goes on with, where it has come here before; [`Key::continuation`] has its
-/// number. `now` is the time of the steady clock in nanoseconds. It costs a lookup
-/// for each table that is asked, and some allocations.
+/// `from` is the continuation of the packet, where it is looked up again; [`Key::continuation`] has
+/// its number. `now` is the time of the steady clock in nanoseconds. It costs a lookup for each
+/// table that is asked, and some allocations.
 #[must_use]
 pub fn decide(
     snapshot: &Snapshot,
@@ -73,8 +73,8 @@ pub fn decide(
     walk.finish().0
 }
 
-/// What becomes of a packet of a controller, whose actions these are. The key has its port, and what else
-/// the controller said of it. The decision is for this packet alone.
+/// Decides a packet-out with its actions. The key has its port, and other fields set by the
+/// controller. The decision is for this packet alone.
 #[must_use]
 pub fn packet_out(
     snapshot: &Snapshot,
@@ -89,9 +89,9 @@ pub fn packet_out(
     Decision { holds: false, ..walk.finish().0 }
 }
 
-/// As [`decide`], and says how it came to that, a line for each thing that happened: the flows of tables
-/// that matched, what was done, what the packet became, and which bits were looked at. Nothing is learnt,
-/// and nothing counted.
+/// As [`decide`], and returns a trace, a line for each event: the flows of tables that matched, the
+/// actions, the packet at the end, and the bits that were looked at. Nothing is learnt, and nothing
+/// counted.
 #[must_use]
 pub fn trace(
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! What the way of a packet needs beside the tables.
+//! Environment of the pipeline, beside the tables.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use crate::normal::Hosts;
 use crate::table::Flow;
 use crate::wire::FlowMod;
 
-/// What is kept between packets, beside the tables. All workers share it.
+/// State kept between packets, beside the tables. All workers share it.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Which port `NORMAL` has seen which addresses at.
+    /// MAC table of `NORMAL`.
     pub hosts: Hosts,
     /// Connections.
     pub tracker: Tracker,
-    /// How packets go on that are looked up again.
+    /// Continuations of packets that are looked up again.
     pub continuations: Continuations,
 }
 
-/// Who carries out what a packet's way changes in the switch.
+/// Receiver of changes that packets make in the switch.
 pub trait Outside: Sync {
     /// A flow is to be made, or to take the place of one with its match and priority. With a limit other
     /// than 0, not if its table has as many flows with its cookie already.
@@ -33,7 +33,7 @@ pub trait Outside: Sync {
     fn shorten(&self, flow: &Arc<Flow>, idle: u16, hard: u16, now: u64);
 }
 
-/// What became of a flow to learn.
+/// Result of learning a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learning {
     /// It is there.
@@ -44,7 +44,7 @@ pub enum Learning {
     Full,
 }
 
-/// Nobody: what a way through the tables would change stays as it is.
+/// Null environment: changes by packets are ignored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 

@@ -1,4 +1,4 @@
-//! What is told of a packet's way.
+//! Trace of a packet's way.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::table::Flow;
 use crate::text::Syntax;
 use crate::wire::{Action, Entry, Field, Match, Version};
 
-/// What is told so far, in lines.
+/// Lines of the trace so far.
 #[derive(Debug)]
 pub(super) struct Trace {
     text: String,
@@ -55,7 +55,7 @@ impl Trace {
 
     pub(super) fn end(&mut self, now: &Key, written: &Mask, decision: &Decision) {
         let mut became = *now;
-        // Of what only the pipeline has, what is not zero.
+        // Without the fields that only the pipeline has.
         became.words_mut()[ENTRY_WORDS..].fill(0);
         if became == self.came || written.words()[..ENTRY_WORDS].iter().all(|word| *word == 0) {
             self.line(0, "packet in the end: as it came");
@@ -87,7 +87,7 @@ fn print(matching: &Match) -> String {
     syntax().print_match(matching)
 }
 
-/// The bits that were looked at, with what the packet has there.
+/// Returns the bits that were looked at, with the packet's values.
 #[must_use]
 pub fn looked_at(key: &Key, mask: &Mask) -> Match {
     fields_of(key, mask)
@@ -104,7 +104,7 @@ fn all_of(key: &Key) -> Mask {
     mask.add_all(Field::EthSrc);
     mask.add_all(Field::EthType);
     mask.add_all(Field::InPort);
-    // Of the state of its connection, what it is in.
+    // Of the connection's fields only its state.
     let state = place_of(Field::CtState);
     mask.words_mut()[state.word] &= !(u64::from(u32::MAX) << state.shift);
     mask.add(Field::CtState, key.get(Field::CtState));
@@ -164,7 +164,7 @@ fn fields_of(key: &Key, mask: &Mask) -> Match {
             }
             _ => true,
         };
-        // Of what the packet comes with beside its headers, zero is not worth a word.
+        // Fields outside of headers are shown only if they are not zero.
         let plain = (16..ENTRY_WORDS).contains(&word) && bits == field.all_bits();
         if has && !(plain && key.get(field) == 0 && word != 23 && word >= 16) {
             matching = matching.with_entry(Entry::masked(field, key.get(field), bits));
@@ -244,7 +244,7 @@ fn step(step: &Step) -> String {
     }
 }
 
-/// What decisions come to, in words.
+/// Prints the steps of a decision.
 #[must_use]
 pub fn print_steps(all: &[Step]) -> String {
     if all.is_empty() { "drop".into() } else { steps(all) }

@@ -54,7 +54,7 @@ enum Left {
     Initial(IntoIter<Initial>),
 }
 
-/// A flow that a monitor tells at first, and whether with what it does.
+/// A flow in a monitor's initial update, and whether with its instructions.
 pub type Initial = (Arc<Flow>, bool);
 
 /// The next entries.
@@ -136,9 +136,9 @@ impl Switch {
 
     /// Answers a multipart request, piece by piece.
     ///
-    /// Counters are exact: workers that are at work add what they have counted first, for which it
-    /// [waits](Switch::flush_counters). A request that would change the features of tables may name them, and must leave all
-    /// else as it is.
+    /// Counters are exact: it first [waits](Switch::flush_counters) for workers at work to add
+    /// their counts. A request that would change the features of tables may name them, and must
+    /// leave all else as it is.
     pub fn answer_in_pieces(
         &self,
         request: &Request,
@@ -468,11 +468,11 @@ fn meter_config(meter: &Meter) -> MeterConfig {
 
 const _: () = assert!(BUCKETS <= u32::MAX as usize && BANDS <= u8::MAX as usize);
 
-/// How tables are set is said among the features of OpenFlow 1.3.
+/// Returns the configuration of a table as features of OpenFlow 1.3 have it.
 pub(super) fn config_of(config: TableConfig, version: Version) -> u32 {
     match version {
         Version::V10 | Version::V13 => config.0 & 3,
-        // What can be set.
+        // Flags that can be set.
         _ => TableConfig::EVICTION.0 | TableConfig::VACANCY_EVENTS.0,
     }
 }

@@ -12,12 +12,12 @@ use crate::wire::{
     Action, Fault, FlowRemovedReason, Instruction, PacketOut, PortStatus, TableConfig,
 };
 
-/// What a change comes to outside of the tables, when it is done.
+/// Effect of a change outside of the tables, when it is done.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// A flow came, perhaps in the place of another, or became another.
     Added { flow: Arc<Flow>, before: Option<Arc<Flow>> },
-    /// A flow went; who wanted it told is told, if there is a reason.
+    /// A flow went; with a reason, subscribers are informed if the flow asks for it.
     Removed { flow: Arc<Flow>, reason: Option<FlowRemovedReason> },
     /// A port came, went or changed.
     Port(PortStatus),
@@ -31,7 +31,7 @@ pub(super) enum Effect {
     Fragments,
 }
 
-/// Tables that nobody else has, and what is done to them.
+/// Tables of which this is the only reference, and their changes.
 #[derive(Debug)]
 pub(super) struct Edit<'a> {
     pub(super) tables: &'a mut Snapshot,
@@ -55,8 +55,8 @@ impl Edit<'_> {
         self.number
     }
 
-    /// Adds a flow, in the place of one with its match and priority if there is one. What it does is
-    /// another thing than before, if `different`.
+    /// Adds a flow, in the place of one with its match and priority if there is one. `different`
+    /// says that its effect on packets is another.
     pub(super) fn put(&mut self, flow: Arc<Flow>, different: bool) {
         let before = self.tables.insert_flow(&flow);
         if different {
@@ -132,7 +132,7 @@ impl Edit<'_> {
 /// The shortest packet: a header of Ethernet.
 const SHORTEST: usize = 14;
 
-/// Whether a controller's packet is one, and there is what its actions refer to. No packets wait here.
+/// Checks a controller's packet, and the references of its actions. There are no packet buffers.
 pub(super) fn check_packet_out(tables: &Snapshot, out: &PacketOut) -> Result<(), Fault> {
     if out.buffer.is_some() {
         return Err(Fault::BufferUnknown);
@@ -143,7 +143,7 @@ pub(super) fn check_packet_out(tables: &Snapshot, out: &PacketOut) -> Result<(),
     check_actions(tables, &out.actions)
 }
 
-/// Whether there is what actions refer to.
+/// Checks that groups and meters of actions exist.
 fn check_actions(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
     let mut found = Ok(());
     of_actions(actions, &mut |reference| {
@@ -165,7 +165,7 @@ pub(super) fn check_meters(tables: &Snapshot, actions: &[Action]) -> Result<(), 
     found
 }
 
-/// Whether there is what instructions of a flow in a table refer to.
+/// Checks that tables, groups and meters of a flow's instructions exist.
 pub(super) fn check_instructions(
     tables: &Snapshot,
     table: u8,
@@ -194,7 +194,7 @@ pub(super) fn check_goto(
     if instructions.iter().any(wrong) { Err(Fault::InstructionBadTableId) } else { Ok(()) }
 }
 
-/// Whether there is what something refers to.
+/// Checks that a group or meter exists.
 fn check_reference(tables: &Snapshot, reference: Reference) -> Result<(), Fault> {
     match reference {
         Reference::Group(number) if tables.group(number).is_none() => Err(Fault::BadOutGroup),

@@ -1,4 +1,4 @@
-//! What happens to a switch, for who wants to hear of it.
+//! Events of a switch, and subscriptions to them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::pipeline::Punt;
 use crate::wire::{FlowRemoved, PortStatus, TableStatus};
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A flow went that wanted its end told.
@@ -24,15 +24,15 @@ pub enum Event {
 /// A packet for controllers.
 #[derive(Debug)]
 pub struct Punted {
-    /// Why, and what is said with it.
+    /// Its reason, and the fields of the packet-in.
     pub punt: Arc<Punt>,
-    /// What it came with: port, tunnel, connection and headers.
+    /// Its fields at arrival: port, tunnel, connection and headers.
     pub key: Key,
     /// The packet, or as much of it as is wanted.
     pub packet: Vec<u8>,
-    /// How long it is.
+    /// Bytes of the whole packet.
     pub length: usize,
-    /// Those of its port that wait: this one does not when it has been dropped.
+    /// Number of waiting packets of its port: dropping this one takes it off.
     pub(super) waiting: Arc<AtomicU32>,
 }
 
@@ -42,16 +42,16 @@ impl Drop for Punted {
     }
 }
 
-/// What a subscriber hears.
+/// Receiving end of a subscriber.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Where it comes. Dropping it ends the subscription.
+    /// Queue of events. Dropping it ends the subscription.
     pub events: Receiver<Event>,
     lost: Arc<AtomicU64>,
 }
 
 impl Subscription {
-    /// How many events there was no room for.
+    /// Returns the number of events lost for lack of room.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
@@ -64,7 +64,7 @@ struct Subscriber {
     lost: Arc<AtomicU64>,
 }
 
-/// Who hears of what happens.
+/// Subscribers to events.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     all: RwLock<Vec<Subscriber>>,
@@ -79,7 +79,7 @@ impl Subscribers {
         Subscription { events, lost }
     }
 
-    /// Tells everybody, and forgets who is gone.
+    /// Sends an event to all subscribers, and removes those that are gone.
     pub(super) fn tell(&self, event: &Event) {
         let gone = {
             let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
@@ -91,8 +91,8 @@ impl Subscribers {
         }
     }
 
-    /// The same from a worker, which does not wait for who is just subscribing. Returns whether anybody is
-    /// there.
+    /// Likewise from a worker, which does not wait for a subscription in progress. Returns true if
+    /// there is a subscriber.
     pub(super) fn try_tell(&self, event: &Event) -> bool {
         let all = match self.all.try_read() {
             Ok(all) => all,

@@ -1,4 +1,4 @@
-//! What tables can do, as they say it (OpenFlow 1.3.5, section 7.3.5.5): all tables the same.
+//! Table features (OpenFlow 1.3.5, section 7.3.5.5), the same for all tables.
 
 use super::answer::config_of;
 use crate::table::{Snapshot, Table};
@@ -7,7 +7,7 @@ use crate::wire::{Field, FieldId, Version};
 
 /// The types of actions of the specification, but for those of OpenFlow 1.5.
 const ACTIONS: [u16; 16] = [0, 11, 12, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27];
-/// Those that came with OpenFlow 1.5: to copy a field, and a meter.
+/// Actions since OpenFlow 1.5: to copy a field, and a meter.
 const ACTIONS_15: [u16; 2] = [28, 29];
 
 /// A bit for each type of action.
@@ -41,7 +41,7 @@ fn fields(version: Version, masks: bool, has: impl Fn(Field) -> bool) -> Vec<Fie
     all.map(|field| FieldId::new(field, masks && field.is_maskable(), version)).collect()
 }
 
-/// What a table can do.
+/// Returns the features of a table.
 pub(super) fn of_table(
     tables: &Snapshot,
     number: u8,
@@ -68,7 +68,7 @@ pub(super) fn of_table(
     Some(TableFeatures {
         table: number,
         command: FeaturesCommand::Replace,
-        // Tables are of what comes in (OpenFlow 1.5).
+        // Tables are ingress tables (OpenFlow 1.5).
         features: u32::from(version == Version::V15),
         name: name(table, number),
         metadata_match: u64::MAX,

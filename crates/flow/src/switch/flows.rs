@@ -1,4 +1,4 @@
-//! Changes of flows: what each command does.
+//! Changes of flows, by command.
 //!
 //! Sources: OpenFlow 1.0.2 section 4.6, 1.3.5 section 6.4, 1.4.1 sections 6.4 and 6.5, and Open vSwitch
 //! where they say nothing.
@@ -13,7 +13,7 @@ use crate::wire::{
     PortNumber, Version,
 };
 
-/// What a change comes to, as the tables are.
+/// Planned change, for the tables as they are.
 #[derive(Debug)]
 pub(super) enum Plan {
     /// A flow is added.
@@ -25,7 +25,7 @@ pub(super) enum Plan {
 }
 
 impl Plan {
-    /// How many flows are changed.
+    /// Returns the number of flows to be changed.
     pub(super) fn len(&self) -> usize {
         match self {
             Plan::Add => 1,
@@ -86,7 +86,7 @@ impl Chosen<'_> {
     }
 }
 
-/// What a change comes to. Nothing of it is wrong, except that there may be no room.
+/// Plans a change. It is valid then, except that there may be no room.
 pub(super) fn plan(
     tables: &Snapshot,
     state: Option<&mut State>,
@@ -120,8 +120,8 @@ pub(super) fn plan(
     for flow in &found {
         check_instructions(tables, flow.table, &change.instructions)?;
     }
-    // OpenFlow 1.0 adds what there is nothing to modify of, unless it was asked for by its cookie, or to
-    // leave the cookie as it is.
+    // OpenFlow 1.0 adds a flow where there is none to modify, unless the command selects by cookie,
+    // or leaves the cookie as it is.
     let may_add = change.filter.mask == 0 && change.cookie.is_some_and(|cookie| cookie != u64::MAX);
     if found.is_empty() && version == Version::V10 && may_add {
         check_instructions(tables, 0, &change.instructions)?;
@@ -131,7 +131,7 @@ pub(super) fn plan(
 }
 
 impl Edit<'_> {
-    /// Does what was planned for a change.
+    /// Carries out a plan.
     pub(super) fn carry_out(
         &mut self,
         plan: Plan,
@@ -160,8 +160,8 @@ impl Edit<'_> {
         let before = table.get(flow.priority, &key, &mask).map(Arc::clone);
         match &before {
             Some(before) => {
-                // It is another flow, but for what it has counted (1.3.5, section 6.4). In 1.0 that
-                // begins anew, too.
+                // It is another flow, but for its counts (1.3.5, section 6.4). In 1.0 these begin
+                // anew, too.
                 let resets =
                     version == Version::V10 || flow.flags.contains(FlowFlags::RESET_COUNTS);
                 if !resets {
@@ -204,7 +204,7 @@ impl Edit<'_> {
         }
     }
 
-    /// A flow whose time-outs become these, where they are longer or none; 0 leaves one.
+    /// Shortens time-outs of a flow to these, where they are longer or none; 0 leaves one.
     pub(super) fn shorten(&mut self, flow: &Flow, idle: u16, hard: u16) {
         let found = self.tables.same_flow(flow);
         let Some(before) = found.filter(|found| found.number == flow.number) else { return };

@@ -15,10 +15,10 @@ use crate::wire::{
     MeterMod, Version,
 };
 
-/// How many buckets a group may have.
+/// Buckets of a group, at most.
 pub(super) const BUCKETS: usize = 4096;
 
-/// How many bands a meter may have.
+/// Bands of a meter, at most.
 pub(super) const BANDS: usize = 16;
 
 /// The groups that buckets send to.
@@ -169,7 +169,7 @@ impl Edit<'_> {
         for bucket in buckets_of(group) {
             check_meters(self.tables, &bucket.actions)?;
         }
-        // Who watches itself, be it by others, would be alive because it is.
+        // A group that watches itself, directly or by others, would be alive because it is.
         let watched = buckets_of(group).filter_map(|bucket| bucket.watch_group).collect();
         if self.watches(&watched, group.number) { Err(Fault::BadWatch) } else { Ok(()) }
     }

@@ -12,19 +12,19 @@ use crate::pipeline::Decision;
 pub struct Injection {
     /// The packet.
     pub packet: Vec<u8>,
-    /// What it is taken to have come with, and its headers.
+    /// Fields of its arrival as set by the controller, and its headers.
     pub key: Key,
-    /// What is done with it.
+    /// Its decision.
     pub decision: Decision,
 }
 
-/// How many packets wait for a worker.
+/// Packets that may wait for a worker.
 const ROOM: usize = 1024;
 
-/// What is called when there is a packet for a worker that may be asleep.
+/// Called when a packet waits for a worker that may be asleep.
 pub type Ring = dyn Fn() + Send + Sync;
 
-/// Who is called.
+/// The function to be called.
 #[derive(Default)]
 struct Bell(Mutex<Option<Arc<Ring>>>);
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Bell {
 #[derive(Debug, Default)]
 pub(super) struct Injections {
     bell: Bell,
-    /// How many wait, written under the lock: a worker looks here first.
+    /// Number of waiting packets, written under the lock: a worker looks here first.
     count: AtomicUsize,
     waiting: Mutex<VecDeque<Box<Injection>>>,
 }
@@ -61,7 +61,7 @@ impl Injections {
         Ok(())
     }
 
-    /// Who is called from now on.
+    /// Sets the function to be called.
     pub(super) fn call(&self, ring: Arc<Ring>) {
         *self.bell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ring);
     }

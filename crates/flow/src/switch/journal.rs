@@ -1,13 +1,17 @@
-//! The journal: changes of what a restart restores, in their order.
+//! The journal: changes of the state that a restart restores, in their order.
 //!
-//! A change is recorded as what has become of flows, groups, meters, tables and ports, not as the message that
-//! caused it: expiry, eviction and learning are changes, too. The entries refer to flows and groups and are
-//! written out by the thread that [takes](Journal::take) them, so a change costs an entry for each flow.
+//! A change is recorded by its results for flows, groups, meters, tables and ports, not as the
+//! message that caused it: expiry, eviction and learning are changes, too. The entries refer to
+//! flows and groups and are written out by the thread that [takes](Journal::take) them, so a change
+//! costs an entry for each flow.
 //!
-//! A change on its way to a file is a sequence of entries, each a byte that says which and its content:
+//! A change on its way to a file is a sequence of entries, each a byte for its type, and its
+//! content:
 //!
-//! - 0: a message of OpenFlow, which adds or deletes a flow, a group or a meter. What is there is replaced.
-//! - 1: the same of a flow that has become another and counts as old as the one it takes the place of.
+//! - 0: a message of OpenFlow, which adds or deletes a flow, a group or a meter. Existing ones are
+//!   replaced.
+//! - 1: such a message of a flow that has become another and counts as old as the one it takes the
+//!   place of.
 //! - 2: two bytes of length, the lower first, and a line as in a [saved state](super::saved).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +57,7 @@ pub enum FlowChange<'a> {
 /// The state of an object after a change.
 #[derive(Debug, Clone)]
 enum Entry {
-    /// With the flow whose place it took.
+    /// With the flow that it replaced.
     Flow(Arc<Flow>, Option<Arc<Flow>>),
     FlowGone(Arc<Flow>, Option<FlowRemovedReason>),
     Group(Arc<Group>),
@@ -63,7 +67,7 @@ enum Entry {
     Line(Box<str>),
 }
 
-/// Entries that wait, and where each change ends and what it was made for.
+/// Entries that wait, the end of each change, and its origin.
 #[derive(Debug, Default)]
 struct Waiting {
     entries: Vec<Entry>,
@@ -86,7 +90,7 @@ impl std::fmt::Debug for Inbox {
 /// All journals of a switch.
 #[derive(Debug, Default)]
 pub(super) struct Journals {
-    /// How many there are, read without the lock.
+    /// Number of entries, read without the lock.
     count: AtomicUsize,
     all: Mutex<Vec<Weak<Inbox>>>,
 }
@@ -175,8 +179,8 @@ impl Journal {
 }
 
 impl Switch {
-    /// Begins a journal, of what changes after the state that is returned with it. `ring` is called when a
-    /// change waits and none did.
+    /// Begins a journal of the changes after the state that is returned with it. `ring` is called
+    /// when a change waits and none did.
     #[must_use]
     pub fn begin_journal(&self, ring: Arc<Ring>) -> (Journal, Saved) {
         let state = lock(&self.state);

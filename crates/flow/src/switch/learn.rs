@@ -10,7 +10,8 @@ use crate::pipeline::{Learning, Outside};
 use crate::table::{Change, Flow};
 use crate::wire::{Fault, FlowMod, PortNumber, PortState, Version};
 
-/// How many changes wait. More are forgotten; flows are wanted again when others of their table come or go.
+/// Changes that may wait. Further ones are dropped; flows are learnt again when others of their
+/// table come or go.
 const ROOM: usize = 4096;
 
 /// A change that may be deferred.

@@ -1,13 +1,14 @@
-//! The switch's state: what controllers change and ask for.
+//! The switch's state, as controllers change and read it.
 //!
 //! A [`Switch`] has the tables, groups, meters and ports in a [`Snapshot`] that it publishes anew with
 //! every change. Threads that control it change it under a mutex; workers take the newest snapshot
 //! without ever waiting ([`Switch::refresh`]), and go on with the one they have while it is being made.
 //!
-//! There are two mutexes. One is of who changes something, for as long as that takes. The other is of the
-//! snapshot that is published: it is held while a small change is made in it, some microseconds, where
-//! nobody else has that snapshot; else a copy is changed, which shares all that is the same. A change of
-//! many flows is always made in a copy, so that nobody waits for it who only wants to read.
+//! There are two mutexes. One serialises changes, and is held for as long as a change takes. The
+//! other protects the published snapshot: it is held while a small change is made in it, some
+//! microseconds, where it has no other reference; else a copy is changed, which shares all
+//! unchanged parts. A change of many flows is always made in a copy, so that no reader waits for
+//! it.
 //!
 //! Former snapshots are kept until nothing else refers to them. The thread that serves controllers frees them
 //! ([`Switch::free_unused`]), or, if there are many, the next change: a worker that takes a newer snapshot never
@@ -70,14 +71,14 @@ struct Waiting {
     count: Arc<AtomicU32>,
 }
 
-/// The state of a switch, shared by who controls it and by its workers.
+/// The state of a switch, shared by its controlling threads and its workers.
 #[derive(Debug)]
 pub struct Switch {
     options: SwitchOptions,
     memory: Memory,
     injections: injection::Injections,
     published: Mutex<Arc<Snapshot>>,
-    /// That of `published`, written under its lock.
+    /// Version of `published`, written under its lock.
     version: AtomicU64,
     state: Mutex<State>,
     subscribers: Subscribers,
@@ -121,7 +122,7 @@ impl Switch {
         })
     }
 
-    /// What it was made with.
+    /// Returns the options of the switch.
     #[must_use]
     pub fn options(&self) -> &SwitchOptions {
         &self.options
@@ -139,8 +140,8 @@ impl Switch {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Takes the newest snapshot if there is a newer one and it can be had at once: for workers, which
-    /// never wait here and never free what they had. Returns whether it is another.
+    /// Takes the newest snapshot if there is a newer one and the lock is free: for workers, which
+    /// never wait here and never free a snapshot. Returns true if it is another.
     pub fn refresh(&self, snapshot: &mut Arc<Snapshot>) -> bool {
         if self.version() == snapshot.version() {
             return false;
@@ -186,7 +187,7 @@ impl Switch {
                 let copy = Arc::new(Snapshot::clone(&published));
                 state.retired.push(std::mem::replace(&mut *published, copy));
             }
-            // Nobody else has it, and nobody can get it before the lock is released.
+            // There is no other reference, and none can be taken before the lock is released.
             let tables = Arc::make_mut(&mut published);
             let (result, changes, effects, number) = self.edit(tables, state, now, make)?;
             state.number = number;
@@ -241,7 +242,7 @@ impl Switch {
         Ok((result, edit.changes, edit.effects, edit.number))
     }
 
-    /// The state, for who changes something: what workers have put off is done before.
+    /// Locks the state for a change; changes deferred by workers are made first.
     fn control(&self) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
         self.do_deferred(&mut state);
@@ -385,12 +386,12 @@ impl Switch {
         })
     }
 
-    /// Whether a controller's packet is one, and there is what its actions refer to.
+    /// Checks a controller's packet, and the references of its actions.
     pub fn check_packet_out(&self, out: &PacketOut) -> Result<(), Fault> {
         check_packet_out(&self.snapshot(), out)
     }
 
-    /// What is kept between packets, beside the tables.
+    /// Returns the state kept between packets, beside the tables.
     #[must_use]
     pub fn memory(&self) -> &Memory {
         &self.memory
@@ -403,15 +404,15 @@ impl Switch {
         let _done = self.change_or_defer(DeferredChange::Misses(wanted), 0);
     }
 
-    /// Whether packets that come in are forwarded as by any switch, whatever flows say. Flows stay as they
-    /// are, and so does what controllers may do with them. It is not waited for, either.
+    /// Sets whether arriving packets are forwarded by `NORMAL` in place of flows (fail-standalone).
+    /// Flows stay as they are, and controllers may change them. It may be deferred.
     pub fn set_stands_alone(&self, alone: bool) {
         let _done = self.change_or_defer(DeferredChange::StandsAlone(alone), 0);
     }
 
-    /// How fragments are treated: 0 as other packets are, where later ones have no ports;
-    /// [`ConfigFlags::DROP_FRAGMENTS`] drops them; 3 is as 0, with Nicira's field to tell them apart. They are
-    /// not put together: [`Fault::ConfigBadFlags`].
+    /// Sets the treatment of fragments: 0 treats them as other packets, where later ones have no
+    /// ports; [`ConfigFlags::DROP_FRAGMENTS`] drops them; 3 is as 0, with Nicira's field to tell
+    /// them apart. They are not reassembled: [`Fault::ConfigBadFlags`].
     pub fn set_fragments(&self, fragments: ConfigFlags) -> Result<(), Fault> {
         let drops = match fragments.0 {
             0 | 3 => false,
@@ -428,8 +429,9 @@ impl Switch {
         })
     }
 
-    /// Adds a port. One with this number is replaced and keeps its counters, and, if it has the same name,
-    /// how it was set, unless it says how. One whose name was restored is set as it was.
+    /// Adds a port. One with this number is replaced and keeps its counters, and, if it has the
+    /// same name and `port` has no configuration, its configuration. A restored configuration of
+    /// its name is applied.
     pub fn add_port(&self, mut port: Port, now: u64) -> Arc<PortCounters> {
         if let Some(config) = lock(&self.state).port_configs.remove(&port.name) {
             port.config = PortConfig(config);
@@ -445,7 +447,7 @@ impl Switch {
         added.unwrap_or_default()
     }
 
-    /// Takes a port away. Returns whether it was there. `NORMAL` forgets who was behind it.
+    /// Removes a port. Returns true if it was there. `NORMAL` forgets the hosts behind it.
     pub fn remove_port(&self, number: PortNumber, now: u64) -> bool {
         let was_there = self.change_small(now, |edit| Ok(edit.remove_port(number)));
         self.forget_hosts(|hosts| hosts.forget_port(number.0), now);
@@ -474,17 +476,17 @@ impl Switch {
         }
     }
 
-    /// What a port has counted.
+    /// Returns the counters of a port.
     #[must_use]
     pub fn port_counters(&self, number: PortNumber) -> Option<Arc<PortCounters>> {
         self.snapshot().port(number).map(|port| Arc::clone(&port.counters))
     }
 
-    /// Takes flows away whose time-outs have passed. To be called every 100 ms or so; costs what it
-    /// finds, never a look at all flows, and takes away as many as it may. Returns the time of
-    /// the next call: a time that has come while workers have yet to report their counters, while another
-    /// thread makes a change, or when more flows have expired than it may take away. A worker calls this, so it
-    /// never waits.
+    /// Removes flows whose time-outs have passed. To be called every 100 ms or so; the cost is that
+    /// of the flows found, never a look at all flows, and at most `most` are removed. Returns the
+    /// time of the next call: a time that has come while workers have yet to report their counters,
+    /// while another thread makes a change, or when more flows have expired than it may remove. A
+    /// worker calls this, so it never waits.
     pub fn expire(&self, now: u64, most: usize) -> Option<u64> {
         let Some(mut state) = try_lock(&self.state) else { return Some(now) };
         self.do_deferred(&mut state);
@@ -520,7 +522,8 @@ impl Switch {
         drop(unused);
     }
 
-    /// Who hears of what happens. At most [`SwitchOptions::events`] wait; what is more is counted as lost.
+    /// Subscribes to events. At most [`SwitchOptions::events`] wait; further ones are counted as
+    /// lost.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
         self.subscribers.add(self.options.events)
@@ -571,13 +574,14 @@ impl Switch {
         self.injections.add(injection)
     }
 
-    /// What is called when there is a packet for a worker that may be asleep: by whoever hands it over.
+    /// Sets a function that the injecting thread calls when a packet waits for a worker that may be
+    /// asleep.
     pub fn call_on_injection(&self, ring: Arc<Ring>) {
         self.injections.call(ring);
     }
 
-    /// A packet of a controller, for a worker to carry out what was decided for it: one load where there is
-    /// none, and never a wait.
+    /// Returns a controller's packet with its decision, for a worker to carry out: one load where
+    /// there is none, and never a wait.
     #[must_use]
     pub fn next_injection(&self) -> Option<Box<Injection>> {
         self.injections.next()
@@ -589,7 +593,7 @@ impl Switch {
         self.workers.add()
     }
 
-    /// Has workers take the newest tables and add what they have counted, and waits for those at work: for
+    /// Has workers take the newest tables and add their counts, and waits for those at work: for
     /// one that is not run a second at most.
     pub fn flush_counters(&self) {
         self.workers.flush();

@@ -1,27 +1,27 @@
-//! What a switch is made with.
+//! Options of a switch.
 
 use crate::wire::multipart::Description;
 
-/// What a switch is made with.
+/// Options of a switch.
 #[derive(Debug, Clone)]
 pub struct SwitchOptions {
-    /// How many tables it has, 1 to 254.
+    /// Number of tables, 1 to 254.
     pub tables: u8,
-    /// How many flows each may have.
+    /// Flows per table, at most.
     pub flows: u32,
-    /// How many groups it may have.
+    /// Groups, at most.
     pub groups: u32,
     /// Most buckets of all groups together.
     pub buckets: u32,
-    /// How many meters it may have.
+    /// Meters, at most.
     pub meters: u32,
     /// Its number: a MAC address below sixteen bits of its own.
     pub datapath: u64,
-    /// What it says of itself.
+    /// Its description for controllers.
     pub description: Description,
-    /// How many events wait for a subscriber.
+    /// Events that may wait for a subscriber.
     pub events: usize,
-    /// How many packets of a port wait for controllers.
+    /// Packets of a port that may wait for controllers.
     pub punts: u32,
 }
 

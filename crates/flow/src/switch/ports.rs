@@ -11,7 +11,7 @@ use crate::wire::{
 
 /// Flows are chosen to go as the switch likes, by importance, or by life-time.
 const EVICTION_KNOWN: u32 = 7;
-/// What is done: by importance, then by life-time.
+/// Eviction as implemented: by importance, then by life-time.
 pub(super) const EVICTION: u32 = 6;
 
 impl Edit<'_> {
@@ -40,7 +40,7 @@ impl Edit<'_> {
         true
     }
 
-    /// Changes what is said of a port. Returns whether it is there.
+    /// Changes the description of a port. Returns true if it is there.
     fn set_port(&mut self, number: PortNumber, change: impl FnOnce(&mut Port)) -> bool {
         let Some(before) = self.tables.port(number).map(Arc::clone) else { return false };
         let mut port = before.port.clone();
@@ -84,7 +84,7 @@ impl Edit<'_> {
         }
         for number in tables {
             let Some(table) = self.tables.table_mut(number) else { continue };
-            // What OpenFlow 1.3 has not stays.
+            // Flags that OpenFlow 1.3 lacks stay.
             let kept = if version < Version::V14 { table.config.0 & !both.0 } else { 0 };
             let before = table.config.0 & both.0;
             table.config = TableConfig(kept | change.config.0);

@@ -1,6 +1,6 @@
 //! The state of a switch as a text: to be kept over a restart.
 //!
-//! A line is a table, a meter, a group, a flow or a port, those before others that these refer to:
+//! A line is a table, a meter, a group, a flow or a port, behind those that it refers to:
 //!
 //! ```text
 //! # Linerate flow switch, format 1
@@ -12,13 +12,13 @@
 //! port 0x20 eth1
 //! ```
 //!
-//! Meters, groups and flows are in the syntax of `ovs-ofctl` ([`text`](crate::text)) for the version of
-//! OpenFlow that is said: the newest in which the text means the same. What no text says is a line
-//! `message 1.3 040e…`, the bytes of a message. A port is how it is set, by its name, as numbers may be
-//! others the next time. Empty lines, and those that begin with `#`, say nothing. Tables and ports that are
-//! set as they are at first have no line.
+//! Meters, groups and flows are in the syntax of `ovs-ofctl` ([`text`](crate::text)) for the
+//! version of OpenFlow in the line: the newest in which the text means the same. An entry without a
+//! text is a line `message 1.3 040e…`, the bytes of a message. A port is its configuration, by its
+//! name, as numbers may be others the next time. Empty lines, and those that begin with `#`, say
+//! nothing. Tables and ports that are set as they are at first have no line.
 //!
-//! Counters, ages, and what is learnt of hosts and connections are not kept: what is restored begins anew.
+//! Counters, ages, learnt hosts and connections are not kept: restored entries begin anew.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -63,11 +63,11 @@ pub enum RestoreError {
     },
 }
 
-/// What no text and no message can say.
+/// Error of an entry that neither text nor message can express.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no version of OpenFlow can say this {kind}: {message}")]
 pub struct SaveError {
-    /// What it is: a flow, a group or a meter.
+    /// Its type: a flow, a group or a meter.
     pub kind: &'static str,
     /// The message that would add it.
     pub message: String,
@@ -94,7 +94,7 @@ pub(super) enum Line {
 #[derive(Debug)]
 pub struct Saved {
     tables: Arc<Snapshot>,
-    /// How ports are to be set that have not come yet.
+    /// Configurations of ports that have not come yet.
     ports: HashMap<String, u32>,
 }
 
@@ -189,9 +189,10 @@ impl Switch {
         Ok(all)
     }
 
-    /// Becomes what a text says, and what changes of a [journal](super::Journal) have made of it, at a time of the
-    /// steady clock in nanoseconds: all it has is replaced, as one version. If anything is wrong all stays as it
-    /// is. How a port is set is restored when the port is there, or else when it comes.
+    /// Restores the state of a text and the changes of a [journal](super::Journal) after it, at a
+    /// time of the steady clock in nanoseconds: all state is replaced, as one version. After an
+    /// error all stays as it is. A port's configuration is restored when the port is there, or else
+    /// when it comes.
     pub fn restore(&self, text: &str, journal: &[Vec<u8>], now: u64) -> Result<(), RestoreError> {
         let mut lines = Vec::new();
         for (nth, line) in text.lines().enumerate() {
@@ -235,7 +236,8 @@ impl Switch {
 }
 
 impl Edit<'_> {
-    /// Takes all flows, groups and meters away, and sets tables as they are at first. Nobody is told.
+    /// Removes all flows, groups and meters, and sets tables as they are at first. No events are
+    /// sent.
     fn clear(&mut self) -> Result<(), Fault> {
         for number in 0..self.tables.tables() {
             let flows: Vec<_> = self.tables.flows(number).cloned().collect();
@@ -372,7 +374,7 @@ fn in_order(tables: &Snapshot) -> Vec<&Group> {
     let mut numbers: Vec<u32> = tables.groups().map(|group| group.number).collect();
     numbers.sort_unstable();
     let (mut done, mut order) = (BTreeSet::new(), Vec::new());
-    // A group comes up twice: first what it sends to is put before it, then it is done.
+    // A group comes up twice: first its references are put before it, then it is done.
     let mut left: Vec<(u32, bool)> =
         numbers.into_iter().rev().map(|group| (group, false)).collect();
     while let Some((number, ready)) = left.pop() {
@@ -397,7 +399,7 @@ fn in_order(tables: &Snapshot) -> Vec<&Group> {
     order
 }
 
-/// Puts a line in the newest version whose text means the same, else as a message.
+/// Writes a line in the newest version whose text means the same, else as a message.
 fn put(
     text: &mut String,
     kind: &'static str,
@@ -446,7 +448,7 @@ pub(super) fn table_line(number: u8, table: &Table) -> String {
     format!("table {number} {}", if said.is_empty() { "default" } else { &said })
 }
 
-/// How a table is set, where that is not as it is at first.
+/// Prints the configuration of a table, where it is not the initial one.
 fn print_table(table: &Table) -> String {
     let mut words = Vec::new();
     let flags = [

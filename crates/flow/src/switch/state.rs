@@ -1,4 +1,4 @@
-//! What only the control side knows of flows: when they go, which go first, who has which cookie.
+//! Indices of flows for the control side: by time-out, by order of eviction, by cookie.
 //!
 //! All of it follows from the tables, and is brought up to date when a change of them is done.
 
@@ -23,7 +23,7 @@ type Order<K> = BTreeMap<(K, u64), Arc<Flow>>;
 /// Flows by table and cookie, each by its number.
 type Cookies = HashMap<(u8, u64), HashMap<u64, Arc<Flow>>>;
 
-/// What only the control side knows.
+/// State of the control side.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Former snapshots that may still be referred to.
@@ -32,23 +32,23 @@ pub(super) struct State {
     pub(super) number: u64,
     /// The message that the change under way is made for.
     pub(super) origin: Option<Origin>,
-    /// How ports are to be set when they come, by name.
+    /// Configurations of ports to come, by name.
     pub(super) port_configs: HashMap<String, u32>,
     /// Flows with a time-out, by the time they are to be looked at.
     timers: Order<u64>,
-    /// What workers were asked for last and when, so that it is known which flows were used.
+    /// Number and time of the last request to workers, so that it is known which flows were used.
     pub(super) asked: Option<(u64, u64)>,
-    /// That time of each of them.
+    /// Timer of each flow.
     due: HashMap<u64, u64>,
     /// Of tables where flows make room for others.
     evictable: HashMap<u8, Eviction>,
     /// The place of each flow in that.
     evictable_at: HashMap<u64, (u16, u64)>,
-    /// Flows by table and cookie, once somebody has asked for it.
+    /// Flows by table and cookie, filled on first use.
     cookies: Option<Cookies>,
-    /// How many flows take those with them that they have learnt, by the table and the cookie of these.
+    /// Number of flows that take learnt flows with them, by the table and the cookie of these.
     learners: HashMap<(u8, u64), usize>,
-    /// Those of which the last is gone: who has changed something takes the learnt flows away.
+    /// Those of which the last is gone: the change under way removes the learnt flows.
     pub(super) orphans: Vec<(u8, u64)>,
     /// Tables of which it is told that they fill, and whether they are full.
     vacancy: HashMap<u8, bool>,
@@ -98,8 +98,8 @@ impl State {
         self.timers.first_key_value().map(|(&(time, _), _)| time)
     }
 
-    /// Flows whose time-outs have passed, with the reasons, among the next `most` timers. Timers of flows that
-    /// were used since are set anew.
+    /// Returns the flows whose time-outs have passed, with the reasons, among the next `most`
+    /// timers. Timers of flows that were used since are set anew.
     pub(super) fn expired(&mut self, now: u64, most: usize) -> Vec<(Arc<Flow>, FlowRemovedReason)> {
         let mut expired = Vec::new();
         for _ in 0..most {
@@ -151,7 +151,7 @@ impl State {
         flows.flat_map(|flows| flows.values().cloned()).collect()
     }
 
-    /// How many flows of a table have a cookie.
+    /// Returns the number of flows of a table with a cookie.
     pub(super) fn count_with_cookie(&mut self, table: u8, cookie: u64, tables: &Snapshot) -> usize {
         self.cookies(tables).get(&(table, cookie)).map_or(0, HashMap::len)
     }
@@ -202,7 +202,7 @@ impl State {
         });
     }
 
-    /// Brings all up to date with what a change has come to, and tells it.
+    /// Updates the indices by the effects of a change, and sends its events.
     pub(super) fn settle(
         &mut self,
         effects: Vec<Effect>,
@@ -290,13 +290,13 @@ impl State {
     }
 }
 
-/// How much room there is, in percent.
+/// Returns the free part of a table, in percent.
 fn room(flows: usize, limit: u32) -> u8 {
     let left = u64::from(limit).saturating_sub(flows as u64);
     (left * 100 / u64::from(limit.max(1))) as u8
 }
 
-/// How a table is set, as OpenFlow 1.4 says it.
+/// Returns the description of a table as of OpenFlow 1.4.
 pub(super) fn table_desc(number: u8, tables: &Snapshot, limit: u32) -> TableDesc {
     let mut desc =
         TableDesc { table: number, config: TableConfig::default(), properties: Default::default() };

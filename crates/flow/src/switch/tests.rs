@@ -1,4 +1,4 @@
-//! Every change of flows against a list of flows that is searched as a whole, and what comes of changes.
+//! Changes of flows against a list of flows that is searched as a whole, and effects of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -310,7 +310,7 @@ fn a_bundle_is_done_as_a_whole_or_not_at_all() {
     assert!(heard.events.try_recv().is_err(), "nobody wanted it told");
 }
 
-/// Nothing is done of a bundle that fails, to what flows have counted neither.
+/// A bundle that fails changes nothing, not even the counts of flows.
 #[test]
 fn a_bundle_that_fails_leaves_counters_as_they_were() {
     let switch = Switch::new(options(2, 100));
@@ -335,7 +335,7 @@ fn a_bundle_that_fails_leaves_counters_as_they_were() {
     assert_eq!(bundle(ip(1, 3, send(1))), Ok(()));
     assert_eq!(flow().instructions, send(2));
     assert_eq!(had(&flow()), (0, 0));
-    // What a worker had counted by itself before is not the flow's any more.
+    // Counts of a worker from before are not the flow's any more.
     before.counters.add(1, 100, 9 * SECOND);
     assert_eq!(had(&flow()), (0, 0));
     let changes = switch.snapshot();
@@ -455,7 +455,7 @@ fn what_flows_refer_to_has_to_be_there() {
     assert_eq!((stats.len(), stats[0].flows, stats[0].bands.len()), (1, 1, 1));
     assert_eq!(meter(MeterCommand::Delete, 0), Ok(()));
     assert!(flows_of(&switch.snapshot()).is_empty(), "the flow went with it");
-    // What needs a header is refused since 1.1 where packets may not have it.
+    // Actions that need a header are refused since 1.1 where packets may not have it.
     let ttl = |version| {
         let flow = FlowMod::add(
             0,
@@ -611,7 +611,7 @@ fn a_worker_takes_the_newest_and_frees_nothing() {
     assert!(switch.refresh(&mut seen));
     assert!(first.strong_count() > 0, "the switch has it yet");
     assert_eq!(seen.version(), 1);
-    // Nobody has the next ones: they are changed in place.
+    // The next ones have no other reference: they are changed in place.
     for address in 2..10 {
         switch.flow_mod(&ip(1, address, send(1)), Version::V13, 0).expect("added");
     }
@@ -643,7 +643,7 @@ fn a_flow_goes_when_workers_have_said_that_it_was_not_used() {
     assert!(worker.is_due());
     counters.add(1, 60, SECOND);
     worker.done();
-    // What came after it was asked is not known, so it is asked again.
+    // Counts after the request are unknown, so there is another request.
     assert_eq!(switch.expire(5 * SECOND, usize::MAX), Some(3 * SECOND));
     assert_eq!(switch.expire(5 * SECOND, usize::MAX), Some(5 * SECOND));
     assert!(worker.is_due());

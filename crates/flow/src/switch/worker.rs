@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use super::lock;
 
-/// What a worker and the switch tell each other about counters.
+/// Requests for a worker's counts, and its answers.
 #[derive(Debug, Default)]
 pub struct WorkerState {
     wanted: AtomicU64,
-    /// What was wanted when the worker last looked.
+    /// The request the worker saw last.
     seen: AtomicU64,
     done: AtomicU64,
     working: AtomicBool,
 }
 
 impl WorkerState {
-    /// Whether what the worker has counted by itself is wanted: two loads. It then takes the newest tables
-    /// ([`Switch::refresh`](super::Switch::refresh)), adds what it has to the counters and says
-    /// [`done`](Self::done).
+    /// Returns true if the worker's counts are requested: two loads. The worker then takes the
+    /// newest tables ([`Switch::refresh`](super::Switch::refresh)), adds its counts to the counters
+    /// and calls [`done`](Self::done).
     #[must_use]
     pub fn is_due(&self) -> bool {
         let wanted = self.wanted.load(Ordering::Acquire);
@@ -30,14 +30,14 @@ impl WorkerState {
         due
     }
 
-    /// What was wanted when it was asked last is done.
+    /// Answers the request that was seen last.
     pub fn done(&self) {
         self.done.store(self.seen.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// The worker begins or ends to work: while it does not, nobody waits for it. It begins before it has
-    /// packets, as who has one of them may ask for its count at once, and ends when it has added what it had
-    /// counted.
+    /// Sets whether the worker works: an idle one is not waited for. It is set before the worker
+    /// has packets, as the count of one may be requested at once, and cleared when the worker has
+    /// added its counts.
     pub fn set_working(&self, working: bool) {
         self.working.store(working, Ordering::Release);
     }
@@ -47,7 +47,7 @@ impl WorkerState {
     }
 }
 
-/// How long it is waited for a worker at work. One that runs answers with its next packets; one that has to
+/// Time to wait for a worker at work. One that runs answers with its next packets; one that has to
 /// share its processor is not run for some time slices.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -67,7 +67,7 @@ impl Workers {
         worker
     }
 
-    /// Has all add what they have counted. The number is what [`have_done`](Self::have_done) is asked with.
+    /// Requests the counts of all workers. Returns the number for [`have_done`](Self::have_done).
     pub(super) fn want(&self) -> u64 {
         let wanted = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
         for worker in self.all() {
@@ -81,7 +81,7 @@ impl Workers {
         !self.all().iter().any(|worker| worker.is_waited_for(wanted))
     }
 
-    /// Has all add what they have counted, and waits for those that are at work.
+    /// Requests the counts of all workers, and waits for those that are at work.
     pub(super) fn flush(&self) {
         let wanted = self.want();
         let start = Instant::now();

@@ -1,15 +1,15 @@
-//! What became different, for who has decisions of an older version.
+//! Changes between versions, to check decisions of an older version against.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Flow;
 
-/// What became different from a version to the next.
+/// A difference between a version and the next.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// This flow came to a table, went from it, or does something else now. What it matches says whom
-    /// that may concern.
+    /// This flow came to a table, went from it, or has other instructions now. Its match tells the
+    /// packets that it may concern.
     Flow(Arc<Flow>),
     /// A group has other buckets, is gone, or is alive or not.
     Group(u32),
@@ -36,7 +36,7 @@ type Chunk = Vec<(u64, Change)>;
 /// The last changes: some 4,000.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// What came up to this version is not known any more.
+    /// Changes up to this version are forgotten.
     forgotten: u64,
     full: Arc<VecDeque<Arc<Chunk>>>,
     last: Arc<Chunk>,
@@ -65,7 +65,7 @@ impl Changes {
         self.push(version, Change::All);
     }
 
-    /// How many are kept at most.
+    /// Changes kept at most.
     pub(crate) const fn capacity() -> usize {
         CHUNK * CHUNKS
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What something has had so far. Workers add what they have counted by themselves, now and then.
+/// Packets and bytes of an object. Workers add their own counts now and then.
 #[derive(Debug, Default)]
 pub struct Counters {
     packets: AtomicU64,
@@ -18,7 +18,7 @@ impl Counters {
         Counters { used: AtomicU64::new(now), ..Counters::default() }
     }
 
-    /// Adds what a worker has counted up to `now`.
+    /// Adds counts of a worker up to `now`.
     pub fn add(&self, packets: u64, bytes: u64, now: u64) {
         self.packets.fetch_add(packets, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);

@@ -15,29 +15,29 @@ pub struct Flow {
     pub table: u8,
     /// The greater is asked first.
     pub priority: u16,
-    /// What it matches, as the controller said it.
+    /// Its match, as sent by the controller.
     pub matching: PackedMatch,
-    /// The same in words.
+    /// The match in words.
     pub pattern: Minimatch,
-    /// What it does.
+    /// Its instructions.
     pub instructions: Vec<Instruction>,
     /// Whether it is a part of a match in several dimensions, and decides nothing alone.
     pub conjunctive: bool,
-    /// What the controller calls it.
+    /// The controller's cookie.
     pub cookie: u64,
     /// Without packets it goes after so many seconds; 0 never.
     pub idle_timeout: u16,
     /// It goes after so many seconds; 0 never.
     pub hard_timeout: u16,
-    /// What else it has.
+    /// Its flags.
     pub flags: FlowFlags,
     /// Flows of less go first where a table is full.
     pub importance: u16,
     /// When it was added, in nanoseconds of the steady clock.
     pub added: u64,
-    /// When it became what it is.
+    /// Time of its last change.
     pub modified: u64,
-    /// What it has had.
+    /// Packets and bytes that matched.
     pub counters: Arc<Counters>,
     /// When it was learnt again, as its last use: its hard time-out is counted from there. Only a flow that has
     /// time-outs, or may get some by its actions, has it.

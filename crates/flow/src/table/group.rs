@@ -10,23 +10,23 @@ use crate::wire::{Bucket, GroupType, Selection};
 pub struct Group {
     /// Its number.
     pub number: u32,
-    /// Which buckets it does.
+    /// Type: the buckets that a packet goes to.
     pub kind: GroupType,
     /// Its buckets, in order.
     pub buckets: Vec<GroupBucket>,
-    /// How one is selected.
+    /// Method to select a bucket.
     pub selection: Option<Selection>,
     /// When it was added, in nanoseconds of the steady clock.
     pub added: u64,
-    /// What it has had.
+    /// Packets and bytes of the group.
     pub counters: Arc<Counters>,
 }
 
-/// A bucket of a group, and what it has had.
+/// A bucket of a group, and its counters.
 #[derive(Debug, Clone)]
 pub struct GroupBucket {
     /// The bucket.
     pub bucket: Bucket,
-    /// What it has had.
+    /// Packets and bytes of the bucket.
     pub counters: Arc<Counters>,
 }

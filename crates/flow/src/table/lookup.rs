@@ -1,9 +1,9 @@
-//! A table: its flows, and which of them a packet goes by.
+//! A flow table, and the lookup of a packet's flow.
 //!
-//! Tuples, one for each mask, stand by descending greatest priority; the search ends when what was found
-//! has at least that of the next one (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999).
-//! Of flows with the same priority that both match, which the specification leaves open, the one whose
-//! tuple has the greater priority, else is the older, is found.
+//! Tuples, one for each mask, stand by descending greatest priority; the search ends when the flow
+//! found has at least that of the next one (tuple space search: Srinivasan, Suri and Varghese,
+//! SIGCOMM 1999). Of flows with the same priority that both match, which the specification leaves
+//! open, the one whose tuple has the greater priority, else is the older, is found.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::wire::{Action, Field, TableConfig, TableProperties};
 /// A table at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// What a controller calls it.
+    /// Its name, set by a controller.
     pub name: Option<Arc<str>>,
-    /// How it is set.
+    /// Its configuration.
     pub config: TableConfig,
-    /// How else it is set.
+    /// Its properties: eviction and vacancy events.
     pub properties: TableProperties,
     /// Packets that were looked up.
     pub lookups: Arc<Counters>,
@@ -34,7 +34,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// How many flows it has.
+    /// Returns the number of flows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.flows
@@ -46,7 +46,7 @@ impl Table {
         self.flows == 0
     }
 
-    /// How many different masks its flows have: what a lookup costs at most.
+    /// Returns the number of different masks of its flows: the cost of a lookup at most.
     #[must_use]
     pub fn masks(&self) -> usize {
         self.tuples.len()
@@ -138,7 +138,7 @@ impl Table {
         self.tuples.iter().position(|tuple| tuple.hash == hash && tuple.mask() == mask)
     }
 
-    /// Flows that a match covers: they want what it wants, or more.
+    /// Calls `each` with flows that a match covers: theirs are as specific, or more.
     pub(crate) fn covered<'a>(
         &'a self,
         key: &Key,
@@ -198,7 +198,7 @@ impl Table {
         removed
     }
 
-    /// Moves a tuple whose rank has changed to where it belongs.
+    /// Moves a tuple whose rank has changed to its place.
     fn settle(&mut self, at: usize) {
         let rank = self.tuples[at].rank;
         if at > 0 && self.tuples[at - 1].rank < rank {

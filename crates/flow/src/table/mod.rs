@@ -1,8 +1,8 @@
-//! Tables of flows, as everybody sees them at one moment: a [`Snapshot`] never changes.
+//! Flow tables at one moment: a [`Snapshot`] never changes.
 //!
-//! Who changes tables makes another snapshot, which shares with the one before whatever is the same.
-//! So a packet is decided by all old or all new, readers need no lock, and any thread can run the
-//! pipeline: a worker, a controller's packet-out, whoever asks for a trace.
+//! A change of tables makes another snapshot, which shares all unchanged parts with the one before.
+//! So a packet is decided by all old or all new tables, readers need no lock, and any thread can
+//! run the pipeline: a worker, a controller's packet-out, a trace.
 
 mod changes;
 mod counters;

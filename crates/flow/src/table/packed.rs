@@ -7,7 +7,7 @@ use crate::wire::{Entry, Field, Match};
 const _: () = assert!(WORDS <= 64, "a word has a bit in the map");
 const _: () = assert!(Field::ALL.len() <= 128, "a field's number leaves a bit for its mask");
 
-/// The words of a key that a mask has bits of, with these bits: what Open vSwitch calls a minimatch.
+/// The words of a key that a mask has bits of, with these bits: Open vSwitch's minimatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Minimatch {
     /// A bit for each word that is stored.
@@ -35,7 +35,7 @@ impl Minimatch {
         if self.map & bit == 0 { 0 } else { self.words[position] }
     }
 
-    /// The places of the stored words, each with what the key and the mask have there.
+    /// Returns the places of the stored words, each with the values of key and mask.
     pub fn words(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         let (key, mask) = self.words.split_at(self.words.len() / 2);
         let places = (0..WORDS).filter(|at| self.map >> at & 1 != 0);
@@ -130,7 +130,7 @@ impl PackedMatch {
     }
 }
 
-/// How many bytes the value of a field takes.
+/// Returns the bytes of a field's value.
 fn length(field: Field) -> usize {
     field.bits().div_ceil(8) as usize
 }

@@ -8,11 +8,11 @@ use crate::wire::{Port, PortConfig, PortNumber, PortState};
 /// A port of the switch. It never changes: one that is set otherwise is another, with the same counters.
 #[derive(Debug, Clone)]
 pub struct SwitchPort {
-    /// What is said of it: number, name, address, how it is set and how it is.
+    /// Its description: number, name, address, configuration and state.
     pub port: Port,
     /// When it was added, in nanoseconds of the steady clock.
     pub added: u64,
-    /// What went through it.
+    /// Packets and bytes of the port.
     pub counters: Arc<PortCounters>,
 }
 
@@ -49,13 +49,13 @@ impl SwitchPort {
     }
 }
 
-/// What went through a port. Workers add what they have counted by themselves, now and then.
+/// Counters of a port. Workers add their own counts now and then.
 #[derive(Debug, Default)]
 pub struct PortCounters {
     counts: [AtomicU64; PortCount::ALL.len()],
 }
 
-/// What is counted of a port.
+/// Index of a port's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortCount {
     /// Packets that came in.

@@ -1,4 +1,4 @@
-//! Which prefixes of addresses and ports there are in a table, to know soon which there are not.
+//! Prefixes of addresses and ports in a table, to skip tuples whose prefix is absent.
 //!
 //! A tuple of flows that match a prefix of an address need not be looked at for a packet of whose address
 //! no flow has a prefix of that length. That is known from fewer bits than the prefix has, where flows are
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::key::{Key, Mask};
 use crate::wire::Field;
 
-/// How many parts of the key have one.
+/// Parts of the key with a trie of prefixes.
 pub(super) const PARTS: usize = 6;
 
 const FIELDS: [Field; PARTS] =
@@ -32,7 +32,7 @@ fn first(bits: u32) -> u128 {
     u128::MAX.checked_shl(128 - bits).unwrap_or(0)
 }
 
-/// How long the prefix is that a mask has of a part; `None` when it has no bits of it, or others.
+/// Returns the length of a mask's prefix of a part; `None` when it has no bits of it, or others.
 pub(super) fn length(part: usize, mask: &Mask) -> Option<u8> {
     let bits = mask.get(FIELDS[part]) << (128 - FIELDS[part].bits());
     let ones = bits.leading_ones();
@@ -46,12 +46,12 @@ pub(super) fn unmask(part: usize, bits: u8, mask: &mut Mask) {
     mask.add(field, first(bits) >> (128 - field.bits()));
 }
 
-/// What is known of the prefixes of a value.
+/// Prefixes of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     /// Bit `n - 1` for each length of a prefix it has.
     lengths: u128,
-    /// How many of its first bits that is known from.
+    /// Number of its first bits that were looked at for that.
     bits: u8,
 }
 
@@ -71,12 +71,12 @@ pub(super) struct Prefixes {
     roots: [Option<Arc<Node>>; PARTS],
 }
 
-/// A prefix, and what begins with it.
+/// A prefix, and longer ones that begin with it.
 #[derive(Debug, Clone)]
 struct Node {
     bits: u128,
     length: u8,
-    /// How many flows have this very prefix.
+    /// Number of flows with this very prefix.
     flows: u32,
     below: [Option<Arc<Node>>; 2],
 }
@@ -86,7 +86,7 @@ impl Node {
         Node { bits: bits & first(length.into()), length, flows: 1, below: [None, None] }
     }
 
-    /// How many of the first bits are those of a value, up to the node's length.
+    /// Returns the number of first bits shared with a value, up to the node's length.
     fn common(&self, bits: u128) -> u8 {
         let same = (self.bits ^ bits).leading_zeros() as u8;
         same.min(self.length)
@@ -109,7 +109,7 @@ impl Prefixes {
         remove(&mut self.roots[part], bits_of(part, key), length);
     }
 
-    /// Which prefixes of a key's part there are.
+    /// Returns the prefixes of a key's part.
     pub(super) fn find(&self, part: usize, key: &Key) -> Found {
         let value = bits_of(part, key);
         let mut found = Found { lengths: 0, bits: 0 };
@@ -227,7 +227,7 @@ mod tests {
                     Some(bits) => {
                         prop_assert!(bits <= length && !has(address, length));
                         prop_assert!(bits > 0 || stay.is_empty());
-                        // Who has the same bits has none either.
+                        // Addresses with the same bits have none either.
                         let kept = if bits == 0 { 0 } else { top(bits) };
                         prop_assert!(!has(address & kept | other & !kept, length));
                     }

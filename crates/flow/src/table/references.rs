@@ -1,4 +1,4 @@
-//! What flows and groups refer to.
+//! References of flows and groups.
 
 use super::Flow;
 use super::flow::actions;
@@ -16,7 +16,7 @@ pub(crate) fn references(flow: &Flow, each: &mut dyn FnMut(Reference)) {
     of_instructions(&flow.instructions, each);
 }
 
-/// The same of instructions.
+/// Likewise for instructions.
 pub(crate) fn of_instructions(instructions: &[Instruction], each: &mut dyn FnMut(Reference)) {
     for instruction in instructions {
         match instruction {
@@ -29,7 +29,7 @@ pub(crate) fn of_instructions(instructions: &[Instruction], each: &mut dyn FnMut
     }
 }
 
-/// The same of actions.
+/// Likewise for actions.
 pub(crate) fn of_actions(actions: &[Action], each: &mut dyn FnMut(Reference)) {
     for action in actions {
         match action {

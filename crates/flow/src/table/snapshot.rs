@@ -32,7 +32,7 @@ pub struct Snapshot {
     stands_alone: bool,
 }
 
-/// What becomes of packets that no flow of a table matches.
+/// Treatment of packets that no flow of a table matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
     /// They are dropped.
@@ -101,7 +101,7 @@ impl Snapshot {
         self.version
     }
 
-    /// How many tables there are; they have the numbers from 0 on.
+    /// Returns the number of tables; they have the numbers from 0 on.
     #[must_use]
     pub fn tables(&self) -> u8 {
         self.count
@@ -116,9 +116,9 @@ impl Snapshot {
     /// The flow of a table a key goes by. Bits that were looked at are added to `mask`, as few as can be.
     ///
     /// Every key that has the same bits under what was added gets the same flow. Matches in several
-    /// dimensions (`conjunction`) are done here: the flow is then the one with the `conj_id`, whose bits
-    /// are in the mask, too. It costs a look at each mask flows of the table have, until one is found that
-    /// has at least the priority of what is left: some 50 ns each.
+    /// dimensions (`conjunction`) are done here: the flow is then the one with the `conj_id`, whose
+    /// bits are in the mask, too. It costs a look at each mask flows of the table have, until one
+    /// is found that has at least the priority of the rest: some 50 ns each.
     #[must_use]
     pub fn lookup(&self, table: u8, key: &Key, mask: &mut Mask) -> Option<&Arc<Flow>> {
         self.table(table)?.lookup(key, mask)
@@ -143,7 +143,7 @@ impl Snapshot {
         self.flow_strict(flow.table, flow.priority, &key, &mask)
     }
 
-    /// What becomes of packets that no flow of a table matches.
+    /// Returns the treatment of packets that no flow of a table matches.
     #[must_use]
     pub fn miss(&self, table: u8) -> Miss {
         let config = self.table(table).map_or_else(TableConfig::default, |table| table.config);
@@ -274,13 +274,13 @@ impl Snapshot {
         is_alive
     }
 
-    /// What became different after a version, the oldest first; `None` when that is too long ago.
+    /// Returns the changes after a version, the oldest first; `None` when that is too long ago.
     pub fn changes_since(&self, version: u64) -> Option<impl Iterator<Item = &Change>> {
         self.changes.since(version)
     }
 }
 
-/// What changes it, for who has it alone.
+/// Changes, made where there is no other reference.
 impl Snapshot {
     /// It is another version, of which these are the changes.
     pub(crate) fn advance(&mut self, changes: impl ExactSizeIterator<Item = Change>) {
@@ -315,7 +315,8 @@ impl Snapshot {
         Some(removed)
     }
 
-    /// Takes all flows of a table away; what they refer to is told by [`forget_user`](Self::forget_user).
+    /// Removes all flows of a table; the caller removes their references by
+    /// [`forget_user`](Self::forget_user).
     pub(crate) fn empty_table(&mut self, table: u8) {
         if self.table(table).is_some_and(|table| !table.is_empty())
             && let Some(table) = self.table_mut(table)

@@ -96,7 +96,7 @@ fn best<'a>(flows: &'a [Arc<Flow>], key: &Key, parts: bool) -> impl Iterator<Ite
     matching.into_iter()
 }
 
-/// The priority of what a key should go by.
+/// Returns the priority of the flow that a key should match.
 fn expected(flows: &[Arc<Flow>], key: &Key) -> Option<u16> {
     let found = best(flows, key, false).next().map(|flow| flow.priority);
     for priority in (0..6u16).rev().filter(|priority| found.is_none_or(|found| *priority > found)) {

@@ -1,18 +1,18 @@
-//! A persistent hash trie: a map whose copies share what is the same in them.
+//! A persistent hash trie: a map whose copies share their equal parts.
 //!
-//! A node has up to sixteen slots, one for each value of the next four bits of the hash, and only those
-//! that are used (Bagwell, "Ideal hash trees", 2001). Copying a trie is copying a pointer; changing one
-//! copies the nodes on the way to the entry, as far as somebody else has them, and else changes them
-//! where they are ([`Arc::make_mut`]).
+//! A node has up to sixteen slots, one for each value of the next four bits of the hash, and only
+//! those that are used (Bagwell, "Ideal hash trees", 2001). Copying a trie is copying a pointer;
+//! changing one copies the nodes on the way to the entry, as far as other copies have them, and
+//! else changes them in place ([`Arc::make_mut`]).
 //!
-//! Every node knows the greatest rank below it, so that who has lost its greatest entry knows the next
-//! without a look at all.
+//! Every node knows the greatest rank below it, so that the next greatest entry is found without a
+//! look at all.
 
 use std::sync::Arc;
 
 /// Bits of the hash a level goes by.
 const BITS: u32 = 4;
-/// Where the hash ends: below, what has the same is a list.
+/// Depth at which the hash ends: below it, entries with an equal hash are a list.
 const LEVELS: u32 = u64::BITS / BITS;
 
 /// Something with a rank.
@@ -23,7 +23,7 @@ pub(crate) trait Ranked {
     }
 }
 
-/// The map. Keys are in the entries: who asks says what hash the key has and which entry has it.
+/// The map. Keys are in the entries: the caller passes the hash of a key and a comparison with it.
 #[derive(Debug)]
 pub(crate) struct Trie<T> {
     root: Option<Arc<Node<T>>>,
@@ -65,7 +65,7 @@ impl<T> Default for Node<T> {
 
 impl<T: Clone> Clone for Node<T> {
     fn clone(&self) -> Node<T> {
-        // Room for one more, which is what it is copied for as often as not.
+        // Room for one more, as often as not the reason for the copy.
         let mut slots = Vec::with_capacity(self.slots.len() + 1);
         slots.extend(self.slots.iter().cloned());
         Node { used: self.used, rank: self.rank, slots }
@@ -90,7 +90,7 @@ pub(crate) fn mix(hash: u64, word: u64) -> u64 {
 }
 
 impl<T> Trie<T> {
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -239,7 +239,7 @@ impl<T: Ranked + Clone> Node<T> {
                     match node.slots.as_slice() {
                         [] => empty = true,
                         [Slot::Leaf(..)] => {
-                            // What is alone below comes up here.
+                            // A single slot below comes up here.
                             if let Some(alone) = node.slots.pop() {
                                 self.slots[at] = alone;
                             }
@@ -308,8 +308,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map, with hashes of which many are the same, or nearly; what was copied before stays
-        /// as it was.
+        /// Against a map, with hashes of which many are the same, or nearly; copies made before
+        /// stay as they were.
         #[test]
         fn it_is_a_map_and_copies_are_others(
             steps in proptest::collection::vec((0..40u32, 0..4u8, 0..50u16), 1..150),

@@ -1,11 +1,12 @@
 //! Flows of a table that have the same mask.
 //!
-//! They are found by the hash of the words the mask has, in stages: what the switch knows of a packet,
-//! its Ethernet, its network header, its transport header. Where no flow has the packet's words of a
-//! stage, those of the later ones are not looked at. (Open vSwitch's staged lookup, NSDI 2015, section
-//! 5.3; there a stage is an index of hashes beside the flows, here a trie that leads to the next one, so
-//! what is compared is the words and not their hash.) Words that one match alone has lead to its flows at
-//! once, and the words of later stages are compared with its own: most flows have no stage of theirs.
+//! They are found by the hash of the words the mask has, in stages: metadata of a packet, its
+//! Ethernet, its network header, its transport header. Where no flow has the packet's words of a
+//! stage, those of the later ones are not looked at. (Open vSwitch's staged lookup, NSDI 2015,
+//! section 5.3; there a stage is an index of hashes beside the flows, here a trie that leads to the
+//! next one, so words are compared and not their hash.) Words that one match alone has lead to its
+//! flows at once, and the words of later stages are compared with its own: most flows have no stage
+//! of theirs.
 
 use std::sync::Arc;
 
@@ -63,11 +64,11 @@ impl StageShape {
     }
 }
 
-/// What the flows of a tuple have in common.
+/// Mask and stages shared by the flows of a tuple.
 #[derive(Debug)]
 pub(super) struct Shape {
     mask: Mask,
-    /// Those that have words; one without any where the mask has none.
+    /// Stages that have words; one without any where the mask has none.
     stages: Vec<StageShape>,
 }
 
@@ -140,7 +141,7 @@ impl Item {
         }
     }
 
-    /// The same, as far as another mask has them.
+    /// Likewise, as far as another mask has the words.
     fn agrees(&self, key: &Key, mask: &Mask, shape: &StageShape) -> bool {
         let same = |(word, bits): (usize, u64), has: u64| {
             (key.words()[word] ^ has) & bits & mask.words()[word] == 0
@@ -223,7 +224,7 @@ pub(super) struct Tuple {
     flows: Trie<Item>,
 }
 
-/// What is known of prefixes during a lookup.
+/// Prefixes found during a lookup, by part of the key.
 pub(super) type Asked = [Option<Found>; PARTS];
 
 impl Tuple {
@@ -251,7 +252,7 @@ impl Tuple {
         let mut flows = &self.flows;
         let mut only = None;
         for shape in &self.shape.stages {
-            // What was found out for a tuple before costs nothing to ask again.
+            // Prefixes found for an earlier tuple cost nothing.
             let known = |part: usize| asked[part];
             if let Some((part, bits)) = shape.excluded(known) {
                 prefixes::unmask(part, bits, mask);
@@ -259,7 +260,7 @@ impl Tuple {
             }
             let item = next(flows, only, key, shape);
             if item.is_none() {
-                // Who is not there may be known from fewer bits.
+                // The absence of a flow may be known from fewer bits.
                 let mut find =
                     |part: usize| *asked[part].get_or_insert_with(|| prefixes.find(part, key));
                 if let Some((part, bits)) = shape.excluded(|part| Some(find(part))) {

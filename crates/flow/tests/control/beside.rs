@@ -12,7 +12,7 @@ use linerate_testlab::{require, wait_until};
 
 use crate::controller::PATIENCE;
 
-/// What there is to do, and to what: chosen by a generator whose seed is said when it fails.
+/// Random steps and their objects, by a generator whose seed is printed with a failure.
 struct Choice(u64);
 
 impl Choice {
@@ -152,7 +152,7 @@ fn group(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String) {
     (vec![kind], text)
 }
 
-/// What `ovs-ofctl` prints, or the name of the error it was told.
+/// Returns the output of `ovs-ofctl`, or the name of the error it was sent.
 fn run(
     socket: &Path,
     folder: &Path,
@@ -177,7 +177,7 @@ fn run(
     name.map_or_else(|| errors.to_string(), |name| format!("refused: {name}"))
 }
 
-/// The lines of a dump that say what is there, in order.
+/// Returns the entries of a dump, in order.
 fn dump(text: &str) -> Vec<String> {
     let heads = ["NXST_", "OFPST_", " OFPST"];
     let said = text.lines().filter(|line| !heads.iter().any(|head| line.starts_with(head)));

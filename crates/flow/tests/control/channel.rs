@@ -90,7 +90,7 @@ fn messages_of_another_version_are_refused() {
     let (xid, message) = controller.next();
     let Message::Error(error) = message else { panic!("{message:?}") };
     assert_eq!((xid, error.code), (9, Fault::BadVersion.code(Version::V13)));
-    // What a version has no message for, and what only a switch says.
+    // A message that the version lacks, and one that only a switch sends.
     controller.write(&[4, 30, 0, 8, 0, 0, 0, 3]);
     let (xid, message) = controller.next();
     let Message::Error(error) = message else { panic!("{message:?}") };
@@ -120,7 +120,7 @@ fn a_socket_of_unix_is_the_owners_and_goes() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("switch");
     let target = format!("punix:{}", path.display());
-    // One that nobody listens at any more is in nobody's way.
+    // A socket without a listener is replaced.
     drop(UnixListener::bind(&path).expect("a socket"));
     let agent = Agent::start(switch(), passive(&target)).expect("an agent");
     assert_eq!(fs::metadata(&path).expect("a socket").permissions().mode() & 0o077, 0);
@@ -205,7 +205,7 @@ fn who_does_not_read_is_not_read() {
             Ok(count) => written += count,
             Err(error) => break error,
         }
-        // Both sockets' buffers, and what the switch keeps.
+        // Both sockets' buffers, and the switch's queue.
         assert!(written < 8 << 20, "the switch reads on");
     };
     assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);

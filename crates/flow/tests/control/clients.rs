@@ -1,5 +1,5 @@
-//! Clients and controllers of others, unmodified: Open vSwitch's `ovs-ofctl` and `ovs-testcontroller`, and
-//! the Python package c65of, which reads what the switch says.
+//! Clients and controllers of others, unmodified: Open vSwitch's `ovs-ofctl` and
+//! `ovs-testcontroller`, and the Python package c65of, which decodes the switch's messages.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -45,7 +45,7 @@ impl Client<'_> {
         command
     }
 
-    /// What it prints; it may have nothing to complain about.
+    /// Returns its output; it must succeed without complaints.
     #[track_caller]
     fn run(&self, words: &[&str]) -> String {
         let output = self.command(words).output().expect("ovs-ofctl runs");
@@ -55,14 +55,14 @@ impl Client<'_> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What it complains of.
+    /// Returns its complaint.
     #[track_caller]
     fn refused(&self, words: &[&str]) -> String {
         let output = self.command(words).output().expect("ovs-ofctl runs");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// The flows there are, without what changes with time.
+    /// Returns the flows, without counters and ages.
     #[track_caller]
     fn flows(&self) -> Vec<String> {
         let dumped = self.run(&["dump-flows", "SWITCH", "--no-stats"]);
@@ -148,7 +148,7 @@ fn open_vswitch_changes_what_is_there() {
         client.run(&["--strict", "del-flows", "SWITCH", "priority=1,arp"]);
         assert_eq!(client.flows().len(), 1);
 
-        // Many from a file, with what is there replaced by it.
+        // Many from a file, in place of the present ones.
         let file = served.folder.path().join("flows");
         let lines: String =
             (0..200).map(|nth| format!("tcp,tp_dst={nth},actions=output:1\n")).collect();
@@ -402,7 +402,7 @@ fn open_vswitch_has_connections_forgotten() {
         let (table, actions) = (None, Vec::new());
         Ct { commit: true, force: false, zone: Zone::Number(number), table, helper: 0, actions }
     };
-    // The agent forgets connections whose time is over.
+    // The agent forgets connections that have timed out.
     const NOW: u64 = 1 << 62;
     let keep_all = || {
         for (number, port) in [(0, 1), (0, 2), (1, 1), (2, 1)] {
@@ -435,7 +435,7 @@ fn open_vswitch_has_connections_forgotten() {
     }
 }
 
-/// A port nobody has.
+/// Returns a free port.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

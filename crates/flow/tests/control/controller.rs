@@ -1,4 +1,4 @@
-//! A controller that says what a test wants, and a switch for it.
+//! A controller whose messages a test chooses, and a switch for it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,10 +14,10 @@ use linerate_flow::wire::{
     Version,
 };
 
-/// How long anything may take that is expected to happen.
+/// Limit of waits for expected events.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long nothing is to happen where nothing may.
+/// Time for which no message may come, where none is expected.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// A switch with four tables and three ports.
@@ -189,7 +189,7 @@ impl Controller {
         }
     }
 
-    /// What was sent is done: nothing but the answer to a barrier is said.
+    /// Waits until sent messages are processed: the next message is the answer to a barrier.
     #[track_caller]
     pub(crate) fn barrier(&mut self) {
         assert_eq!(self.ask(&Message::BarrierRequest), Message::BarrierReply);

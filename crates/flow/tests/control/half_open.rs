@@ -18,7 +18,7 @@ use crate::controller::{Controller, PATIENCE, Served};
 
 const VERSION: Version = Version::V13;
 
-/// Where the listener of this place is.
+/// Returns the address of the listener at this place.
 fn address(agent: &Agent, nth: usize) -> SocketAddr {
     match agent.status().targets[nth].target {
         Target::Listen { address, .. } => address,
@@ -59,7 +59,7 @@ fn half_open_connections_lock_no_controller_out() {
     assert!(!read_out(&mut first).is_empty() && began.elapsed() < PATIENCE, "it has ended");
 }
 
-/// Until it is over, and what came.
+/// Reads to the end, and returns the bytes.
 fn read_out(stream: &mut (impl Read + ?Sized)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _reset = stream.read_to_end(&mut bytes);

@@ -18,7 +18,7 @@ use crate::controller::PATIENCE;
 
 const VERSION: Version = Version::V13;
 
-/// How long a call may take.
+/// Limit of a call.
 const TIME: Duration = Duration::from_millis(500);
 
 /// An attack on a connection by a hostile switch, until it is to end or cannot go on.

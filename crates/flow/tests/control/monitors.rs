@@ -1,4 +1,4 @@
-//! Flow monitors: what controllers are told of changes of flows.
+//! Flow monitors: updates to controllers about changes of flows.
 
 use std::collections::BTreeMap;
 
@@ -120,7 +120,8 @@ fn monitors_report_changes_in_every_version() {
         assert_eq!(removed.event, FlowEvent::Removed(FlowRemovedReason::Delete));
         assert!(removed.instructions.is_empty());
 
-        // Its own changes are one update that names the message, before what it asks next is answered.
+        // Its own changes are one update that names the message, before the answer to the next
+        // request.
         let xid = watcher.send(&changed(
             FlowModCommand::Delete,
             FlowMod { matching: Match::new(), ..flow(0, 1) },
@@ -182,7 +183,8 @@ fn a_monitor_is_told_what_it_is_about() {
     assert_eq!(update(&mut watcher).table, 1);
 }
 
-/// A controller that does not read is told what has changed when it does, and little waits for it until then.
+/// A controller that does not read gets the changes when it does, and little waits for it until
+/// then.
 #[test]
 fn updates_pause_while_they_are_not_read() {
     for version in [Version::V10, Version::V13, Version::V15] {
@@ -194,7 +196,7 @@ fn updates_pause_while_they_are_not_read() {
         });
         other.barrier();
         watcher.send(&request(vec![monitor(1, all())]));
-        // So many that neither the socket nor what may wait takes them all.
+        // Too many for the socket and the queue.
         for address in 0..20_000 {
             other.send(&Message::FlowMod(flow(address, 2)));
         }
@@ -260,7 +262,7 @@ fn flows_that_came_and_went_while_updates_paused_are_not_told() {
     watcher.send(&request(vec![monitor(1, FlowMonitorFlags::REMOVED)]));
     assert!(updates(&mut watcher).1.is_empty());
     const LATE: u32 = 1_000_000;
-    // So many that neither the socket nor what may wait takes them all, and then others.
+    // Too many for the socket and the queue, and then others.
     for address in (0..40_000).chain(LATE..LATE + 1_000) {
         other.send(&Message::FlowMod(flow(address, 1)));
         other.send(&changed(FlowModCommand::DeleteStrict, flow(address, 1)));

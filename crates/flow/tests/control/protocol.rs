@@ -229,7 +229,7 @@ fn who_asked_for_nothing_hears_nothing() {
     tool.silence();
 }
 
-/// A flow that matches everything is one like others in OpenFlow 1.0, whatever form packets have.
+/// A flow that matches everything is one like others in OpenFlow 1.0, in any form of packet-ins.
 #[test]
 fn a_flow_that_matches_everything_is_an_action_in_openflow_10() {
     let served = Served::new(|_| {});
@@ -335,7 +335,7 @@ fn a_bundle_is_done_whole_or_not_at_all() {
         assert_eq!(error(&mut controller), (commit, Fault::BundleFailed));
         assert_eq!(flows(served.switch()), 3);
 
-        // What no bundle can have, and one that is given up.
+        // Messages that no bundle can have, and a bundle that is discarded.
         ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
         let xid = bundled(&mut controller, version, &Message::BarrierRequest);
         let (said, message) = controller.next();
@@ -405,7 +405,7 @@ fn ends_of_flows_are_told() {
         assert_eq!(removed.reason, FlowRemovedReason::HardTimeout);
         assert_eq!((removed.priority, removed.matching), (100, change.matching.clone()));
     }
-    // What 1.0 cannot say itself comes in Nicira's form.
+    // A message that 1.0 lacks comes in Nicira's form.
     change.matching = Match::new().with(Field::Reg0, 1);
     change.hard_timeout = 0;
     new.send(&Message::FlowMod(change.clone()));

@@ -1,4 +1,4 @@
-//! TLS: who has a certificate of the right authority is let in, and nobody else.
+//! TLS: peers with a certificate of the right authority are let in, and no others.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,7 +59,7 @@ fn certificates_are_looked_at_on_both_sides() {
         assert!(!probe(port, credentials, &[]));
         assert!(wait_until(|| error().contains(why), PATIENCE), "{}", error());
     };
-    // Vouched for by somebody else; it would accept the switch.
+    // Signed by another authority; it would accept the switch.
     fails(
         &Credentials { authorities: controller.authorities.clone(), ..stranger },
         "UnknownIssuer",
@@ -75,9 +75,9 @@ fn certificates_are_looked_at_on_both_sides() {
     let error_of_ours = Agent::start(switch(), options).expect_err("a certificate of version 1");
     let error_of_ours = error_of_ours.to_string();
     assert!(error_of_ours.contains("old.pem: the certificate is of version 1"), "{error_of_ours}");
-    // The controller does not know who vouches for the switch.
+    // The controller does not know the authority of the switch.
     fails(&Credentials { authorities: stranger.authorities, ..controller.clone() }, "UnknownCA");
-    // Somebody who speaks without TLS.
+    // A client without TLS.
     let plain = Command::new(require("ovs-ofctl"))
         .args(["--timeout=5", "probe", &format!("tcp:127.0.0.1:{port}")])
         .stderr(Stdio::null())

@@ -1,4 +1,4 @@
-//! Peers of another user: whom the switch takes and whom it connects to without TLS.
+//! Peers of another user: those the switch accepts and connects to without TLS.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,10 +17,10 @@ use crate::controller::{Controller, PATIENCE, switch};
 
 const VERSION: Version = Version::V13;
 
-/// Debian's nobody.
+/// User ID of Debian's `nobody`.
 const NOBODY: u32 = 65534;
 
-/// Does something as nobody, in a thread that has that user for good.
+/// Runs a function as user `nobody`, in a thread that has that user for good.
 fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -15,7 +15,7 @@ const PACKETS: usize = 60;
 /// The shortest fragment that is not the last: Open vSwitch's least for IPv4, from the header of IP on.
 const SHORTEST: usize = 1200;
 
-/// How often Open vSwitch looks a packet up again before it drops it.
+/// Repeated lookups of a packet before Open vSwitch drops it.
 const LOOKUPS: usize = 6;
 
 /// The `ct` of a connection that begins, by looking the packet up again or not.
@@ -38,8 +38,8 @@ fn commit(rng: &mut Rng, zone: u16, next: usize, again: bool) -> String {
     }
 }
 
-/// Rules of a chain: a table that looks a connection up for each of its stages, one that decides what is done
-/// then, and a last one where all that comes through goes out.
+/// Rules of a chain: for each of its stages a table that looks a connection up and one that
+/// decides, and a last one that sends every packet out.
 fn chain(rng: &mut Rng) -> Vec<String> {
     let mut zones = [1u16, 2, 9, 300];
     rng.shuffle(&mut zones);
@@ -90,9 +90,9 @@ fn chain(rng: &mut Rng) -> Vec<String> {
     lines
 }
 
-/// A datagram that is too long for one packet, in fragments, now and then in another order, one of them twice, or
-/// with one that overlaps; and one that comes late, as none may stay away: 15 s later Open vSwitch 3.1 sends what
-/// has come of a packet.
+/// A datagram that is too long for one packet, in fragments, now and then in another order, one of
+/// them twice, or with one that overlaps; and one that comes late, as none may stay away: 15 s
+/// later Open vSwitch 3.1 sends the fragments of an incomplete packet.
 fn fragments(rng: &mut Rng, packet: &[u8], number: u16) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
     let header = 14;
     let ip = &packet[header..header + 20];

@@ -1,5 +1,5 @@
-//! Open vSwitch as judge: a bridge of ports that are nobody's, flows by OpenFlow, packets by its
-//! control socket, and what it sends out of the files it writes.
+//! Open vSwitch as judge: a bridge of dummy ports, flows by OpenFlow, packets by its control
+//! socket, and sent packets from the files it writes.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,10 +12,10 @@ use linerate_testlab::{openvswitch::OpenVswitch, wait_until};
 
 use crate::{PORTS, Sent};
 
-/// What OpenFlow is spoken with it.
+/// Version of OpenFlow.
 pub(crate) const VERSION: Version = Version::V13;
 
-/// How long it may take to answer.
+/// Limit of waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A bridge with [`PORTS`] ports, and connections to it.
@@ -29,10 +29,10 @@ pub(crate) struct Judge {
     requests: u64,
 }
 
-/// What a port has sent, as far as it was not read yet.
+/// Packets sent by a port, read piece by piece.
 struct Capture {
     path: PathBuf,
-    /// How far it was read.
+    /// Offset of the next read.
     at: u64,
 }
 
@@ -85,7 +85,7 @@ impl Judge {
         self.transaction
     }
 
-    /// Has it carry out changes; which of them it refuses, with what it says.
+    /// Sends changes, and returns the error of each refused one.
     pub(crate) fn change<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m Message>,
@@ -119,26 +119,26 @@ impl Judge {
         }
     }
 
-    /// What its client prints of its flows.
+    /// Returns the flows and groups as its client prints them.
     pub(crate) fn flows(&self) -> String {
         let text = self.switch.openflow("dump-flows", "br0", &["--no-stats", "--sort"]);
         let groups = self.switch.openflow("dump-groups", "br0", &[]);
         text + &groups
     }
 
-    /// What becomes of a packet in its own words.
+    /// Returns its own trace of a packet.
     pub(crate) fn trace(&self, port: u32, packet: &[u8]) -> String {
         self.switch.control(&["ofproto/trace", "br0", &format!("in_port={port}"), &hex(packet)])
     }
 
-    /// Whether a packet is beyond what it can do: more than three labels, it says, or than two tags, which
-    /// it does not.
+    /// Returns true if a packet is beyond its limits: more than three labels, which it reports, or
+    /// than two tags, which it does not.
     pub(crate) fn gives_up(&self, port: u32, packet: &[u8]) -> bool {
         let trace = self.trace(port, packet);
         trace.contains("Translation failed") || trace.matches("push_vlan:").count() > 1
     }
 
-    /// Its own words to a control socket: a request, and what is said.
+    /// Sends a request to a control socket, and returns the answer.
     fn ask(socket: &mut UnixStream, number: u64, method: &str, words: &[&str]) -> String {
         let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let request =
@@ -164,7 +164,7 @@ impl Judge {
         Self::ask(&mut self.control, self.requests, method, words)
     }
 
-    /// Makes it forget what it has cached, so that it decides by what its tables say now.
+    /// Flushes its cache, so that it decides by its present tables.
     pub(crate) fn forget(&mut self) {
         self.control("dpctl/del-flows", &[]);
     }
@@ -176,16 +176,16 @@ impl Judge {
         self.control("dpctl/flush-conntrack", &[]);
     }
 
-    /// What comes of a packet at a port.
+    /// Returns the packets sent for one that comes in by a port.
     pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
-        // What it has cached sets labels of other packets to those of the one it was decided for.
+        // Cached entries set labels of other packets to those of the first.
         self.forget();
         self.control("netdev-dummy/receive", &[&format!("p{port}"), &hex(packet)]);
         self.look()
     }
 
-    /// What it has sent since the last look. Whoever connects is served a turn later than those who are,
-    /// and packets come first in each turn.
+    /// Returns the packets sent since the last look. A new connection is served a turn later than
+    /// existing ones, and packets come first in each turn.
     pub(crate) fn look(&mut self) -> Sent {
         let socket = self.switch.control_socket();
         let mut socket = UnixStream::connect(socket).expect("its control socket");

@@ -28,7 +28,7 @@ const PORTS: u32 = 4;
 /// Packets for each rule set.
 const PACKETS: usize = 40;
 
-/// What goes out, by port, in order.
+/// Packets sent, by port, in order.
 type Sent = BTreeMap<u32, Vec<Vec<u8>>>;
 
 /// A difference.
@@ -58,8 +58,8 @@ fn nothing() -> [Message; 2] {
     [Message::FlowMod(flows), Message::GroupMod(groups)]
 }
 
-/// Has both take a set of rules, and then packets. What Open vSwitch refuses is left out of ours; that
-/// which both took is returned.
+/// Gives both a set of rules, and then packets. Rules that Open vSwitch refuses are left out of
+/// ours; the number of rules taken by both is returned.
 fn compare(
     judge: &mut Judge,
     set: &[Message],
@@ -77,7 +77,7 @@ fn compare(
         ours.change(rule).map_err(|fault| Difference::Refused(number, fault))?;
         taken += 1;
     }
-    // What came late of the set before is nobody's.
+    // Late packets of the set before are discarded.
     judge.look();
     let mut slow = Vec::new();
     for (port, packet) in packets {
@@ -86,7 +86,7 @@ fn compare(
         slow.push(ours.clone());
         let mut patience = 20;
         while theirs != ours && patience > 0 {
-            // Some of what it does, it does in another thread.
+            // Some actions are done by another thread.
             std::thread::sleep(std::time::Duration::from_millis(2));
             for (port, packets) in judge.look() {
                 theirs.entry(port).or_default().extend(packets);
@@ -94,7 +94,7 @@ fn compare(
             patience -= 1;
         }
         if theirs != ours && judge.gives_up(*port, packet) {
-            // What it does all the same, it does later.
+            // Packets it sends all the same come later.
             std::thread::sleep(std::time::Duration::from_millis(200));
             judge.look();
             continue;
@@ -187,7 +187,7 @@ fn show(sent: &Sent) -> String {
     lines.collect()
 }
 
-/// What differs, in words of Open vSwitch's own client.
+/// Describes a difference, with the output of Open vSwitch's own client.
 fn explain(judge: &mut Judge, seed: u64, set: &[Message], found: &Difference) -> String {
     let clear = nothing();
     judge.change(clear.iter().chain(set));
@@ -218,7 +218,7 @@ fn explain(judge: &mut Judge, seed: u64, set: &[Message], found: &Difference) ->
     text
 }
 
-/// Where randomness begins, and how many sets: `SEED:SETS`.
+/// Returns the first seed, and the number of sets: `SEED:SETS`.
 fn asked() -> (u64, u64) {
     let text = env::var("LINERATE_DIFFERENTIAL").unwrap_or_else(|_| "1:150".into());
     let (seed, sets) = text.split_once(':').expect("LINERATE_DIFFERENTIAL is SEED:SETS");

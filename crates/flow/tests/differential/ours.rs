@@ -54,7 +54,7 @@ impl Ours {
         done.map_err(|fault| format!("{fault:?}"))
     }
 
-    /// What comes of a packet on the slow path.
+    /// Returns the packets sent for one on the slow path.
     pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
         self.now += 1_000_000;
         let snapshot = self.switch.snapshot();
@@ -65,7 +65,7 @@ impl Ours {
         way.sent
     }
 
-    /// What becomes of a packet in our own words.
+    /// Returns our trace of a packet.
     pub(crate) fn trace(&self, port: u32, packet: &[u8]) -> String {
         let mut key = Key::default();
         key.set(Field::InPort, u128::from(port));
@@ -77,7 +77,7 @@ impl Ours {
     }
 }
 
-/// Takes what the fast path sends.
+/// Collects the packets of the fast path.
 struct Taken {
     pool: PoolCache,
     sent: Sent,
@@ -136,7 +136,7 @@ impl Fast {
         }
     }
 
-    /// What comes of packets that come to a port together.
+    /// Returns the packets sent for some that come in by a port together.
     pub(crate) fn packets(&mut self, ours: &mut Ours, port: u32, packets: &[Vec<u8>]) -> Sent {
         ours.now += 1_000_000;
         for packet in packets {
@@ -161,7 +161,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// `known` is what no header has.
+    /// `known` has the fields outside of headers.
     fn look_up(&mut self, packet: Vec<u8>, mut known: Key, from: Option<&Continuation>) {
         self.turns += 1;
         if self.turns > TURNS {

@@ -97,7 +97,7 @@ pub(crate) fn random(rng: &mut Rng, lengths: bool) -> Vec<u8> {
         packet.truncate(rng.usize(14..packet.len().max(15)));
     }
     if one_in(rng, 25) && packet.len() > 14 {
-        // Not what makes a fragment, of which Open vSwitch spoils bytes.
+        // Without the fragment fields, of which Open vSwitch spoils bytes.
         let at = if packet.len() > 50 && rng.bool() {
             rng.usize(50..packet.len())
         } else {
@@ -108,14 +108,14 @@ pub(crate) fn random(rng: &mut Rng, lengths: bool) -> Vec<u8> {
             packet[14] &= 0xef;
         }
     }
-    // Ethernet's least, with bytes behind what IP says.
+    // Ethernet's least, with bytes behind IP's length.
     if packet.len() < 60 {
         packet.resize(60, 0x55);
     }
     packet
 }
 
-/// What follows Ethernet's addresses and tags, its type first put behind those.
+/// Returns the bytes behind Ethernet's addresses and tags, and appends their type to these.
 fn network(rng: &mut Rng, packet: &mut Vec<u8>, lengths: bool) -> Vec<u8> {
     let kind = rng.u32(..if lengths { 20 } else { 19 });
     let (kind, bytes): (u16, Vec<u8>) = match kind {
@@ -180,8 +180,8 @@ fn ipv4(rng: &mut Rng) -> Vec<u8> {
         _ => 0,
     };
     if fragment & 0x1fff != 0 || fragment == 0x2000 && protocol == 132 {
-        // Open vSwitch mends a checksum in it that is none, if it is long enough; so it does with that of
-        // SCTP where the rest of what it covers is not there.
+        // Open vSwitch updates a checksum in it that is none, if it is long enough; so it does with
+        // that of SCTP where a part of the bytes that it covers is missing.
         body.truncate(7);
     }
     let mut header = vec![0x45 + options.len() as u8 / 4, Values::tos(rng)];
@@ -234,7 +234,7 @@ fn ipv6(rng: &mut Rng) -> Vec<u8> {
     header
 }
 
-/// A protocol, and what it carries; its checksum over a pseudo header that has the sum of addresses.
+/// Returns a protocol and its bytes; the checksum's pseudo header has the sum `addresses`.
 fn transport(rng: &mut Rng, addresses: u32, six: bool) -> (u8, Vec<u8>) {
     let ports = |rng: &mut Rng| {
         let (source, destination) = (Values::port(rng), Values::port(rng));
@@ -303,7 +303,7 @@ fn transport(rng: &mut Rng, addresses: u32, six: bool) -> (u8, Vec<u8>) {
     (protocol, body)
 }
 
-/// The checksum of SCTP, whose own place counts as zero.
+/// Computes the checksum of SCTP, with its own place as zero.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for (at, byte) in bytes.iter().enumerate() {

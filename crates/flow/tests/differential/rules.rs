@@ -39,7 +39,7 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
         }
     }
     let rules = if rng.bool() { rng.usize(1..=8) } else { rng.usize(1..=50) };
-    // Of flows that overlap with one priority anybody may be taken.
+    // Of flows that overlap with one priority any may be taken.
     let mut priorities: Vec<u16> = (1..=rules as u16 + 1).map(|rank| rank * 10).collect();
     priorities[rules] = 0xffff;
     rng.shuffle(&mut priorities);
@@ -69,7 +69,7 @@ pub(crate) fn adds_labels(rule: &Message) -> bool {
     format!("{rule:?}").contains("PushMpls")
 }
 
-/// Flows that match in several dimensions, and those that match what comes of it.
+/// Flows that match in several dimensions, and those that match the result.
 fn conjunctions(rng: &mut Rng) -> Vec<Message> {
     let table = rng.u8(..2);
     let mut flows = Vec::new();
@@ -106,7 +106,7 @@ fn conjunctions(rng: &mut Rng) -> Vec<Message> {
     flows.collect()
 }
 
-/// What headers a rule takes packets to have: what it may match and set.
+/// Headers that a rule takes packets to have, for its match and actions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     network: u16,
@@ -120,13 +120,13 @@ pub(crate) struct Kind {
     /// were added since the last time it was sent, so it is one or the other.
     cuts: bool,
     labels: Labels,
-    /// Whether a packet with a label has only one, where labels are taken away: Open vSwitch takes all
-    /// when a flow says the wrong type of what follows.
+    /// Set if a packet with a label has only one, where labels are popped: Open vSwitch pops all
+    /// when a flow gives the wrong type of the payload.
     bottom: bool,
 }
 
-/// What becomes of labels: either, since Open vSwitch does not set the type of Ethernet where one is
-/// taken away that was added just before.
+/// Use of labels: one of these, since Open vSwitch does not set the type of Ethernet where one is
+/// popped that was pushed just before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Labels {
     Stay,
@@ -163,12 +163,12 @@ impl Kind {
         kind
     }
 
-    /// With another type of Ethernet, and nothing known of what follows.
+    /// With another type of Ethernet, and an unknown payload.
     fn carrying(self, network: u16) -> Kind {
         Kind { network, protocol: 0, message: 0, ..self }
     }
 
-    /// Fields of headers of this kind, without what says the kind.
+    /// Returns the fields of headers of this kind, without those that determine the kind.
     fn fields(self) -> Vec<Field> {
         let mut fields = vec![Field::EthDst, Field::EthSrc];
         if self.tagged {
@@ -249,7 +249,7 @@ impl Kind {
     }
 }
 
-/// What no header has.
+/// Fields outside of headers.
 const STATE: [Field; 4] = [Field::Metadata, Field::Reg0, Field::Reg1, Field::TunnelId];
 
 fn value(rng: &mut Rng, field: Field) -> u128 {
@@ -286,7 +286,7 @@ fn value(rng: &mut Rng, field: Field) -> u128 {
     value & field.all_bits()
 }
 
-/// What is wanted of a field: a value, or bits of it.
+/// A match on a field: a value, or bits of it.
 fn entry(rng: &mut Rng, field: Field) -> Entry {
     let wanted = value(rng, field);
     if !field.is_maskable() || rng.bool() {
@@ -436,7 +436,7 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
             23 if !set && one_in(rng, 2) => {
                 let inner = Kind { groups: false, ..kind };
                 let mut inner = self::actions(rng, table, &inner, false);
-                // What is looked up again in a copy goes on nowhere else.
+                // Actions of a copy that look up again have no others behind.
                 inner.retain(|action| {
                     !matches!(
                         action,

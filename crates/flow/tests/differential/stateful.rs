@@ -108,7 +108,7 @@ fn ip(protocol: u8, from: [u8; 4], to: [u8; 4], carried: &[u8]) -> Vec<u8> {
     head
 }
 
-/// What TCP has between two ports.
+/// State of TCP between two ports.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Talk {
     sent: [u32; 2],
@@ -161,7 +161,7 @@ pub(crate) fn packet(rng: &mut Rng, talks: &mut [Talk; 4]) -> (u32, Vec<u8>) {
             (1, 2, vec![kind, 0, 0, 0, 0, from.min(to), 0, 1, 5, 6])
         }
         _ => {
-            // An error about what the other has sent.
+            // An error about a packet of the other side.
             let mut about = Vec::new();
             about.extend(other.to_be_bytes());
             about.extend(own.to_be_bytes());
@@ -228,7 +228,7 @@ fn what_is_remembered_is_the_same_in_open_vswitch() {
             for at in 0..PACKETS {
                 let (port, packet) = packet(&mut rng, &mut talks);
                 let trace = ours.trace(port, &packet);
-                // What it has cached learns of what was learnt a little later.
+                // Its cache notices learnt flows a little later.
                 judge.forget();
                 let mut theirs = judge.packet(port, &packet);
                 let sent = ours.packet(port, &packet);

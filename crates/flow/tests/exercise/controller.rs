@@ -13,10 +13,10 @@ use linerate_flow::wire::{
     Stream, Version,
 };
 
-/// How many flows a table may have, groups, and meters.
+/// Limits of flows per table, of groups, and of meters.
 const ROOM: u32 = 64;
 
-/// How much may be said before it is heard.
+/// Bytes of answers at a time, at most.
 const MOST: usize = 4 << 20;
 
 static AGENT: LazyLock<Agent> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ static AGENT: LazyLock<Agent> = LazyLock::new(|| {
     Agent::start(switch, AgentOptions::default()).expect("an agent")
 });
 
-/// Takes the bytes as what a controller says, in the version of the first message. Lengths are made right,
+/// Sends the bytes as a controller's messages, in the version of the first. Lengths are corrected,
 /// so that not all of an input is about them.
 pub(crate) fn controller(bytes: &[u8]) {
     let version = bytes.first().and_then(|first| Version::from_number(*first));
@@ -64,7 +64,7 @@ pub(crate) fn controller(bytes: &[u8]) {
         conversation.say(&rest[at..at + length]).expect("lengths are right");
         heard.take(&conversation.hear());
         at += length;
-        // What is to be sent goes nowhere.
+        // Packets to be sent are discarded.
         while AGENT.switch().next_injection().is_some() {}
     }
     conversation.say(&[]).expect("lengths are right");
@@ -73,7 +73,7 @@ pub(crate) fn controller(bytes: &[u8]) {
     clean();
 }
 
-/// What was answered.
+/// Checks answers.
 struct Heard {
     stream: Stream,
     version: Version,
@@ -92,7 +92,7 @@ impl Heard {
     }
 }
 
-/// Deletes what was made, and looks that it is gone.
+/// Deletes all flows, groups and meters, and checks that they are gone.
 fn clean() {
     let switch: &Arc<Switch> = AGENT.switch();
     for table in 0..switch.options().tables {

@@ -1,5 +1,5 @@
-//! Whatever bytes come: nothing panics, each word is the same whatever else is read with it, and what is
-//! set is read.
+//! Arbitrary bytes as packets: nothing panics, each word is the same alone and with others, and a
+//! field that is set is read back.
 
 use linerate_flow::edit::{self, Bytes};
 use linerate_flow::key::{HEADERS, INNER_TCI, Key, Mask, Needed, extract, extract_needed};
@@ -24,20 +24,20 @@ pub(crate) fn packet(bytes: &[u8]) {
         mask.words_mut()[2] = u64::MAX;
         part(bytes, &key, &mask);
     }
-    // Whatever it has can be said.
+    // Every field can be printed.
     let said = key.to_string();
     assert_eq!(said.split(',').count(), key.fields().entries().len());
 }
 
 fn part(bytes: &[u8], key: &Key, mask: &Mask) {
     let mut part = *key;
-    // What is not read stays, so this shows what is not read and should be.
+    // Words that are not read stay, so missing ones show.
     part.words_mut()[HEADERS].fill(0x3333_3333_3333_3333);
     extract_needed(bytes, Needed::of(mask), &mut part);
     assert_eq!(part.under(mask), key.under(mask), "{bytes:02x?}");
 }
 
-/// Takes some bytes as what is to be set, and the rest as a packet.
+/// Takes some bytes as a field and its value, and the rest as a packet.
 pub(crate) fn set(bytes: &[u8]) {
     let Some((choice, packet)) = bytes.split_first_chunk::<33>() else { return };
     let field = Field::ALL[usize::from(choice[0]) % Field::ALL.len()];
@@ -53,7 +53,7 @@ pub(crate) fn set(bytes: &[u8]) {
     if !linerate_flow::key::is_of_headers(field) {
         assert_eq!(changed, packet);
     }
-    // What is set is read, unless it decides what the rest of the packet is.
+    // The value is read back, unless it decides the type of the rest of the packet.
     if before.meets(field.needs()) && !decides(field) && after != before {
         let mut wanted = before;
         wanted.set_entry(&entry);

@@ -1,4 +1,4 @@
-//! What becomes of packets when their headers are changed.
+//! Packets after changes of their headers.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn key(bytes: &[u8]) -> Key {
     key
 }
 
-/// What is wrong with the checksums of a packet of IP behind at most one tag.
+/// Returns the name of a wrong checksum in a packet of IP behind at most one tag.
 fn wrong_checksums(bytes: &[u8]) -> Option<String> {
     let read = key(bytes);
     let at = if read.get(Field::VlanTci) == 0 { 14 } else { 18 };
@@ -158,7 +158,8 @@ fn tshark_finds_no_wrong_checksum() {
     let mut good = [0; PROTOCOLS.len()];
     for (nth, line) in text.lines().enumerate() {
         let (line, carried) = line.rsplit_once('\t').expect("several columns");
-        // What labels carry is guessed, and whether addresses belong to a checksum of ICMPv6 in IPv4.
+        // The payload of labels is guessed, and whether addresses belong to a checksum of ICMPv6 in
+        // IPv4.
         let mut inside = packets[nth].clone();
         while key(&inside).get(Field::VlanTci) != 0 {
             edit::apply(&Step::PopVlan, &mut inside);

@@ -22,7 +22,7 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A collector of nfdump's, and where it keeps what it gets.
+/// A collector of nfdump's, and the folder of its files.
 struct Collector {
     program: Running,
     folder: tempfile::TempDir,
@@ -33,7 +33,7 @@ impl Collector {
     fn start(name: &str) -> Collector {
         let program = linerate_testlab::require(name);
         let folder = tempfile::tempdir().expect("a temporary directory");
-        // One nobody else has, if nobody takes it in between.
+        // A free one, unless it is taken in between.
         let free = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let address = free.local_addr().expect("it has an address");
         drop(free);
@@ -48,10 +48,10 @@ impl Collector {
         Collector { program, folder, address }
     }
 
-    /// Ends it, and returns what was received, a line for each flow.
+    /// Ends it, and returns the received flows, a line for each.
     fn end(mut self) -> String {
-        // What is in its socket is read before it ends. The datagram that was taken last is stored before a signal
-        // is looked at.
+        // Data in its socket is read before it ends. The datagram that was taken last is stored
+        // before a signal is looked at.
         let port = format!("0100007F:{:04X}", self.address.port());
         let is_read = || {
             let sockets = std::fs::read_to_string("/proc/net/udp").expect("the sockets");
@@ -72,10 +72,10 @@ impl Collector {
     }
 }
 
-/// What a flow is for a collector: addresses, ports, protocol.
+/// Flow key as in a collector: addresses, ports, protocol.
 type Flow = (IpAddr, IpAddr, u16, u16, &'static str);
 
-/// A packet of IP, what flow it is of, and bytes of IP in it.
+/// A packet of IP, its flow, and bytes of IP in it.
 struct Given {
     packet: Vec<u8>,
     flow: Flow,
@@ -123,7 +123,7 @@ fn given(count: usize) -> Vec<Given> {
     packets.into_values().collect()
 }
 
-/// What nfdump calls a protocol; those it has a name for that is not here are of no matter.
+/// Returns nfdump's name of a protocol; others with a name do not occur.
 fn name(protocol: u8) -> &'static str {
     match protocol {
         6 => "TCP",
@@ -208,7 +208,7 @@ fn a_collector_of_records_counts_one_packet_of_ten() {
     assert_eq!(flows, wanted.collect());
 }
 
-/// Records of what flows sample go to the collectors of their set alone.
+/// Records of sampled packets go to the collectors of their set alone.
 #[test]
 #[ignore = "needs nfcapd"]
 fn a_flow_has_its_packets_sampled() {
@@ -265,7 +265,7 @@ fn a_collector_of_samples_counts_the_same() {
     assert_eq!(collected(&collector.end()), wanted);
 }
 
-/// What is sent to a socket, wrapped again so that others can read it.
+/// Returns the datagrams at a socket, with headers again so that others can read them.
 fn datagrams(socket: &UdpSocket, port: u16) -> Vec<Vec<u8>> {
     socket.set_nonblocking(true).expect("a socket");
     let mut datagrams = Vec::new();
@@ -284,7 +284,7 @@ fn datagrams(socket: &UdpSocket, port: u16) -> Vec<Vec<u8>> {
     datagrams
 }
 
-/// What tshark says of datagrams.
+/// Returns tshark's output for datagrams.
 fn dissected(packets: &[Vec<u8>], arguments: &[&str]) -> String {
     let program = linerate_testlab::require("tshark");
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -340,7 +340,7 @@ fn tshark_understands_all_that_is_told() {
     };
     assert_eq!(numbers("Packets: ").iter().sum::<u64>(), 200);
     assert_eq!(numbers("Layer2 Octet Delta Count: ").iter().sum::<u64>(), bytes);
-    // Every record is understood, and what each message says was sent before it was.
+    // Every record is understood, and the sequence number of each message is right.
     let mut records = 0;
     for message in text.split("Cisco NetFlow/IPFIX").skip(1) {
         assert!(message.contains(&format!("FlowSequence: {records}\n")), "{message}");

@@ -1,4 +1,4 @@
-//! What is read of headers.
+//! Extraction of header fields.
 
 use linerate_flow::key::{INNER_TCI, Key, extension, extract};
 use linerate_flow::wire::Field;
@@ -35,7 +35,7 @@ fn key(parts: &[&[u8]]) -> Key {
 
 const ADDRESSES: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
-/// IPv6 with these headers, each with the kind of the next and seven bytes, then what it ends with.
+/// Returns the key of IPv6 with these headers, each with the kind of the next and seven bytes.
 fn ipv6(kinds: &[u8]) -> Key {
     let mut headers = Vec::new();
     for next in &kinds[1..] {

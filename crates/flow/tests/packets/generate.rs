@@ -72,7 +72,7 @@ pub(crate) fn packet(random: &mut Random) -> Vec<u8> {
     packet
 }
 
-/// A packet some of whose bytes are others, that ends early, or is cut in half by a length.
+/// A packet with some changed bytes, truncated, or cut in half by a length.
 pub(crate) fn damaged(random: &mut Random) -> Vec<u8> {
     let mut packet = packet(random);
     for _ in 0..random.below(3) {
@@ -193,7 +193,7 @@ fn fragment(random: &mut Random) -> Fragment {
     ])
 }
 
-/// What IP carries.
+/// Returns the payload of IP.
 fn carried(random: &mut Random, protocol: u8, fragment: Fragment, addresses: &[u8]) -> Vec<u8> {
     let length = random.below(60);
     let mut bytes = random.bytes(4);
@@ -274,8 +274,8 @@ fn seal(bytes: &mut [u8], protocol: u8, addresses: &[u8]) {
     }
 }
 
-/// The checksum of what IP carries, where it has zero in the checksum's place; if it is there, and
-/// right, zero for those that are sums.
+/// Computes the checksum of the payload of IP, with zero in the checksum's place; over a right
+/// checksum, zero for those that are sums.
 pub(crate) fn check(bytes: &[u8], protocol: u8, addresses: &[u8]) -> u32 {
     if protocol == 132 {
         return crc32c(bytes);

@@ -1,4 +1,4 @@
-//! Packets: what is read of their headers, and what becomes of them when those are changed.
+//! Packets: extraction of header fields, and changes of headers.
 
 mod edits;
 #[path = "../exercise/packet.rs"]

@@ -1,4 +1,4 @@
-//! What Open vSwitch reads of the same packets: `ovs-ofctl parse-pcap` prints it.
+//! Comparison with Open vSwitch's extraction, printed by `ovs-ofctl parse-pcap`.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -38,7 +38,7 @@ fn open_vswitch_reads_the_same() {
     assert!(seen.len() >= 30 && seen.values().all(|&times| times > 50), "{seen:?}");
 }
 
-/// Compares what is printed with what we read, and returns what was printed.
+/// Compares the printed fields with ours, and returns their names.
 fn compare<'a>(packet: &[u8], line: &'a str) -> Vec<&'a str> {
     let told = || format!("{line} {packet:02x?}");
     let mut key = Key::default();
@@ -51,8 +51,8 @@ fn compare<'a>(packet: &[u8], line: &'a str) -> Vec<&'a str> {
             None => kind = Some(part),
         }
     }
-    // The program reads two tags where a switch reads one: the inner is that of what is left
-    // without the outer.
+    // The program reads two tags where a switch reads one: the inner is that of the rest without
+    // the outer.
     let tag = |name, other: &str, priority| match (printed.get(name), printed.get(other)) {
         (Some(tci), None) => number(tci),
         (None, Some(vid)) => VLAN_PRESENT | number(vid) | number(printed[priority]) << 13,
@@ -137,7 +137,7 @@ fn compare<'a>(packet: &[u8], line: &'a str) -> Vec<&'a str> {
         }
         assert_eq!(key.get(field), parse(name, value), "{name}: {}", told());
     }
-    // What is not printed is not there.
+    // Fields that are not printed are absent.
     if !line.contains("tp_src") && !line.contains("icmp_type") {
         assert_eq!(key.words()[5] >> 16, 0, "{}", told());
     }

@@ -100,7 +100,7 @@ impl Bundles {
         Ok(open)
     }
 
-    /// Forgets those nothing was said about for long, and what is said of it.
+    /// Discards bundles that were idle for too long, and returns their errors.
     pub(super) fn expired(&mut self, version: Version) -> Vec<(u32, Message)> {
         let idle = self.shared.options.bundle_idle;
         let old = |open: &Open| !idle.is_zero() && open.used.elapsed() > idle;
@@ -170,7 +170,7 @@ impl Session {
         Ok(Some(Message::BundleControl(reply)))
     }
 
-    /// A message for a bundle is read at once, so that what is wrong with it is said at once.
+    /// Adds a message to a bundle, after decoding it once so that its faults are reported at once.
     pub(super) fn bundle_add(
         &mut self,
         add: BundleAdd,
@@ -232,7 +232,7 @@ impl Session {
             Fault::BundleFailed
         })?;
         for bytes in kept.iter().filter(|bytes| is_packet_out(bytes)) {
-            // Somebody else may have taken away what it needs.
+            // Another controller may have deleted a group it needs.
             if let Ok(Message::PacketOut(packet)) = self.read_kept(bytes, version)
                 && let Err(fault) = self.packet_out(&packet)
             {

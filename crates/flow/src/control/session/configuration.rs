@@ -1,4 +1,4 @@
-//! How a controller sets the switch and what it hears of it.
+//! Configuration of the switch and of asynchronous messages by a controller.
 
 use super::super::shared::set_misses;
 use super::Session;
@@ -21,7 +21,7 @@ impl Session {
         Config { flags: ConfigFlags(fragments | ttl.0), miss_send_len }
     }
 
-    /// Sets it. What is for all is not for a slave to set.
+    /// Sets the configuration. A slave cannot set parts that concern all controllers.
     pub(super) fn set_config(&mut self, config: Config, version: Version) -> Result<(), Fault> {
         let fragments = config.flags.0 & 3;
         if fragments != self.shared.fragments() {

@@ -22,7 +22,7 @@ const SAID_AS_A_WHOLE: [Field; 6] = [
     Field::PacketType,
 ];
 
-/// How often it is tried to hand a packet to a worker, with a millisecond between.
+/// Attempts to hand a packet to a worker, a millisecond apart.
 const TRIES: u32 = 20;
 
 impl Session {
@@ -42,7 +42,8 @@ impl Session {
         Ok(())
     }
 
-    /// Hands a packet to a worker. Where they are behind, only who sends it waits, and not for long.
+    /// Hands a packet to a worker. While the workers are behind, only the sender waits, and not for
+    /// long.
     fn inject(&self, injection: Injection) {
         let mut rest = Box::new(injection);
         for _ in 0..TRIES {
@@ -55,8 +56,8 @@ impl Session {
         self.shared.count_lost_packet();
     }
 
-    /// A packet that was paused goes on, with what the controller says of it: what it does not say of
-    /// metadata and registers is zero, as a switch says it.
+    /// Resumes a paused packet with the fields that the controller sends: metadata and registers
+    /// that it leaves out are zero, as in the switch's own messages.
     pub(super) fn resume(&self, packet: &PacketIn) -> Result<(), Fault> {
         let mut key = Key::default();
         packet.fields.entries().for_each(|entry| key.set_entry(entry));

@@ -1,4 +1,4 @@
-//! Files of a state: a text, and journals of what has changed since.
+//! Files of a state: a text, and journals of the changes since.
 //!
 //! Beside `FILE` there are journals `FILE.journal.1`, `FILE.journal.2` and so on. The text's second line names
 //! the journal that goes on from it; a journal goes on in the next one, unless that says that it does not.
@@ -12,8 +12,9 @@
 //! record  length, 4 bytes; bit 31: its change goes on in the next │ checksum, 4 bytes │ content
 //! ```
 //!
-//! Numbers have their lower bytes first. The checksum is of the bytes before and behind it in the header or record. What
-//! follows the last record of a complete change was not written completely, and is nothing.
+//! Numbers have their lower bytes first. The checksum is of the bytes before and behind it in the
+//! header or record. Bytes behind the last record of a complete change were not written completely,
+//! and are ignored.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -109,15 +110,15 @@ impl Files {
         }
     }
 
-    /// Writes a text that a journal goes on from. The file has the old content or the new, whatever happens in between.
-    /// Returns how long it is.
+    /// Writes a text and the journal's number into it. The file has the old content or the new,
+    /// whatever happens in between. Returns its length.
     pub(super) fn write(&self, saved: &Saved, journal: u64) -> io::Result<u64> {
         let beside = self.beside(".new");
         let mut new = BufWriter::new(File::create(&beside)?);
         let (mut is_first, mut length) = (true, 0);
         saved.write(|text| {
             length += text.len() as u64;
-            // Behind the line that says what the file is.
+            // Behind the line that names the file's format.
             match text.split_once('\n').filter(|_| std::mem::take(&mut is_first)) {
                 Some((head, rest)) => write!(new, "{head}\n{JOURNAL_LINE}{journal}\n{rest}"),
                 None => new.write_all(text.as_bytes()),
@@ -236,7 +237,7 @@ impl Journal {
                 Ok(())
             }
             Err(error) => {
-                // What is written later has to be behind what is complete.
+                // Later records have to follow the complete ones.
                 self.file.set_len(self.length)?;
                 io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.length))?;
                 Err(error)

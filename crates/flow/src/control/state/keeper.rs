@@ -11,10 +11,11 @@ use super::files::{self, Files};
 use super::rewriting::{self, Rewriting, Written};
 use crate::switch::{Journal, Records};
 
-/// How long changes are gathered before they are written to the journal.
+/// Time for which changes are gathered before they are written to the journal.
 const GATHERING: Duration = Duration::from_millis(100);
 
-/// How long nothing may change before the text is written anew, and how soon what failed is tried again.
+/// Time without changes before the text is written anew, and time before a failed write is
+/// repeated.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The text is written anew for a pause in at most one of so many parts of the time.
@@ -31,7 +32,7 @@ pub(in crate::control) struct Keeper {
     files: Files,
     /// Changes of the switch that are not written yet.
     changes: Journal,
-    /// Where that is written.
+    /// The file they are written to.
     journal: files::Journal,
     /// Whether the text on disk and the journals behind it are all there is.
     is_complete: bool,
@@ -46,7 +47,7 @@ pub(in crate::control) struct Keeper {
 }
 
 impl Keeper {
-    /// Writes the text for the first time, and keeps what changes from then on for a thread that
+    /// Writes the text for the first time, and records changes from then on for a thread that
     /// [runs](Keeper::run).
     pub(in crate::control) fn start(shared: &Arc<Shared>, path: &Path) -> io::Result<Keeper> {
         let waker = shared.stop.waker()?;
@@ -73,7 +74,7 @@ impl Keeper {
         })
     }
 
-    /// Writes what changes, until the agent stops: then the text is all there is.
+    /// Writes changes until the agent stops, and the complete text at the end.
     pub(in crate::control) fn run(mut self) {
         while !self.shared.stop.is_set() {
             let done = self.turn();
@@ -106,7 +107,7 @@ impl Keeper {
         appended
     }
 
-    /// Writes what has changed to the journal.
+    /// Appends the changes to the journal.
     fn append(&mut self) -> io::Result<()> {
         let records = self.changes.take();
         self.append_records(&records)

@@ -1,10 +1,10 @@
 //! The switch's state on disk: read at the start, and kept there while the switch changes.
 //!
-//! The file that the user names holds the state as a text ([`Saved`](crate::switch::Saved)). Writing it takes
-//! seconds where there are many flows, so changes are appended to a journal beside it first, which is synchronised
-//! several times a second ([`keeper`]); the text is written anew when the journal has grown as large, or when
-//! nothing has changed for a while ([`rewriting`]). Texts and journals have numbers, from which a start knows what
-//! belongs together ([`files`]).
+//! The file that the user names holds the state as a text ([`Saved`](crate::switch::Saved)).
+//! Writing it takes seconds where there are many flows, so changes are appended to a journal beside
+//! it first, which is synchronised several times a second ([`keeper`]); the text is written anew
+//! when the journal has grown as large, or when nothing has changed for a while ([`rewriting`]).
+//! Texts and journals have numbers, by which a start finds the journals of a text ([`files`]).
 
 mod checksum;
 mod files;

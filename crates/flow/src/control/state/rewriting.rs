@@ -22,7 +22,7 @@ pub(super) struct Rewriting {
 pub(super) struct Written {
     /// Its length in bytes.
     pub(super) length: u64,
-    /// How long it took.
+    /// Time it took.
     pub(super) time: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What groups and meters do, and when a group is alive.
+//! Effects of groups and meters, and liveness of groups.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ fn behind_a_meter_packets_are_counted_one_by_one() {
         "table=1,actions=output:2",
     ];
     let decision = decided(&switch(&lines), TCP);
-    // The first table and its flow, and what is asked before: lookups and matches.
+    // The first table and its flow, and before these: lookups and matches.
     assert_eq!(decision.counted.len(), 3);
     assert_eq!(print_steps(&decision.steps), "meter 1, count, count, count, output 2");
     assert_eq!(decision.depends.meters, [1]);

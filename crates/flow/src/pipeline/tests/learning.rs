@@ -1,4 +1,4 @@
-//! What packets teach: hosts of `NORMAL`, and flows by `learn`.
+//! Learning from packets: hosts by `NORMAL`, and flows by `learn`.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn normal_learns_where_addresses_are() {
     let snapshot = switch.snapshot();
     assert_eq!(steps(&switch, back), "output 1");
     assert_eq!(steps(&switch, TCP), "output 3");
-    // Who had flooded hears of it.
+    // The decision to flood is concerned by it.
     let snapshot_now = switch.snapshot();
     let mut changes = snapshot_now.changes_since(snapshot.version()).expect("kept");
     assert!(changes.any(|change| first.concerns(change, &key(TCP))));
@@ -21,7 +21,7 @@ fn normal_learns_where_addresses_are() {
     );
 }
 
-/// A packet whose source found no room is asked about again when there may be some.
+/// A decision whose source found no room is concerned by changes that may have made some.
 #[test]
 fn normal_learns_later_where_there_was_no_room() {
     let switch = switch(&["actions=normal"]);
@@ -72,8 +72,8 @@ fn a_flow_is_learnt_once() {
     assert!(again.depends.learnt.len() == 1);
 }
 
-/// Where there was no room, or it is not known yet, another flow of the table is heard of: it may have
-/// gone to make room.
+/// A decision whose flow found no room, or is pending, is concerned by other flows of the table:
+/// one may have gone to make room.
 #[test]
 fn what_could_not_be_learnt_is_tried_again() {
     let learn = "learn(table=1,limit=1,cookie=0x7,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";

@@ -1,4 +1,4 @@
-//! What actions come to, in steps, and what decisions depend on.
+//! Steps of actions, and dependencies of decisions.
 
 mod first_header;
 mod groups;
@@ -98,7 +98,7 @@ fn loose(text: &str) -> Vec<Action> {
     actions.or_else(|_| syntax().actions(text)).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
 }
 
-/// One flow with these actions, for all packets: who has not the headers is for the actions to say.
+/// Returns the steps of one flow with these actions, for all packets: the actions check headers.
 fn actions(actions: &str, packet: &str) -> String {
     let switch = switch(&[]);
     let apply = vec![Instruction::ApplyActions(loose(actions))];
@@ -222,13 +222,13 @@ const LABELLED: &str = "in_port=1,mpls,mpls_label=16,mpls_tc=2,mpls_ttl=9,mpls_b
 fn labels_come_and_go() {
     let of = |action: &str| actions(action, TCP);
     assert_eq!(of("push_mpls:0x8847,output:2"), "push_mpls 0x8847 label=0 ttl=64, output 2");
-    // What was there before is known again.
+    // Headers from before the push are known again.
     let lines = [
         "table=0,ip,actions=push_mpls:0x8847,pop_mpls:0x0800,resubmit(,1)",
         "table=1,tcp,tp_dst=80,actions=output:2",
     ];
     assert!(steps(&switch(&lines), TCP).ends_with("pop_mpls 0x0800, output 2"));
-    // What came with the label is not.
+    // Headers behind a label that came with the packet are unknown.
     let of = |action: &str| actions(action, LABELLED);
     assert_eq!(of("pop_mpls:0x0800,output:2"), "pop_mpls 0x0800, output 2");
     assert_eq!(of("pop_mpls:0x0800,dec_ttl,output:2"), "pop_mpls 0x0800, look up again as 1");
@@ -392,7 +392,7 @@ fn punted(steps: &[Step]) -> Vec<&Punt> {
     punts.collect()
 }
 
-/// Controllers are told what flows know of a packet, not what it has come with or what comes later.
+/// Packet-ins have the fields at the time of the action, not those at arrival or later ones.
 #[test]
 fn packet_ins_have_the_fields_that_flows_know() {
     let switch = switch(&[

@@ -1,4 +1,4 @@
-//! Random flows and packets: what a decision says it depends on is all it depends on.
+//! Random flows and packets: a decision has all its dependencies.
 
 use super::*;
 
@@ -203,7 +203,7 @@ fn packets_of_the_same_looked_at_bits_have_the_same_decision() {
         let (snapshot, memory) = (switch.snapshot(), switch.memory());
         for number in 0..40 {
             let packet = random.packet();
-            // What is learnt on the way is learnt before.
+            // The first call learns, so that the second does not.
             let _ = decide(&snapshot, memory, &Nobody, &packet, None, SECOND);
             let decision = decide(&snapshot, memory, &Nobody, &packet, None, SECOND);
             let text = print_steps(&decision.steps);

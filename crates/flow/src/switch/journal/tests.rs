@@ -25,7 +25,7 @@ fn actions() -> impl Strategy<Value = Vec<Instruction>> {
     let action = prop_oneof![
         (1..4u32).prop_map(|port| Action::Output { port: PortNumber(port), max_len: 0 }),
         (1..4u32).prop_map(Action::Group),
-        // What does not fit every match.
+        // An action that does not fit every match.
         Just(Action::DecIpTtl),
     ];
     let actions = proptest::collection::vec(action, 0..3).prop_map(Instruction::ApplyActions);
@@ -129,7 +129,7 @@ fn switch() -> Arc<Switch> {
 }
 
 fn take(switch: &Switch, step: Step, now: u64) {
-    // What is refused changes nothing.
+    // A refused change changes nothing.
     let _refused = match step {
         Step::One(Message::FlowMod(flow), version) => switch.flow_mod(&flow, version, now).is_ok(),
         Step::One(Message::GroupMod(group), version) => {
@@ -215,7 +215,7 @@ proptest! {
         prop_assert_eq!(restored, Ok(()), "{}", text(&saved));
         let later = text(&later);
         prop_assert_eq!(other.save(), Ok(later.clone()));
-        // What is restored can be saved and restored.
+        // A restored state can be saved and restored.
         let third = self::switch();
         prop_assert_eq!(third.restore(&later, &[], 0), Ok(()));
         prop_assert_eq!(third.save(), Ok(later));
