@@ -10,7 +10,6 @@
 //! passes one on for writing, needs `&mut` to its slots, and that makes the frame forget the number
 //! ([`Frame`]). So no caller has to invalidate a survey, and elements that do not use surveys pay a
 //! store per frame.
-//! of surveys pay a store per frame.
 
 use std::{
     fmt,
