@@ -1,8 +1,8 @@
 //! The link of a port that is an interface of the kernel's: up while the interface is set up and its
 //! other end is there.
 //!
-//! A thread for each such port waits for the kernel's notices, in the network namespace that the port
-//! was opened in. What the kernel gives no notices of is taken to be up.
+//! A thread for each such port waits for the kernel's notices, in the network namespace that the
+//! port was opened in. An interface without notices is taken to be up.
 
 use std::{
     os::fd::OwnedFd,
@@ -54,7 +54,7 @@ pub(crate) fn watch(interface: &str, link: &Arc<Link>, moves: bool) {
     }
 }
 
-/// Until the link is nobody's, or the interface has gone.
+/// Follows the interface until the link is dropped, or the interface has gone.
 fn follow(mut monitor: LinkMonitor, index: u32, link: &Weak<Link>, ended: &OwnedFd, moves: bool) {
     loop {
         let mut awaited =

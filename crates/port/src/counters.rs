@@ -1,4 +1,4 @@
-//! What a queue counts, written by one worker and read by anyone.
+//! Counters of a queue, written by one worker and read by any thread.
 
 use std::sync::{
     Arc,
@@ -52,7 +52,7 @@ impl DropReason {
 }
 
 impl DropReason {
-    /// What it means, for people.
+    /// Text of the reason, for messages and tables.
     pub const fn meaning(self) -> &'static str {
         match self {
             DropReason::NoBuffer => "no free packet buffer",

@@ -1,14 +1,14 @@
 //! Names that configurations written for other frameworks have for ports, such
 //! as DPDK's numbers.
 //!
-//! The map is in the [context](crate::Context) ports are opened with, so whoever reads a
-//! configuration shares it.
+//! The map is in the [context](crate::Context) ports are opened with, so all readers of a
+//! configuration share it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{error::UriError, uri::PortUri};
 
-/// Which port a name stands for. Clones are the same.
+/// Ports by other names. Clones are equal.
 #[derive(Debug, Clone, Default)]
 pub struct Devices(Arc<BTreeMap<String, PortUri>>);
 

@@ -1,5 +1,5 @@
-//! What a kind of port is and which options it has, declared once: what is refused, what
-//! `linerate ports --help-uri` explains and the pages of `docs/ports` come from here.
+//! Declaration of a kind of port and of its options, once: refusals, `linerate ports --help-uri`
+//! and the pages of `docs/ports` come from here.
 
 use crate::{
     error::OpenError,
@@ -12,15 +12,15 @@ use crate::{
 pub struct Driver {
     /// The part of a port's name before the colon.
     pub name: &'static str,
-    /// What is behind the colon, as help texts call it: `IF`, or nothing.
+    /// The part behind the colon, as help texts call it: `IF`, or nothing.
     pub object: &'static str,
-    /// What it is, in a line.
+    /// Summary, in a line.
     pub summary: &'static str,
-    /// What to know of it, in Markdown.
+    /// Description, in Markdown.
     pub description: &'static str,
-    /// What it takes to open one, in a sentence.
+    /// Requirements to open one, in a sentence.
     pub needs: &'static str,
-    /// Ports one could write, and what each of them is.
+    /// Examples of ports, each with its meaning.
     pub examples: &'static [(&'static str, &'static str)],
     /// Its options.
     pub options: &'static [OptionGroup],
@@ -43,15 +43,15 @@ pub struct OptionGroup {
 pub struct PortOption {
     /// The part before the equals sign.
     pub name: &'static str,
-    /// What the part behind it may be.
+    /// Type and range of the value.
     pub value: Value,
-    /// What it is when it is not given: a value, or a few words.
+    /// Default: a value, or a few words.
     pub default: &'static str,
-    /// What it is for.
+    /// Meaning of the option, for help.
     pub help: &'static str,
 }
 
-/// What an option's value may be.
+/// Type and range of an option's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Value {
     /// On or off; the name alone is on.
@@ -63,19 +63,19 @@ pub enum Value {
         /// The most.
         most: u64,
     },
-    /// One of these words, each with what it means.
+    /// One of these words, each with its meaning.
     Word(&'static [(&'static str, &'static str)]),
     /// Text that is read further.
     Text {
-        /// How it is written, as in `ADDRESS/PREFIX`.
+        /// Notation, as in `ADDRESS/PREFIX`.
         form: &'static str,
-        /// What it should have been, for who wrote it wrong.
+        /// Expected value, for errors.
         expected: &'static str,
     },
 }
 
 impl Driver {
-    /// How such a port is written: `null:[?size=N&copy]`.
+    /// Returns the notation of such a port: `null:[?size=N&copy]`.
     pub fn usage(&self) -> String {
         let options: Vec<String> = self.all_options().map(PortOption::usage).collect();
         let query = match options.as_slice() {
@@ -92,7 +92,7 @@ impl Driver {
 }
 
 impl PortOption {
-    /// How it is written: `size=N`.
+    /// Returns the notation of the option: `size=N`.
     pub fn usage(&self) -> String {
         match self.value {
             Value::Switch => self.name.into(),
@@ -107,7 +107,7 @@ impl PortOption {
 }
 
 impl Value {
-    /// What it may be, in words: `a number from 1 to 64`.
+    /// Returns the expected value in words: `a number from 1 to 64`.
     pub fn expected(&self) -> String {
         match self {
             Value::Switch => "yes or no".into(),
@@ -136,8 +136,8 @@ mod tests {
 
     const DIRECTIONS: [Direction; 3] = [Direction::Receive, Direction::Transmit, Direction::Both];
 
-    /// What opening says of its name's options, in every direction. The rest of the name is
-    /// such that nothing outside is touched.
+    /// Errors that opening reports on its name's options, in every direction. The rest of the name
+    /// is such that nothing outside is touched.
     fn complaints(driver: &Driver, query: &str) -> Vec<Option<UriError>> {
         let object = match driver.name {
             "tap" | "tun" => "no interface has spaces",
@@ -155,7 +155,7 @@ mod tests {
         DIRECTIONS.map(complaint).into()
     }
 
-    /// A query with an option, and with what it takes for that one to be of use.
+    /// A query with an option, and with others that it needs to be of use.
     fn query(driver: &Driver, option: &PortOption, value: &str) -> String {
         let group = driver
             .options

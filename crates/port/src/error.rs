@@ -1,4 +1,4 @@
-//! What can go wrong with ports, by what the caller can do about it.
+//! Errors of ports, by the action that is left to the caller.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum UriError {
     /// No name with a port it stands for.
     #[error("{text:?} is not NAME=PORT, as in 0=xdp:eth0")]
     Device {
-        /// What was written.
+        /// The text that was given.
         text: String,
     },
     /// Not `driver:name?options`.
@@ -73,7 +73,7 @@ pub enum UriError {
         option: &'static str,
         /// Its value.
         value: String,
-        /// What it should have been.
+        /// The value expected.
         expected: String,
     },
 }
@@ -100,13 +100,12 @@ pub enum OpenError {
     Permission {
         /// The port.
         port: String,
-        /// What was refused.
+        /// The action that was refused.
         action: &'static str,
-        /// What would allow it.
+        /// A remedy that would allow it.
         remedy: String,
     },
-    /// The host itself uses the interface, would not any more, and nobody said
-    /// that it may be so.
+    /// The host itself uses the interface and would lose it, and that was not confirmed.
     #[error(
         "{port}: this takes what {interface} receives away from the host, which has {uses}: its \
          connections through {interface}, SSH too, stand still until the port is closed; confirm \
@@ -122,12 +121,12 @@ pub enum OpenError {
         /// The port's name with the option that confirms it.
         port_confirmed: String,
     },
-    /// Somebody else has it.
+    /// Another user has it.
     #[error("{port}: busy: {reason}")]
     Busy {
         /// The port.
         port: String,
-        /// Who has it, and what to do.
+        /// The user that has it, and the next step.
         reason: String,
     },
     /// The kernel, the interface or the settings do not allow it.
@@ -135,7 +134,7 @@ pub enum OpenError {
     Unsupported {
         /// The port.
         port: String,
-        /// Why, and what to use instead.
+        /// The reason, and an alternative.
         reason: String,
     },
     /// A file cannot be used.
@@ -143,7 +142,7 @@ pub enum OpenError {
     File {
         /// The port.
         port: String,
-        /// What is wrong with the file.
+        /// The fault of the file.
         reason: String,
     },
     /// Memory is short.
@@ -159,16 +158,15 @@ pub enum OpenError {
     System {
         /// The port.
         port: String,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// An open port stopped working. Packets that could not be sent or received are
-/// counters, not errors. No larger than a pointer: what became of a burst is
-/// returned in registers.
+/// An open port stopped working. Packets that could not be sent or received are counters, not
+/// errors. No larger than a pointer: the result of a burst is returned in registers.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct PortError(Box<PortFault>);
@@ -209,7 +207,7 @@ pub enum PortFault {
     Changed {
         /// The port.
         port: String,
-        /// What changed.
+        /// The change.
         reason: String,
     },
     /// The file being read or written failed.
@@ -217,7 +215,7 @@ pub enum PortFault {
     File {
         /// The port.
         port: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The kernel refused a step.
@@ -225,9 +223,9 @@ pub enum PortFault {
     System {
         /// The port.
         port: String,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

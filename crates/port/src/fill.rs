@@ -1,10 +1,10 @@
-//! Frames that are filled by copying packets out of somebody else's memory, one behind the other.
+//! Frames that are filled by copying packets out of a peer's memory, one behind the other.
 
 use linerate_memory::{Frame, PoolCache};
 
 use crate::counters::{Counters, DropReason};
 
-/// What came when the next packet was asked for.
+/// Result of asking for the next packet.
 pub(crate) enum Fill {
     /// A packet of that length, now in the buffer.
     Packet(usize),

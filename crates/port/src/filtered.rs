@@ -1,10 +1,10 @@
-//! A receiving side that passes on only what a filter wants.
+//! A receiving side that passes on only the packets of a filter.
 //!
-//! It stands in front of every driver that is asked for a filter, also of one
-//! that has its kernel decide: that lets through what it does not see as we do
-//! (a packet whose VLAN tag it took out, several that were merged). A filter for frames whose tag is known
-//! besides decides on received ones, which have it in them, as the kernel would. What is not
-//! wanted is not counted: neither received nor dropped.
+//! It stands in front of every driver that is asked for a filter, also of one that has its kernel
+//! decide: the kernel lets through packets that it does not see in the form received here (with the
+//! VLAN tag taken out, or several merged). A filter for frames whose tag is known besides decides
+//! on received ones, which have it in them, as the kernel would. Packets that are not wanted are
+//! not counted: neither received nor dropped.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct Filtered {
     /// Whether the length that packets had before they were cut is asked for.
     lengths: bool,
     counters: Arc<Counters>,
-    /// What `from` had counted when it was last looked at.
+    /// Counts of `from` at the last look.
     seen: Counts,
 }
 
@@ -43,7 +43,7 @@ impl Filtered {
         })
     }
 
-    /// Counts what was dropped since.
+    /// Counts the drops since the last look.
     fn count_drops(&mut self) {
         let now = self.from.counters().read();
         let since = now - self.seen;

@@ -1,5 +1,5 @@
-//! What every driver of a kernel interface does when it opens: it finds the
-//! interface, sees whether frames fit the buffers, and says what went wrong.
+//! Steps common to all drivers of a kernel interface when they open: find the interface, check that
+//! frames fit the buffers, and report errors.
 
 use std::io;
 
@@ -8,14 +8,13 @@ use linerate_memory::Arena;
 
 use crate::{error::OpenError, uri::PortUri};
 
-/// Bytes of an Ethernet header and one 802.1Q tag: what a frame has beyond the
-/// MTU.
+/// Bytes of an Ethernet header and one 802.1Q tag: the part of a frame beyond the MTU.
 pub(crate) const FRAMING: usize = 14 + 4;
 
 /// The errors of one port that is being opened.
 pub(crate) struct OpenErrors {
     port: String,
-    /// What allows a step that takes privileges.
+    /// Remedy for a step that takes privileges.
     remedy: String,
 }
 
@@ -27,7 +26,7 @@ impl OpenErrors {
         OpenErrors::with_remedy(uri, remedy)
     }
 
-    /// For a port that says in its own words what allows its privileged steps.
+    /// For a port with its own remedy for its privileged steps.
     pub(crate) fn with_remedy(uri: &PortUri, remedy: String) -> OpenErrors {
         OpenErrors { port: uri.to_string(), remedy }
     }
@@ -51,7 +50,7 @@ impl OpenErrors {
         }
     }
 
-    /// A step that the process may not do, and what would allow it.
+    /// A step that the process may not do, and a remedy.
     pub(crate) fn not_permitted(&self, action: &'static str, remedy: String) -> OpenError {
         OpenError::Permission { port: self.port.clone(), action, remedy }
     }

@@ -1,10 +1,9 @@
 //! Ports that several parts of one process use: opened once, their queues leased.
 //!
-//! A user joins a port, opens it (which does nothing when it is open), leases
-//! sides of its queues and gives them back; the last one to leave closes it. So
-//! both directions of a port can belong to different owners, and a port can
-//! pass from one owner to the next without being closed in between. What is not
-//! done here is deciding who gets which queue.
+//! A user joins a port, opens it (which does nothing when it is open), leases sides of its queues
+//! and gives them back; the last one to leave closes it. So both directions of a port can belong to
+//! different owners, and a port can pass from one owner to the next without being closed in
+//! between. The choice of queues for users is not made here.
 
 use std::{
     collections::HashMap,
@@ -27,7 +26,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// How soon a user of a shared side looks again whether there is place.
+/// Interval at which a user of a full shared side looks for room.
 const SHARED_RETRY: Duration = Duration::from_millis(1);
 
 /// The ports of a process that are leased, by key. Clones are the same.
@@ -43,12 +42,11 @@ impl Leases {
         ports.get(key).is_some_and(|port| port.strong_count() > 0)
     }
 
-    /// What is open, and whether the other end is there. A port that is opened more than once is
-    /// there as often.
+    /// Open ports, each with its link. A port that is opened more than once is there as often.
     pub fn links(&self) -> Vec<(PortInfo, Arc<Link>)> {
         let ports = self.ports.lock().expect("no panic while held");
         let open: Vec<_> = ports.values().filter_map(Weak::upgrade).collect();
-        // Those ports may go now, which must find nobody here.
+        // Those ports may go now, which must not find this lock held.
         drop(ports);
         let links = open.iter().filter_map(|port| Some((port.info()?, Arc::clone(&port.link))));
         links.collect()
@@ -94,13 +92,13 @@ struct Inner {
     exclusive: usize,
 }
 
-/// Who has the transmitting side of a queue.
+/// Lease of the transmitting side of a queue.
 enum TransmitLease {
-    /// Nobody.
+    /// Not leased.
     Free(Box<dyn Transmit>),
     /// One user alone.
     Exclusive,
-    /// Several, who lock it.
+    /// Several users, which lock it.
     Shared(Arc<Mutex<Box<dyn Transmit>>>),
 }
 
@@ -120,12 +118,12 @@ impl LeasedPort {
         &self.link
     }
 
-    /// What was opened; `None` while it is not open.
+    /// Description of the open port; `None` while it is not open.
     pub fn info(&self) -> Option<PortInfo> {
         self.inner().info.clone()
     }
 
-    /// Opens the port, or what of it is not open yet. A port that was
+    /// Opens the port, or the directions that are not open yet. A port that was
     /// [lost](LeasedPort::lose) stays lost until all its sides are back.
     ///
     /// # Errors
@@ -247,12 +245,12 @@ impl LeasedPort {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// One user is done with the port. The last closes it: sends what is on
-    /// the way, for a while at most, and gives buffers back.
+    /// One user is done with the port. The last closes it: sends the packets on the way, for a
+    /// while at most, and gives buffers back.
     ///
     /// # Errors
     ///
-    /// The first failure to send what was on the way.
+    /// The first failure to send packets on the way.
     pub fn leave(&self, pool: &mut PoolCache) -> Result<(), PortError> {
         let mut inner = self.inner();
         inner.users -= 1;
@@ -287,7 +285,7 @@ impl LeasedPort {
 }
 
 impl Inner {
-    /// Drops what was open of a port that was lost, if all of it is back.
+    /// Drops the sides of a port that was lost, if all of them are back.
     fn drop_lost(&mut self) -> bool {
         let shared = |lease: &TransmitLease| match lease {
             TransmitLease::Shared(side) => Arc::strong_count(side) > 1,
@@ -303,7 +301,7 @@ impl Inner {
     }
 }
 
-/// What of `wanted` is not there.
+/// The directions of `wanted` that are not there.
 fn missing(wanted: Direction, receives: bool, transmits: bool) -> Option<Direction> {
     match (wanted.receives() && !receives, wanted.transmits() && !transmits) {
         (false, false) => None,

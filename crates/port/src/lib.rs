@@ -7,16 +7,16 @@
 //! # Where things are
 //!
 //! The drivers: `af_packet` (`packet:`), `memif`, [`pcap`], `null`, [`ring`], `tap` (`tap:` and
-//! `tun:`), `vhost`, `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one), and
-//! one or two for what is called per burst, `receive` and `transmit`.
+//! `tun:`), `vhost`, `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one),
+//! and one or two for the calls per burst, `receive` and `transmit`.
 //!
-//! What they share: `port` (the traits, and waiting), `uri` (names), `driver` (what each
-//! declares of itself), `options` (options taken as declared), `open` (the list of drivers),
-//! `lease` (one port for several users), `link` (whether the peer is there), [`counters`] (packets, and
-//! drops by reason), `offload` (checksums and segmentation that a sender on this host left
-//! undone), [`peer`] (sockets and events of ports whose peer is a process), `filtered` (only what a
-//! filter wants), `fill` (frames of packets that are copied), `kernel` (what opening an interface has
-//! in common), `devices` (names of other frameworks), `error`.
+//! Shared parts: `port` (the traits, and waiting), `uri` (names), `driver` (declarations),
+//! `options` (options taken as declared), `open` (the list of drivers), `lease` (one port for
+//! several users), `link` (state of the peer), [`counters`] (packets, and drops by reason),
+//! `offload` (checksums and segmentation that a sender on this host left undone), [`peer`] (sockets
+//! and events of ports whose peer is a process), `filtered` (receiving by a filter), `fill` (frames
+//! of packets that are copied), `kernel` (opening an interface), `devices` (names of other
+//! frameworks), `error`.
 
 #![deny(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! Whether the other end of a port is there.
+//! Link state of a port: up while its other end is there.
 //!
 //! A port whose peer is a process may be opened before there is one, lose it and get it back with
-//! other queues and buffers; the cable of an interface may be pulled out and put back. That is neither
-//! an error, after which a port has to be opened again, nor a matter of the packet path: a thread that
-//! is not a worker learns of it, and here is what became of it, for whoever shows it or acts on it.
+//! other queues and buffers; the cable of an interface may be pulled out and put back. That is
+//! neither an error, after which a port has to be opened again, nor a matter of the packet path: a
+//! thread that is not a worker learns of it, and keeps the state and its reason here, for displays
+//! and other observers.
 
 use std::{
     fmt,
@@ -16,15 +17,15 @@ use std::{
 
 use crate::carrier::Carrier;
 
-/// Who is told that a link has changed. Called by the thread that learnt of it, which has other
-/// things to do: it takes note, and looks at the link elsewhere.
+/// Callback for changes of a link. Called by the thread that learnt of it, which has other things
+/// to do: it takes note, and looks at the link elsewhere.
 pub type Follower = dyn Fn() + Send + Sync;
 
-/// The link of a port, written by its driver and read by anybody.
+/// The link of a port, written by its driver and read by any thread.
 #[derive(Default)]
 pub struct Link {
-    /// How often it went up or down: odd while it is up. An event for those who remember what they
-    /// saw last.
+    /// Changes so far: odd while the link is up. An event for observers that remember the last
+    /// value seen.
     changes: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -32,12 +33,12 @@ pub struct Link {
 
 #[derive(Default)]
 struct State {
-    /// Who the peer is, or why there is none.
+    /// The peer, or why there is none.
     detail: String,
     followers: Vec<Weak<Follower>>,
-    /// Whether the port is closed by who has it: that the link goes down then is no news.
+    /// Whether the port is closed by its owner: that the link goes down then is no news.
     closing: bool,
-    /// Who watches the interface this is the link of, where it is one of the kernel's.
+    /// Watcher of the interface this is the link of, where it is one of the kernel's.
     carrier: Option<Carrier>,
 }
 
@@ -58,18 +59,18 @@ impl Link {
         !self.changes().is_multiple_of(2)
     }
 
-    /// How often it went up or down so far.
+    /// Number of changes, up or down, so far.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Who the peer is and what was negotiated; while the link is down, what is waited for and what
-    /// came of the last attempt. Empty where there is nothing to say.
+    /// The peer and the negotiated features; while the link is down, the event waited for and the
+    /// result of the last attempt. Empty where there is nothing to say.
     pub fn detail(&self) -> String {
         self.state().detail.clone()
     }
 
-    /// Tells somebody of each change from now on, as long as he is there.
+    /// Calls a follower at each change from now on, as long as it lives.
     pub fn follow(&self, follower: &Arc<Follower>) {
         let mut state = self.state();
         state.followers.retain(|known| known.strong_count() > 0);
@@ -89,12 +90,12 @@ impl Link {
         }
     }
 
-    /// Whether the port has been closed by who had it, and not opened again since.
+    /// Returns true if the port has been closed by its owner, and not opened again since.
     pub fn is_closed(&self) -> bool {
         self.state().closing
     }
 
-    /// The port is closed: nobody has to be told of what becomes of the link.
+    /// Marks the port as closed: followers need not be told of the link any more.
     pub(crate) fn close(&self) {
         self.state().closing = true;
     }
@@ -105,7 +106,7 @@ impl Link {
         self.set(false, waiting);
     }
 
-    /// Says how it is now, and why. For who drives the port.
+    /// Sets the state and its reason. For the driver of the port.
     pub fn set(&self, up: bool, detail: impl Into<String>) {
         let followers: Vec<Arc<Follower>> = {
             let mut state = self.state();
@@ -120,11 +121,11 @@ impl Link {
             }
             state.followers.iter().filter_map(Weak::upgrade).collect()
         };
-        // Whoever is told may look here at once.
+        // A follower may look here at once.
         followers.iter().for_each(|follower| follower());
     }
 
-    /// From now on this watches the interface that it is the link of; nobody else does any more.
+    /// Sets the watcher of the interface that this is the link of, in the place of the one before.
     pub(crate) fn watch_by(&self, carrier: Option<Carrier>) {
         let before = std::mem::replace(&mut self.state().carrier, carrier);
         drop(before);

@@ -1,7 +1,7 @@
-//! `null:` makes frames out of nothing and discards what it is sent.
+//! `null:` generates frames and discards the packets sent to it.
 //!
-//! For measuring everything but a port: what is left is the cost of taking
-//! buffers, passing slots on and giving buffers back.
+//! For measuring everything but a port: the remaining cost is that of taking buffers, passing slots
+//! on and giving buffers back.
 //!
 //! A port receives one frame, its own, over and over. Where `null:` ports alone write into the arena it
 //! is in every buffer from the start, and no packet is touched; where others write, too, each frame is
@@ -19,7 +19,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "null",
     object: "",
@@ -88,7 +88,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         context.direction.receives() && context.arena.set_template(&template(context.arena.room()));
     let template: Arc<[u8]> = template(size).into();
     let queues = queues.or(context.queues).unwrap_or(1);
-    // What does not divide evenly goes to the first queue.
+    // A remainder goes to the first queue.
     let share = |queue: u64| {
         count.map(|n| n / queues as u64 + if queue == 0 { n % queues as u64 } else { 0 })
     };
@@ -136,7 +136,7 @@ pub(crate) fn template(size: usize) -> Vec<u8> {
 
 struct NullReceive {
     template: Arc<[u8]>,
-    /// Whether frames are written whatever the buffers hold.
+    /// Whether frames are written in any case, also into buffers that hold the template.
     copy: bool,
     /// Whether there are no frames and no end of them.
     silent: bool,

@@ -32,7 +32,7 @@ pub const DRIVERS: &[Driver] = &[
 ///
 /// # Errors
 ///
-/// When the name is wrong or the port cannot be had; the error says what to do.
+/// When the name is wrong or the port cannot be had; the error names the next step.
 pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let driver = driver(uri)?;
     if driver.name != null::DRIVER.name {
@@ -41,7 +41,7 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     }
     let mut port = (driver.open)(uri, context)?;
     if let Some(filter) = &context.filter {
-        // What a capture cut, or the port itself; all others have packets as they are.
+        // Packets that a capture cut, or the port itself; all others have packets as they are.
         let cuts = uri
             .written()
             .iter()

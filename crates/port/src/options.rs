@@ -1,7 +1,7 @@
 //! Taking the options out of a port's name, each as its driver has declared it.
 //!
-//! A driver asks for the options by name; what is not declared cannot be asked for, and what
-//! is left in the end was misspelt, so that nothing is silently ignored.
+//! A driver asks for the options by name; an undeclared option cannot be asked for, and options
+//! left in the end were misspelt, so that nothing is silently ignored.
 
 use std::str::FromStr;
 
@@ -42,7 +42,7 @@ impl<'a> Options<'a> {
         self.refuse(option.name, value, option.value.expected())
     }
 
-    /// The error for an option's value that is not what was `expected`.
+    /// The error for an option's value that is not as `expected`.
     pub fn refuse(
         &self,
         option: &'static str,
@@ -146,7 +146,7 @@ impl<'a> Options<'a> {
         number.and_then(Result::ok).unwrap_or_else(|| panic!("{key} has no number by default"))
     }
 
-    /// Refuses options that nobody took.
+    /// Refuses options that were not taken.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What a switch is set to.
+/// Parses the value of a switch.
 pub(crate) fn truth(text: &str) -> Option<bool> {
     match text {
         "" | "yes" | "on" | "true" | "1" => Some(true),

@@ -1,4 +1,4 @@
-//! What every port can do.
+//! Traits that every port implements.
 
 use std::{
     fmt, io,
@@ -26,11 +26,11 @@ pub trait Receive: Send {
     /// in the frame.
     fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError>;
 
-    /// What has been received and dropped so far.
+    /// Counters of packets received and dropped so far.
     fn counters(&self) -> &Arc<Counters>;
 
-    /// What to wait for until packets may be ready. Asked right before
-    /// sleeping: a port whose other end must be told to wake us does it here.
+    /// Event to wait for until packets may be ready. Asked right before sleeping: a port whose
+    /// other end must be told to wake us does it here.
     fn wake(&mut self) -> Wake<'_>;
 
     /// Whether no packet will ever come again (the end of a file).
@@ -38,20 +38,21 @@ pub trait Receive: Send {
         false
     }
 
-    /// Brings the counters up to date with what only the kernel knows. A
-    /// system call or so: call it about once a second.
+    /// Brings the counters up to date with the kernel's own. A system call or so: call it about
+    /// once a second.
     fn refresh(&mut self) {}
 
-    /// Has the kernel leave out what a program of classic BPF does not want, from now on and in the
-    /// place of the one before; `None` is for all packets. Returns whether it does so, which costs
-    /// a system call.
+    /// Has the kernel leave out the packets that a program of classic BPF does not want, from now
+    /// on and in the place of the one before; `None` is for all packets. Returns whether it does
+    /// so, which costs a system call.
     ///
-    /// It is a help, and not a decision: packets that came before are still received, and so is what
-    /// the kernel has in another form than it is received in (a VLAN tag it took out). Where a
-    /// program could decide otherwise on that form (`packet:` may have merged packets, and
-    /// unfinished checksums) it is not taken, and all packets are received. So whoever asks decides
-    /// on what comes all the same. What is left out is counted nowhere. Ports of other drivers
-    /// than `packet:`, and those that were opened with a filter of their own, take none.
+    /// It is a help, and not a decision: packets that came before are still received, and so are
+    /// packets that the kernel has in another form than they are received in (with a VLAN tag taken
+    /// out). Where a program could decide otherwise on that form (`packet:` may have merged
+    /// packets, and unfinished checksums) it is not taken, and all packets are received. So the
+    /// caller decides on all packets received all the same. Packets left out are counted nowhere.
+    /// Ports of other drivers than `packet:`, and those that were opened with a filter of their
+    /// own, take none.
     fn leave_out(&mut self, unwanted_by: Option<&[linerate_filter::Instruction]>) -> bool {
         let _ = unwanted_by;
         false
@@ -76,22 +77,21 @@ pub trait Receive: Send {
 
 /// The transmitting side of one queue of a port.
 pub trait Transmit: Send {
-    /// Takes packets from the front of `frame`, as many as the port has place
-    /// for, and returns how many; never waits. What is left in the frame was
-    /// not sent: try again or drop it. Buffers that are done with go back to
-    /// `pool`.
+    /// Takes packets from the front of `frame`, as many as the port has room for, and returns how
+    /// many; never waits. Packets left in the frame were not sent: try again or drop them. Finished
+    /// buffers go back to `pool`.
     ///
     /// # Errors
     ///
     /// When the port no longer works.
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError>;
 
-    /// What has been sent and dropped so far.
+    /// Counters of packets sent and dropped so far.
     fn counters(&self) -> &Arc<Counters>;
 
-    /// Pushes out what was taken and is still on the way, collects finished
-    /// buffers, and returns the number of packets still on the way. Call it
-    /// when there is nothing to transmit, and [`drain`] before closing.
+    /// Pushes out packets that are still on the way, collects finished buffers, and returns the
+    /// number of packets still on the way. Call it when there is nothing to transmit, and [`drain`]
+    /// before closing.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ pub trait Transmit: Send {
         let _ = pool;
     }
 
-    /// What to wait for until there may be place again.
+    /// Event to wait for until there may be room again.
     fn wake(&mut self) -> Wake<'_> {
         Wake::Now
     }
@@ -129,7 +129,7 @@ pub enum Wake<'a> {
     Never,
 }
 
-/// Which readiness of a file descriptor is meant.
+/// Readiness of a file descriptor that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     /// Something can be read.
@@ -184,13 +184,13 @@ pub fn wait_any(wakes: &[Wake<'_>], timeout: Duration) -> io::Result<bool> {
     }
 }
 
-/// How long packets on their way out are waited for when a port is closed.
+/// Time that packets on their way out are waited for when a port is closed.
 pub const DRAIN_LIMIT: Duration = Duration::from_millis(500);
-/// How soon it is looked again whether they are gone.
+/// Interval of looks whether they are gone.
 const DRAIN_RETRY: Duration = Duration::from_micros(50);
 
-/// Sends what is in `frame`, and waits until nothing that was sent is still on
-/// its way, or until `deadline`. What is in the frame then was not sent.
+/// Sends the packets in `frame`, and waits until none is still on its way, or until `deadline`.
+/// Packets in the frame then were not sent.
 ///
 /// # Errors
 ///
@@ -213,7 +213,7 @@ pub fn drain(
     }
 }
 
-/// Which directions of a port are wanted.
+/// Directions of a port that are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Packets are taken from it.
@@ -236,7 +236,7 @@ impl Direction {
     }
 }
 
-/// What a driver needs to open a port.
+/// Context that a driver needs to open a port.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The memory all ports share.
@@ -252,16 +252,16 @@ pub struct Context {
     /// Whether an interface may be taken from the host although its addresses
     /// or its default route are there.
     pub disconnect: bool,
-    /// Which packets are to be received, of those that come; all when `None`.
-    /// What can, decides in the kernel.
+    /// Filter of the packets that are received; all when `None`. Run in the kernel where the driver
+    /// can have it so.
     pub filter: Option<Arc<linerate_filter::Filter>>,
-    /// Ports by other names, for those who open ports by them.
+    /// Ports by other names, for callers that open ports by them.
     pub devices: crate::devices::Devices,
     /// The rings of this process, by name.
     pub rings: crate::ring::Registry,
     /// The ports of this process that several users share.
     pub leases: crate::lease::Leases,
-    /// What is to be the link of the port, for who opens it again and again; one of its own when
+    /// The link for the port, for a caller that opens it again and again; one of its own when
     /// `None`.
     pub link: Option<Arc<Link>>,
 }
@@ -283,12 +283,12 @@ impl Context {
         }
     }
 
-    /// The same with another direction.
+    /// A copy of the context with another direction.
     pub fn toward(&self, direction: Direction) -> Context {
         Context { direction, ..self.clone() }
     }
 
-    /// The link of the port that is opened: down, because of what is waited for.
+    /// The link of a port that is opened: down, with the event waited for as its reason.
     pub(crate) fn link_down(&self, waiting: String) -> Arc<Link> {
         let link = self.link.clone().unwrap_or_default();
         link.open(waiting);
@@ -298,7 +298,7 @@ impl Context {
 
 /// An open port. Dropping its queues closes it.
 pub struct Port {
-    /// What was opened, and how.
+    /// Description of the open port.
     pub info: PortInfo,
     /// One pair per queue.
     pub queues: Vec<Queue>,
@@ -313,7 +313,7 @@ pub struct Queue {
     pub transmit: Option<Box<dyn Transmit>>,
 }
 
-/// What was opened, and how.
+/// Description of an open port.
 #[derive(Debug, Clone)]
 pub struct PortInfo {
     /// The name it was opened by.
@@ -327,7 +327,7 @@ pub struct PortInfo {
     pub frame_limit: Option<usize>,
     /// Link speed in bit/s, when the port has one.
     pub speed: Option<u64>,
-    /// How packets get in and out.
+    /// Copies made of packets, in and out.
     pub copies: Copies,
     /// Whether it says of every packet when it was received
     /// ([`Meta::timestamp`](linerate_memory::Meta)).
@@ -335,7 +335,7 @@ pub struct PortInfo {
     /// Whether it says of every packet how that was addressed on its link
     /// ([`Meta::packet_type`](linerate_memory::Meta)).
     pub types: bool,
-    /// What the driver got, for people: `native XDP, copy mode, need-wakeup`.
+    /// The driver's mode in words: `native XDP, copy mode, need-wakeup`.
     pub mode: String,
     /// Whether its other end is there, where that comes and goes: a peer, or the kernel's word for
     /// an interface. `None` where the port is there as long as it is open.
@@ -345,7 +345,7 @@ pub struct PortInfo {
 /// Whether a port copies packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copies {
-    /// Nobody copies: hardware or the other end uses our buffers.
+    /// No copies: hardware or the other end uses our buffers.
     None,
     /// The kernel copies into and out of our buffers; user space does not.
     Kernel,

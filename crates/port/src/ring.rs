@@ -1,8 +1,8 @@
 //! `ring:NAME` joins two parts of one process.
 //!
-//! The first port opened under a name is one end and the second the other;
-//! what one end transmits the other receives, in order, without a copy. With
-//! `loop` there is one end only, which receives what it transmits.
+//! The first port opened under a name is one end and the second the other; packets that one end
+//! transmits the other receives, in order, without a copy. With `loop` there is one end only, which
+//! receives the packets it transmits.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "ring",
     object: "NAME",
@@ -75,7 +75,7 @@ other receives, in order. With `loop` there is one end only, which receives what
     open,
 };
 
-/// How soon a sender looks again at a full ring.
+/// Interval at which a sender looks at a full ring.
 const FULL_RETRY: Duration = Duration::from_micros(50);
 
 /// Buffers kept at hand where packets are given back.
@@ -211,7 +211,7 @@ fn channel(slots: usize, arena: &Arena) -> std::io::Result<(RingTransmit, RingRe
     ))
 }
 
-/// What a receiver sleeps on.
+/// Event a receiver sleeps on.
 struct Eventfd(OwnedFd);
 
 impl Eventfd {
@@ -236,14 +236,13 @@ struct RingReceive {
     consumer: Consumer<Slot>,
     bell: Arc<Bell<Eventfd>>,
     counters: Arc<Counters>,
-    /// Where what is in the ring goes when this end is closed.
+    /// Arena that packets left in the ring go to when this end is closed.
     arena: Arena,
 }
 
 impl Drop for RingReceive {
-    /// Gives back what is in the ring: packets sent to an end that does not
-    /// receive, or was never opened. Its sender may notice late or never that
-    /// nobody receives.
+    /// Gives back the packets in the ring: sent to an end that does not receive, or was never
+    /// opened. Its sender may notice late or never that there is no receiver.
     fn drop(&mut self) {
         let mut pool = self.arena.cache(CACHE);
         self.close(&mut pool);
@@ -285,7 +284,7 @@ impl Receive for RingReceive {
     }
 }
 
-/// One packet is received and sent apart from bursts, without what chooses a loop.
+/// One packet is received and sent apart from bursts, without choosing a loop.
 impl RingReceive {
     #[inline(always)]
     fn take_one(&mut self, frame: &mut Frame) -> usize {
@@ -308,7 +307,7 @@ impl RingReceive {
 }
 
 struct RingTransmit {
-    /// `None` when it has been noticed that nobody receives any more.
+    /// `None` when it has been noticed that there is no receiver any more.
     producer: Option<Producer<Slot>>,
     bell: Arc<Bell<Eventfd>>,
     counters: Arc<Counters>,
@@ -363,8 +362,7 @@ impl RingTransmit {
         sent
     }
 
-    /// The receiver is gone: what it left in the ring goes home, and what is sent
-    /// now is dropped.
+    /// The receiver is gone: packets it left in the ring go home, and packets sent now are dropped.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
@@ -469,8 +467,8 @@ mod tests {
         assert_eq!(context.arena.accounting().held, 0);
     }
 
-    /// Whatever the sender sends when, while the receiver goes: what was sent and
-    /// not received comes home when the second end is closed.
+    /// A receiver goes at any moment of its sender: packets that were sent and not received come
+    /// home when the second end is closed.
     #[test]
     fn a_receiver_that_goes_away_while_it_is_sent_to_leaves_nothing_behind() {
         let context = context();

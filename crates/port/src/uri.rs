@@ -1,7 +1,7 @@
-//! How a port is named: `driver:name?option=value&option`.
+//! URIs of ports: `driver:name?option=value&option`.
 //!
-//! Parsing splits the text and nothing more; what the options mean is the driver's
-//! (see [`Options`]).
+//! Parsing splits the text and nothing more; the meaning of the options is the driver's (see
+//! [`Options`]).
 
 use std::{
     borrow::Cow,
@@ -46,7 +46,7 @@ impl Hash for Shown {
 }
 
 impl PortUri {
-    /// A name made of its parts, whatever characters they hold.
+    /// A name made of its parts, with any characters in them.
     pub fn new(driver: &str, name: &str) -> PortUri {
         PortUri {
             driver: driver.into(),
@@ -63,7 +63,7 @@ impl PortUri {
         PortUri { shown: Shown(Some(text.into())), ..self }
     }
 
-    /// The same with an option.
+    /// Adds an option.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl fmt::Display) -> PortUri {
         self.options.push((key.into(), Some(value.to_string())));
@@ -76,7 +76,7 @@ impl PortUri {
         PortUri { options: self.options.clone(), ..PortUri::new(driver, name) }
     }
 
-    /// The same without an option.
+    /// Removes an option.
     #[must_use]
     pub fn without(mut self, key: &str) -> PortUri {
         self.options.retain(|(known, _)| known != key);

@@ -14,7 +14,7 @@ use linerate_testlab::extremes::{Record, VALUES, tried_in_processes};
 const CAPTURE: &[u8] =
     &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
 
-/// Objects that a driver opens for nobody but this process, and others that are not there.
+/// Objects that a driver opens for this process alone, and others that are not there.
 fn objects(driver: &Driver) -> &'static [&'static str] {
     match driver.name {
         "null" => &[""],

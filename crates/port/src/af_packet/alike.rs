@@ -1,28 +1,28 @@
-//! Which programs of classic BPF refuse of packets as the kernel has them only what they refuse as it is
-//! received.
+//! Equivalence of classic BPF programs: each packet that a program refuses in the kernel's form, it
+//! also refuses in the form received here.
 //!
-//! The two differ. The kernel may have several packets merged into one, which then has a length, an
-//! identification, a sequence number and flags of its own, and it may have a checksum that is not
-//! finished. So a program is followed from its beginning to its ends, and what it knows of a packet's
-//! type on the way: all that it loads must be bytes that are the same in both. These are the
-//! addresses of Ethernet, types and tags, of IP everything but lengths, identifications and header
-//! checksums, and ports. Packets of ARP are never merged, and have no checksums.
+//! The two forms differ. The kernel may have several packets merged into one, which then has a
+//! length, an identification, a sequence number and flags of its own, and it may have a checksum
+//! that is not finished. So a program is followed from its beginning to its ends, with the packet's
+//! type as far as known on the way: all that it loads must be bytes that are equal in both. These
+//! are the addresses of Ethernet, types and tags, of IP everything but lengths, identifications and
+//! header checksums, and ports. Packets of ARP are never merged, and have no checksums.
 //!
-//! Of TCP's flags merged packets have those that any of them had. All but three are on each of
-//! them; a program may ask for one of those three if it wants the packet for it.
+//! A merged packet has each of TCP's flags that any of its packets had. All but three are on each
+//! of them; a program may ask for one of those three if it wants the packet for it.
 
 use linerate_filter::{Instruction, code};
 
-/// Where the type of an Ethernet frame is.
+/// Offset of the type of an Ethernet frame.
 const TYPE: u32 = 12;
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const ARP: [u32; 2] = [0x0806, 0x8035];
 const TAGS: [u32; 3] = [0x8100, 0x88a8, 0x9100];
-/// Where the network header begins.
+/// Offset of the network header.
 const NETWORK: u32 = 14;
 
-/// What is known of a packet's type.
+/// Type of a packet, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Unknown,
@@ -33,7 +33,7 @@ enum Type {
 }
 
 impl Type {
-    /// What it is whose number that is.
+    /// Returns the type of an EtherType number.
     fn of(number: u32) -> Type {
         match number {
             IPV4 => Type::Ipv4,
@@ -61,12 +61,12 @@ impl Type {
 /// `IPPROTO_TCP`, and where a header of IPv4 says it.
 const TCP: u32 = 6;
 const PROTOCOL: u32 = NETWORK + 9;
-/// Where TCP's flags are, behind a header of IPv4.
+/// Offset of TCP's flags, behind a header of IPv4.
 const FLAGS: u32 = NETWORK + 13;
 /// Those that only the first or the last of merged packets has: `CWR`, `PSH` and `FIN`.
 const FLAGS_OF_ONE: u32 = 0x89;
 
-/// What is known at an instruction.
+/// State at an instruction, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     kind: Type,
@@ -77,7 +77,7 @@ struct Known {
     /// Whether IPv4's protocol is in A, and whether it was found to be TCP.
     a_is_protocol: bool,
     is_tcp: bool,
-    /// Which of TCP's flags may be in A.
+    /// TCP flags that may be in A.
     flags: u32,
 }
 
@@ -96,12 +96,12 @@ impl Known {
         Known { a_is_type: false, a_is_protocol: false, flags: 0, ..self }
     }
 
-    /// Whether what is in A may differ.
+    /// Whether the value in A may differ.
     fn differs(self) -> bool {
         self.flags & FLAGS_OF_ONE != 0
     }
 
-    /// What is known where both ways meet.
+    /// Merges the states of two paths that meet.
     fn meet(self, other: Known) -> Known {
         Known {
             kind: if self.kind == other.kind { self.kind } else { Type::Unknown },
@@ -120,15 +120,15 @@ impl Known {
     }
 }
 
-/// Whether a program refuses as the kernel has it only what it refuses as it is received. It need not be
-/// valid.
+/// Returns true if each packet that a program refuses in the kernel's form, it also refuses in the
+/// form received here. It need not be valid.
 pub(super) fn decides_alike(program: &[Instruction]) -> bool {
     let mut known = vec![None; program.len()];
     if let Some(first) = known.first_mut() {
         *first = Some(Known::NOTHING);
     }
     for (at, instruction) in program.iter().enumerate() {
-        // Nothing leads backwards, so all is known of those that lead here.
+        // There are no backward jumps, so all states that lead here are known.
         let Some(here) = known[at] else { continue };
         let Some(after) = after(instruction, here) else { return false };
         let mut go = |skipped: u32, then: Known| {
@@ -168,7 +168,7 @@ pub(super) fn decides_alike(program: &[Instruction]) -> bool {
     !program.is_empty()
 }
 
-/// What is known behind an instruction; `None` when it looks at what may differ.
+/// State behind an instruction; `None` when it loads a value that may differ.
 fn after(instruction: &Instruction, here: Known) -> Option<Known> {
     let Instruction { code, k, .. } = *instruction;
     let width = match code & (code::WORD | code::HALF | code::BYTE) {
@@ -177,7 +177,8 @@ fn after(instruction: &Instruction, here: Known) -> Option<Known> {
         _ => 4,
     };
     let mode = code & !(code::KIND | code::HALF | code::BYTE);
-    // What is known of a tag besides the packet: packets that have one are received, whatever is decided here.
+    // A tag that is known beside the packet: packets that have one are received, with any result of
+    // this.
     let tag = [code::VLAN_TAG, code::VLAN_TAG_PRESENT].map(|which| code::ANCILLARY + which);
     Some(match (code & code::KIND, mode) {
         (code::LOAD, code::ABSOLUTE) if tag.contains(&k) => here.other(),
@@ -285,7 +286,7 @@ mod tests {
         }
         assert!(decides_alike(&[give]));
         assert!(!decides_alike(&[]));
-        // Out of the program, and what returns what it has loaded.
+        // Out of the program, and a return of the loaded value.
         let jump = Instruction { code: code::JUMP, jt: 0, jf: 0, k: u32::MAX };
         assert!(!decides_alike(&[jump, give]));
         let return_a = Instruction { code: code::RETURN | code::FROM_A, jt: 0, jf: 0, k: 0 };
@@ -303,7 +304,7 @@ mod tests {
         ] {
             assert!(alike(text), "{text}");
         }
-        // Any of the bits; what is jumped over refuses.
+        // Any of the bits; the skipped instruction refuses.
         let mut program = Filter::new("tcp[13] & 9 != 0", Names::NONE).unwrap().program().unwrap();
         let at = program.len() - 3;
         program[at] = Instruction { code: code::JUMP | code::ANY_BITS, jt: 0, jf: 1, k: u32::MAX };

@@ -1,7 +1,7 @@
 //! `packet:IF` sends and receives through an `AF_PACKET` socket: any Linux
 //! network interface, no change to it, one copy per packet each way.
 //!
-//! # What it does about the kernel's ways
+//! # Kernel behaviour that it handles
 //!
 //! - Packets this host sends on the interface are not received, unless asked
 //!   for.
@@ -60,7 +60,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "packet",
     object: "IF",

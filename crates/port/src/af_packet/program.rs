@@ -1,5 +1,5 @@
-//! What the kernel decides before it copies a packet for us: its direction, and
-//! what a filter wants.
+//! The socket's BPF program, which the kernel runs before it copies a packet for us: direction, and
+//! a filter.
 //!
 //! Source: `linux/filter.h`, `linux/if_packet.h`.
 
@@ -16,7 +16,7 @@ use crate::options::truth;
 /// `SKF_AD_PKTTYPE`: how a packet was addressed.
 const PACKET_TYPE: u32 = 4;
 
-/// Which packets are received, by where they go.
+/// Direction of the packets that are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outbound {
     /// Those that come in.
@@ -40,10 +40,10 @@ impl FromStr for Outbound {
 
 /// The program of a socket; empty when it takes everything.
 ///
-/// What does not lie as the filter expects it passes, and is decided on as it
-/// is received: a packet whose VLAN tag the kernel keeps beside it, with the tag
-/// back in place. A filter that calculates with what merging and unfinished
-/// checksums change is not the kernel's: it does not tell such packets from others.
+/// A packet that does not lie as the filter expects it is passed, and decided on in the form
+/// received here: a packet whose VLAN tag the kernel keeps beside it, with the tag back in place. A
+/// filter that calculates with fields changed by merging and unfinished checksums is not run in the
+/// kernel, which does not tell such packets from others.
 pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::sock_filter> {
     let mut program = directed(outbound);
     let wanted = filter.and_then(|filter| {
@@ -58,8 +58,8 @@ pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::so
     native(program)
 }
 
-/// The same with a program that decides alike here and there (see [`alike`](super::alike)). What it
-/// wants is received as a whole.
+/// The program of a socket with a filter that decides alike in both forms (see
+/// [`alike`](super::alike)). Packets that it wants are received as a whole.
 pub(super) fn narrowed(outbound: Outbound, wanted: &[Instruction]) -> Vec<libc::sock_filter> {
     let mut program = directed(outbound);
     pass_tagged(&mut program);
@@ -121,7 +121,7 @@ mod tests {
                 set_filter(&socket, &program).unwrap_or_else(|error| panic!("{text}: {error}"));
             }
         }
-        // What it would not decide as it is decided here.
+        // Filters that the kernel would not decide as they are decided here.
         for text in ["less 100", "udp[6:2] = 0", "geneve or len ^ ether[0] = 60"] {
             let filter = Filter::new(text, Names::NONE).unwrap();
             assert!(build(Outbound::Too, Some(&filter)).is_empty(), "{text}");

@@ -42,8 +42,8 @@ pub(super) struct PacketReceive {
     bounced: Bounced,
     counters: Arc<Counters>,
     wanted: Wanted,
-    /// What the socket takes besides what a program wants that is set later; `None` when it has a
-    /// filter that stays.
+    /// Direction of the packets that a socket without a filter takes, for a program that is set
+    /// later; `None` when it has a filter that stays.
     narrows: Option<Outbound>,
     /// Someone is going to sleep on the socket, or did. An error at the socket
     /// ends every sleep at once until it is asked for.
@@ -54,7 +54,7 @@ pub(super) struct PacketReceive {
     _promiscuous: Option<Arc<Promiscuous>>,
 }
 
-/// What is received besides the packets that come in.
+/// Metadata and packets wanted besides the bytes of incoming packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     /// The time each packet was received.
@@ -80,7 +80,7 @@ impl Wanted {
                     || received.is_looped() && received.is_outgoing()))
     }
 
-    /// What is noted of a packet.
+    /// Metadata for a packet; `None` when none is wanted.
     #[inline]
     fn note(self, received: &Received<'_>) -> Option<Note> {
         (self.time || self.types).then_some(Note {
@@ -90,7 +90,7 @@ impl Wanted {
     }
 }
 
-/// What is noted of a packet in its metadata.
+/// Metadata of a packet.
 #[derive(Debug, Clone, Copy)]
 struct Note {
     time: u64,
@@ -118,14 +118,14 @@ struct Bounced {
     note: Option<Note>,
 }
 
-/// What of a bounced frame is still to be received.
+/// Part of a bounced frame that is still to be received.
 enum Rest {
     Nothing,
     Whole,
     Segments(Segments),
 }
 
-/// What became of a slot.
+/// Result of taking a slot.
 enum Taken {
     /// Its packet, of that length, is in the frame.
     Passed(usize),
@@ -301,8 +301,8 @@ impl Bounced {
         Taken::Bounced
     }
 
-    /// Adds what is left to `frame`, as much as there is room and buffers for.
-    /// Returns the packets and bytes added.
+    /// Adds the rest to `frame`, as much as there is room and buffers for. Returns the packets and
+    /// bytes added.
     fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (usize, u64) {
         let whole = &self.bytes[self.start..][..self.length];
         let note = self.note;

@@ -24,7 +24,7 @@ pub(super) struct Ring {
     length: usize,
     /// Bytes of a slot: a multiple of a cache line, at most a block.
     stride: usize,
-    /// Where slots begin: `block * BLOCK + slot * stride`.
+    /// Offsets of the slots: `block * BLOCK + slot * stride`.
     places: Box<[u32]>,
     /// The slot that is next to be handed over.
     next: usize,
@@ -114,8 +114,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; no slot is borrowed.
-        // A failure leaves it mapped, which harms nobody.
+        // SAFETY: exactly the mapping made in `new`; no slot is borrowed. A failure leaves it
+        // mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -9,9 +9,9 @@ use linerate_memory::Meta;
 
 use crate::offload::{Offload, VNET_HEADER};
 
-/// Where the frame's address lies: behind the header, aligned to 16 bytes.
+/// Offset of the frame's address: behind the header, aligned to 16 bytes.
 const ADDRESS: usize = 32;
-/// Where a frame can begin at the earliest: behind header and address.
+/// Least offset of a frame: behind header and address.
 const HEADERS: usize = ADDRESS + 20;
 
 /// Distance from the start of a slot to the frame, as the kernel places it
@@ -27,14 +27,13 @@ pub(super) struct Received<'a> {
     pub(super) bytes: &'a [u8],
     /// Length of the frame without the stripped tag.
     pub(super) length: usize,
-    /// What the virtio header says; `None` when it makes no sense.
+    /// The virtio header's offloads; `None` when it makes no sense.
     pub(super) offload: Option<Offload>,
     /// The VLAN tag the kernel took out: protocol and control information.
     pub(super) tag: Option<[u8; 4]>,
     /// Whether the whole frame waits in the socket's queue.
     pub(super) queued: bool,
-    /// How it was addressed: the kernel numbers the types as
-    /// [`Meta`] does.
+    /// Packet type by destination: the kernel numbers the types as [`Meta`] does.
     pub(super) kind: u8,
     /// The hardware type of the interface it came by (`ARPHRD_*`).
     pub(super) hardware: u16,

@@ -21,8 +21,7 @@ use crate::{
 /// Packets per system call. More gain nothing that can be measured, and the
 /// lists of 64 stay in the first-level cache.
 const BATCH: usize = 64;
-/// How soon to try again when the interface's queue was full, of whose place
-/// nothing tells.
+/// Interval of retries while the interface's queue is full, which gives no event when it has room.
 const FULL_RETRY: Duration = Duration::from_micros(50);
 
 /// The transmitting side of a queue.
@@ -37,7 +36,7 @@ pub(super) struct PacketTransmit {
     gone: bool,
 }
 
-/// Whether the last packet offered found a place, and what was full.
+/// The queue that was full for the last packet offered, if any.
 #[derive(PartialEq, Eq)]
 enum Full {
     No,
@@ -141,8 +140,7 @@ impl Transmit for PacketTransmit {
                     self.full = Full::Socket;
                     break;
                 }
-                // The interface has no place for it, or nobody at its other
-                // end.
+                // The interface has no room for it, or no peer at its other end.
                 Some(libc::ENOBUFS | libc::ENOMEM) => {
                     if is_running(&self.socket, &self.interface).is_ok_and(|is| !is) {
                         done += self.discard(pool, frame, left, DropReason::LinkDown);

@@ -1,9 +1,9 @@
 //! The connecting side: a thread that finds its server, gives it memory, and finds it again.
 //!
 //! Region 0 has all rings, first those to the server, then those to the client, and behind them a
-//! buffer for each descriptor, in this order. It is made anew for each connection: what a former peer
-//! may still do to its memory is nobody's business then. With [zero-copy](super::zero_copy) it has
-//! the rings alone, and region 1 is our arena.
+//! buffer for each descriptor, in this order. It is made anew for each connection: writes of a
+//! former peer to its memory do no harm then. With [zero-copy](super::zero_copy) it has the rings
+//! alone, and region 1 is our arena.
 
 use std::{
     io,
@@ -38,9 +38,9 @@ use crate::peer::{
 
 /// Between two attempts to connect, the first time and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-/// How long a worker of a peer's that has closed its end may take for the burst it is at.
+/// Time for a worker of a peer that has closed its end to finish its burst.
 const GRACE: Duration = Duration::from_millis(10);
-/// Where buffers begin.
+/// Alignment of the buffers.
 const PAGE: usize = 4096;
 
 /// The thread of a client, which ends when this is dropped.
@@ -135,7 +135,7 @@ impl Negotiator {
     }
 }
 
-/// What is to be said, in turn with the server's ACKs.
+/// Messages to send, in turn with the server's ACKs.
 type Script = std::vec::IntoIter<(Message, Option<OwnedFd>)>;
 
 /// A connection to a server, from the first message to its end.
@@ -147,7 +147,7 @@ struct Session {
     /// Descriptors that were received; an honest server sends none.
     received: Vec<OwnedFd>,
     script: Option<Script>,
-    /// What was made and is used once the server has all of it.
+    /// The connection that is made, for use once the server has all of it.
     made: Option<Arc<Connection>>,
     connection: Option<Arc<Connection>>,
     server: String,
@@ -248,7 +248,7 @@ impl Session {
             .map_err(lost)
     }
 
-    /// The server says what it takes; the memory is made to fit.
+    /// Handles the server's HELLO: makes memory within its limits.
     fn hello(&mut self, hello: &Hello, interface: &Interface) -> Result<(), End> {
         let (least, most) = hello.versions;
         if !(least..=most).contains(&VERSION) {
@@ -390,7 +390,7 @@ impl Drop for Rest {
     }
 }
 
-/// How a client divides its region.
+/// Layout of a client's region.
 struct Layout {
     to_server: u16,
     to_client: u16,
@@ -408,12 +408,12 @@ impl Layout {
         usize::from(self.to_server) + usize::from(self.to_client)
     }
 
-    /// Where a ring begins, of all in order.
+    /// Offset of a ring, by its number among all.
     fn ring(&self, number: u16) -> usize {
         usize::from(number) * (HEADER + self.slots() * DESCRIPTOR).next_multiple_of(ALIGN)
     }
 
-    /// Where the buffers of a ring are.
+    /// Place of the buffers of a ring.
     fn buffers(&self, number: u16) -> Option<Buffers> {
         let size = self.buffer?;
         let stride = stride_for(size);

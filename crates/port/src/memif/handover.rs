@@ -1,8 +1,8 @@
-//! How rings come to the workers that use them, and leave them.
+//! Handover of rings to the workers that use them, and back.
 //!
-//! The negotiator puts the ring of a new connection here, or that there is none, and the worker, which
-//! sees by one load per burst that something has changed, takes it. What the worker had before it
-//! leaves here: unmapping and closing is the negotiator's, too, which it tells so
+//! The negotiator puts the ring of a new connection here, or that there is none, and the worker,
+//! which sees by one load per burst that something has changed, takes it. The worker leaves its
+//! former ring here: unmapping and closing is the negotiator's, too, which it tells so
 //! ([`Connection::control`](super::ring::Connection::control)).
 
 use std::{
@@ -15,10 +15,10 @@ use std::{
 
 use crate::peer::event;
 
-/// Where one side of a queue gets its rings from.
+/// Source of the rings of one side of a queue.
 #[derive(Debug)]
 pub(super) struct Handover<T> {
-    /// How often something was put here.
+    /// Number of rings put here so far.
     changes: AtomicU32,
     state: Mutex<State<T>>,
     /// Set when something was.
@@ -40,7 +40,7 @@ impl<T> Handover<T> {
         })
     }
 
-    /// What is set when something was put here.
+    /// Event that is set when something was put here.
     pub(super) fn event(&self) -> &OwnedFd {
         &self.event
     }
@@ -57,7 +57,7 @@ impl<T> Handover<T> {
         event::set(&self.event);
     }
 
-    /// Negotiator: does away with what workers have left.
+    /// Negotiator: drops the rings that workers have left.
     pub(super) fn sweep(&self) {
         let left = std::mem::take(&mut self.state.lock().expect("no panic while held").left);
         drop(left);
@@ -69,8 +69,8 @@ impl<T> Handover<T> {
         self.changes.load(Ordering::Relaxed) != seen
     }
 
-    /// Worker: leaves what it has and takes what there is now. Changes nothing while the negotiator
-    /// is here: the worker comes again.
+    /// Worker: leaves its ring and takes the one here now. Changes nothing while the negotiator is
+    /// here: the worker comes again.
     pub(super) fn exchange(&self, has: &mut Option<T>, seen: &mut u32) {
         if let Ok(mut state) = self.state.try_lock() {
             *seen = self.changes.load(Ordering::Acquire);
@@ -79,7 +79,7 @@ impl<T> Handover<T> {
         }
     }
 
-    /// Worker: leaves what it has, because it is of no use.
+    /// Worker: leaves its ring, because it is of no use.
     pub(super) fn leave(&self, has: &mut Option<T>) {
         if let Ok(mut state) = self.state.lock() {
             state.left.extend(has.take());

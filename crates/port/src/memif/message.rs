@@ -1,7 +1,7 @@
 //! The messages of memif 2.0: 128 bytes each, packed, in the byte order of the machine.
 //!
-//! What comes is decoded from a private copy, once. Numbers that memory is found by are checked here
-//! as far as they can be without it.
+//! A message is decoded from a private copy, once. Numbers that address memory are checked here as
+//! far as they can be without it.
 
 /// Bytes of every message.
 pub(super) const SIZE: usize = 128;
@@ -28,7 +28,7 @@ pub(super) type Name = [u8; 32];
 pub(super) type Secret = [u8; 24];
 const TEXT: usize = 96;
 
-/// A message, of which side whatever.
+/// A message of either side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
     Ack,
@@ -41,7 +41,7 @@ pub(super) enum Message {
     Disconnect { code: u32, text: String },
 }
 
-/// What a server says first.
+/// First message of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) name: Name,
@@ -53,7 +53,7 @@ pub(super) struct Hello {
     pub(super) max_log2: u8,
 }
 
-/// Which interface a client wants.
+/// Interface that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Init {
     pub(super) version: u16,
@@ -64,7 +64,7 @@ pub(super) struct Init {
     pub(super) name: Name,
 }
 
-/// Where a ring is.
+/// Place of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AddRing {
     pub(super) to_server: bool,
@@ -172,7 +172,7 @@ impl Message {
         usize::from(matches!(self, Message::AddRegion { .. } | Message::AddRing(_)))
     }
 
-    /// What it is called, for people.
+    /// Name of the message, for logs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Message::Ack => "ACK",
@@ -226,7 +226,7 @@ pub(super) fn field<const N: usize>(text: &str) -> [u8; N] {
     field
 }
 
-/// A peer's text, up to its first zero byte, without what would do something to a terminal.
+/// A peer's text, up to its first zero byte, without control characters.
 pub(super) fn text(field: &[u8]) -> String {
     let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
     let text = String::from_utf8_lossy(&field[..end]);

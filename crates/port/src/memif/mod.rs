@@ -1,22 +1,24 @@
 //! `memif:SOCKET` moves packets through memory that is shared with another process.
 //!
-//! Protocol 2.0 of VPP's memif, which DPDK and libmemif speak as well. A *client* connects to a UNIX
-//! socket, makes all memory and passes it on; a *server* listens and maps what it is given. A thread
-//! per socket or client negotiates; workers get rings that are ready, and lose them, by one look at a
-//! number per burst ([`handover`]). Packets are copied once, out of memory that the peer may write
-//! into a buffer of ours and back, so nothing that is looked at later changes under whoever looks.
+//! Protocol 2.0 of VPP's memif, which DPDK and libmemif speak as well. A *client* connects to a
+//! UNIX socket, makes all memory and passes it on; a *server* listens and maps the client's files.
+//! A thread per socket or client negotiates; workers get rings that are ready, and lose them, by
+//! one look at a number per burst ([`handover`]). Packets are copied once, out of memory that the
+//! peer may write into a buffer of ours and back, so the bytes that elements look at do not change
+//! meanwhile.
 //!
-//! # What is believed of a peer
+//! # Trust in a peer
 //!
-//! Nothing. What it announces is checked when it does ([`server`], [`client`]): order of regions and
-//! rings, their places, sizes and alignment, that memory is memory and an eventfd an eventfd. What is
-//! in a ring is checked when it is used ([`ring`], [`receive`], [`transmit`]): counts, regions,
-//! offsets, lengths, chains. A descriptor that makes no sense is a packet dropped as malformed; a
-//! count that makes none ends the connection, because every count after it would be as wrong. A file
-//! that is cut short becomes zeros ([`linerate_memory::ForeignRegion`]) and ends it as well.
+//! None. Its announcements are checked when they come ([`server`], [`client`]): order of regions
+//! and rings, their places, sizes and alignment, that memory is memory and an eventfd an eventfd.
+//! The contents of a ring are checked when they are used ([`ring`], [`receive`], [`transmit`]):
+//! counts, regions, offsets, lengths, chains. A descriptor that makes no sense is a packet dropped
+//! as malformed; a count that makes none ends the connection, because every count after it would be
+//! as wrong. A file that is cut short becomes zeros ([`linerate_memory::ForeignRegion`]) and ends
+//! it as well.
 //!
 //! Except with `zero-copy`: a client's buffers are then those of our arena, which the server can
-//! write at any time. What rings say is checked all the same; see [`zero_copy`].
+//! write at any time. The contents of rings are checked all the same; see [`zero_copy`].
 
 mod client;
 mod handover;
@@ -56,13 +58,13 @@ use crate::{
     uri::PortUri,
 };
 
-/// What peers see of us.
+/// Program name that peers see.
 const PROGRAM: &str = concat!("Linerate ", env!("CARGO_PKG_VERSION"));
 
 /// Bytes of a client's buffers, unless it says how many.
 const BUFFER: u32 = 2048;
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "memif",
     object: "SOCKET",
@@ -160,7 +162,7 @@ slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstr
     open,
 };
 
-/// What a name says.
+/// Settings in a port's name.
 struct Settings {
     address: Address,
     role: Role,

@@ -1,4 +1,4 @@
-//! What both negotiators, a listening socket's and a client's, do the same way.
+//! Parts common to both negotiators, a listening socket's and a client's.
 
 use std::{
     fmt, io,
@@ -47,9 +47,9 @@ impl Share {
     }
 }
 
-/// An interface of ours: what a port is to its negotiator.
+/// An interface of ours: the negotiator's view of a port.
 pub(super) struct Interface {
-    /// Which one of the socket.
+    /// Its number at the socket.
     pub(super) id: u32,
     /// The most rings of each direction.
     pub(super) queues: u16,
@@ -87,7 +87,8 @@ impl Interface {
                 Arc::new(Mutex::new(OutwardRing::new(connection, lane, sent)))
             })
             .collect();
-        // These first: who answers the first packet that comes in has a way for the answer.
+        // These first: an element that answers the first packet that comes in has a way for the
+        // answer.
         for (queue, handover) in self.outward.iter().enumerate() {
             // Where the peer has fewer rings, several queues share one.
             let ring = queue.checked_rem(outward.len()).map(|at| Arc::clone(&outward[at]));
@@ -120,7 +121,7 @@ impl Interface {
         self.link.set(false, reason);
     }
 
-    /// Does away with what workers have left.
+    /// Drops the rings that workers have left.
     pub(super) fn sweep(&self) {
         self.inward.iter().for_each(|handover| handover.sweep());
         self.outward.iter().for_each(|handover| handover.sweep());
@@ -133,7 +134,7 @@ impl fmt::Debug for Interface {
     }
 }
 
-/// What a port's queues have in common: dropped with the last of them, it closes the port.
+/// Handle common to a port's queues: dropped with the last of them, it closes the port.
 #[derive(Debug)]
 pub(super) struct PortHandle {
     /// Closes when it is dropped.
@@ -153,7 +154,7 @@ impl Drop for PortHandle {
     }
 }
 
-/// A port's place with its negotiator, which does what is to be done when it is dropped.
+/// A port's place with its negotiator, which cleans up when it is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held to be dropped")]
 pub(super) enum Registration {
@@ -198,7 +199,7 @@ pub(super) fn peer_name(field: &[u8]) -> String {
     if name.is_empty() { "a peer without a name".into() } else { name }
 }
 
-/// Whether two secrets are the same, found out in the same time whatever they are.
+/// Compares two secrets in constant time.
 pub(super) fn is_same(a: &Secret, b: &Secret) -> bool {
     let differing = a.iter().zip(b).fold(0, |bits, (a, b)| bits | (a ^ b));
     std::hint::black_box(differing) == 0

@@ -1,8 +1,8 @@
 //! The receiving side of a queue.
 //!
-//! A descriptor is copied, checked and used, in this order, and only then is the packet copied: into
-//! a buffer of ours, so that whoever looks at it later sees bytes that stay. See
-//! [`ring`](super::ring) for what is in a ring.
+//! A descriptor is copied, checked and used, in this order, and only then is the packet copied:
+//! into a buffer of ours, so that later readers see bytes that stay. See [`ring`](super::ring) for
+//! the contents of a ring.
 
 use std::{
     os::fd::OwnedFd,
@@ -29,9 +29,9 @@ use crate::{
     port::{Interest, Receive, Wake},
 };
 
-/// Bytes of an Ethernet header: what is shorter is no frame.
+/// Bytes of an Ethernet header: a shorter packet is no frame.
 pub(super) const ETHERNET: usize = 14;
-/// How soon a handover is looked at again that the negotiator was at.
+/// Interval of looks at a handover that the negotiator has locked.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// The receiving side of a queue.
@@ -39,7 +39,7 @@ pub(super) struct MemifReceive {
     ring: Option<InwardRing>,
     handover: Arc<Handover<InwardRing>>,
     seen: u32,
-    /// What there is to wait for without a ring.
+    /// Events to wait for without a ring.
     idle: Gathered,
     counters: Arc<Counters>,
     /// Closes the port when the last of its queues goes.
@@ -59,7 +59,8 @@ pub(super) struct InwardRing {
     wake: Gathered,
     /// Whether the peer was asked for interrupts.
     armed: bool,
-    /// Packets that are still taken when the connection has ended: what the peer had sent before.
+    /// Packets that are still taken when the connection has ended: those that the peer had sent
+    /// before.
     last: u16,
     /// The buffers of our arena that packets are received into, where they are not copied.
     posted: Option<Posted>,
@@ -89,7 +90,7 @@ impl InwardRing {
     /// Descriptors that the peer says are ours to look at.
     #[inline]
     fn available(&self) -> Result<u16, Fault> {
-        // Acquire: pairs with the peer's release behind what it wrote.
+        // Acquire: pairs with the peer's release behind its writes.
         let theirs = self.lane.ring.theirs(self.connection.role).load(Ordering::Acquire);
         let available = theirs.wrapping_sub(self.next);
         // In a client's ring as many as there are have been given to the server, unless there were
@@ -125,8 +126,8 @@ impl InwardRing {
         ready
     }
 
-    /// Copies the packet that begins at `*at`, whatever it is, and moves `*at` behind it. Whatever is
-    /// wrong with one of its pieces, all are left behind: the end of a chain is not to be taken for a
+    /// Copies the packet, plain or a chain, that begins at `*at`, and moves `*at` behind it. When
+    /// one of its pieces is wrong, all are left behind: the end of a chain is not to be taken for a
     /// packet.
     fn collect(&self, at: &mut u16, end: u16, to: &mut [u8]) -> Fill {
         let descriptors = self.lane.ring.descriptors();
@@ -244,7 +245,7 @@ impl InwardRing {
         }
         self.release(at);
         if received == 0 {
-            // The first may go on behind what is known of.
+            // The first may go on behind the known descriptors.
             self.end = self.next;
         }
         Ok(received)
@@ -263,11 +264,11 @@ impl InwardRing {
                 descriptors.store(count, buffers.free(count, ring.size()));
                 count = count.wrapping_add(1);
             }
-            // The head of this ring is a whole ring ahead of what we look at.
+            // The head of this ring is a whole ring ahead of the descriptors we look at.
             ours = to.wrapping_add(ring.size());
         }
         self.next = to;
-        // Release: we have read what we give back, and written what is to be there.
+        // Release: we have read the buffers we give back, and written their descriptors.
         ring.ours(self.connection.role).store(ours, Ordering::Release);
     }
 }
@@ -311,7 +312,7 @@ impl MemifReceive {
     #[cold]
     #[inline(never)]
     fn change(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> usize {
-        // First what the peer had sent when it went, as far as the frame has room.
+        // First the packets that the peer had sent when it went, as far as the frame has room.
         if let Some(ring) = &mut self.ring
             && ring.last > 0
             && let Ok(count @ 1..) = ring.burst(pool, frame, &self.counters)
@@ -384,7 +385,7 @@ impl Receive for MemifReceive {
         if !ring.armed {
             ring.armed = true;
             ring.lane.ring.flags().store(0, Ordering::Relaxed);
-            // What was set before does not count; what is published behind this fence is told of.
+            // Events set before do not count; packets published behind this fence set one.
             ring.wake.forget();
         }
         fence(Ordering::SeqCst);
@@ -392,7 +393,7 @@ impl Receive for MemifReceive {
             return Wake::Now;
         }
         if ring.posted.as_ref().is_some_and(|posted| posted.count() == 0) {
-            // Nobody tells when a buffer is free again.
+            // There is no event when a buffer is free again.
             return Wake::At(Instant::now() + RETRY);
         }
         Wake::Fd(std::os::fd::AsFd::as_fd(&ring.wake), Interest::Read)

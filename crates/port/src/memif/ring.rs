@@ -1,23 +1,24 @@
-//! A ring in shared memory, and what both ends of it know of each other.
+//! A ring in shared memory: layout, and the state that its two ends share.
 //!
-//! | offset | bytes | field | who writes it |
+//! | offset | bytes | field | written by |
 //! |---|---|---|---|
 //! | 0 | 4 | cookie, 0x03E31F20 | the client, before it announces the ring |
-//! | 4 | 2 | flags; bit 0: the consumer polls, no interrupts | whoever takes packets out of the ring |
+//! | 4 | 2 | flags; bit 0: the consumer polls, no interrupts | the consumer of the ring |
 //! | 6 | 2 | head, counts on and on | the client |
 //! | 64 | 2 | tail, counts on and on | the server |
 //! | 128 | 16 each | descriptors, two to the power of 0 to 14 | see below |
 //!
 //! A descriptor is `flags u16` (bit 0: the packet goes on in the next one), `region u16`, `length
-//! u32`, `offset u32` into the region, and 32 bits that nobody uses. In a ring *to the server* the
-//! client writes descriptors of packets and moves the head past them; the server takes the packets
-//! and moves the tail. In a ring *to the client* the client writes descriptors of free buffers, their
+//! u32`, `offset u32` into the region, and 32 unused bits. In a ring *to the server* the client
+//! writes descriptors of packets and moves the head past them; the server takes the packets and
+//! moves the tail. In a ring *to the client* the client writes descriptors of free buffers, their
 //! capacity as length, and moves the head past them; the server writes packets into the buffers,
 //! changes lengths and flags, and moves the tail.
 //!
 //! Nothing of that is believed. Each side keeps the count it writes for itself, reads the other's
-//! once per burst and finds it out of range when it is further away than the ring is large; the client
-//! knows where its buffers are and reads back only flags and lengths; a descriptor is read once.
+//! once per burst and finds it out of range when it is further away than the ring is large; the
+//! client knows the places of its buffers and reads back only flags and lengths; a descriptor is
+//! read once.
 
 use std::{
     os::fd::OwnedFd,
@@ -32,7 +33,7 @@ use linerate_memory::{ForeignBytes, ForeignRegion};
 use super::{message::LOG2_MAX, zero_copy::Parked};
 use crate::peer::{event, interrupt::Interrupt};
 
-/// What every ring begins with.
+/// First word of every ring.
 pub(super) const COOKIE: u32 = 0x03E3_1F20;
 const FLAGS_AT: usize = 4;
 const HEAD_AT: usize = 6;
@@ -49,7 +50,7 @@ pub(super) const MASK_INTERRUPT: u16 = 1;
 pub(super) const NEXT: u16 = 1;
 const WORDS: usize = DESCRIPTOR / 8;
 
-/// Which side of a connection one is.
+/// Role of a side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Listens, and never owns memory.
@@ -58,7 +59,7 @@ pub(super) enum Role {
     Client,
 }
 
-/// What a peer did that a connection does not survive.
+/// Fault of a peer that ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Its count of a ring is not between ours and the end of the ring.
@@ -82,7 +83,7 @@ impl Fault {
     }
 }
 
-/// A ring in somebody's memory, of which everything is known to be inside its region.
+/// A ring in shared memory, known to be inside its region.
 #[derive(Debug, Clone)]
 pub(super) struct Ring {
     memory: Arc<ForeignRegion>,
@@ -91,7 +92,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// `Err` says what is wrong with its place.
+    /// Checks the place of a ring; `Err` names its fault.
     pub(super) fn new(
         memory: &Arc<ForeignRegion>,
         at: usize,
@@ -188,7 +189,7 @@ impl Descriptors<'_> {
         usize::from(count & self.mask) * WORDS
     }
 
-    /// Reads one, once: what the other side makes of it meanwhile does not matter any more.
+    /// Reads one, once: later writes of the other side do not matter any more.
     #[inline]
     pub(super) fn load(&self, count: u16) -> Descriptor {
         let at = self.place(count);
@@ -240,7 +241,7 @@ impl Descriptor {
 /// those behind are underway while the first is waited for.
 pub(super) const BATCH: usize = 32;
 
-/// Where the client's buffers of a ring are, one per descriptor.
+/// Place of the client's buffers of a ring, one per descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Buffers {
     pub(super) at: usize,
@@ -281,18 +282,18 @@ pub(super) struct Lane {
     pub(super) interrupt: Interrupt,
     /// The buffers of a client's ring that has some of its own.
     pub(super) buffers: Option<Buffers>,
-    /// Where those of our arena are that the peer has, while no worker uses the ring.
+    /// Buffers of our arena that the peer has, while no worker uses the ring.
     pub(super) parked: Parked,
 }
 
-/// What was negotiated with a peer. It goes when neither the negotiator nor a worker has it.
+/// Negotiated state of a connection. Dropped when neither the negotiator nor a worker has it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) role: Role,
     pub(super) regions: Vec<Arc<ForeignRegion>>,
     pub(super) to_server: Vec<Arc<Lane>>,
     pub(super) to_client: Vec<Arc<Lane>>,
-    /// What a worker has found wrong with the peer.
+    /// Fault of the peer that a worker has found.
     fault: OnceLock<Fault>,
     /// Wakes the negotiator.
     control: Arc<OwnedFd>,
@@ -331,7 +332,7 @@ impl Connection {
     pub(super) fn locate(&self, lane: &Lane, count: u16, named: &Descriptor) -> ForeignBytes<'_> {
         let len = named.length as usize;
         let bytes = match &lane.buffers {
-            // Where our own buffer is nobody needs to tell us.
+            // The place of our own buffer is known without the peer.
             Some(buffers) => {
                 let place = buffers.place(count, lane.ring.size());
                 self.regions[0].bytes(place, len).filter(|_| named.length <= buffers.size)
@@ -352,13 +353,14 @@ impl Connection {
         }
     }
 
-    /// What the negotiator is woken by when a worker has left something for it to do away with: it may
-    /// have nothing else to do for long. Not through the connection, of which the worker then has nothing.
+    /// Event that wakes the negotiator when a worker has left a ring to be dropped: it may have
+    /// nothing else to do for long. Not through the connection, of which the worker then has
+    /// nothing.
     pub(super) fn control(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.control)
     }
 
-    /// What is wrong with the peer, if anything is.
+    /// Fault of the peer, if there is one.
     pub(super) fn fault(&self) -> Option<Fault> {
         let broken = || self.regions.iter().any(|region| region.is_broken());
         self.fault.get().copied().or_else(|| broken().then_some(Fault::Region))

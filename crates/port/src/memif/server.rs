@@ -1,6 +1,6 @@
 //! A listening socket, its interfaces, and the clients that want them.
 //!
-//! One thread per socket accepts, negotiates, and looks after what is connected; it never waits for a
+//! One thread per socket accepts, negotiates, and looks after connections; it never waits for a
 //! single client. A client's memory is mapped when it announces it, and everything it says about it
 //! is checked before a worker sees it.
 
@@ -44,7 +44,7 @@ use crate::peer::{
 const BACKLOG: i32 = 64;
 /// Messages of one client that are answered before others have their turn.
 const TURN: usize = 16;
-/// How long nobody is accepted when the process has no descriptors left.
+/// Pause of accepting connections when the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The sockets of this process: interfaces that name the same one share it.
@@ -59,7 +59,7 @@ struct Listener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread and those who register have in common.
+/// State that the thread shares with registered ports.
 #[derive(Debug)]
 struct Shared {
     interfaces: Mutex<HashMap<u32, Arc<Interface>>>,
@@ -130,7 +130,7 @@ pub(super) fn register(
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // Held until the listener is gone, if it is the last: whoever opens the port next finds it
+        // Held until the listener is gone, if it is the last: the next to open the port finds it
         // there or can make it anew.
         let _listeners = LISTENERS.lock();
         if let Some(listener) = self.listener.take() {
@@ -244,7 +244,7 @@ impl Negotiator {
         looks.chain(pause).min().unwrap_or(now + Duration::from_secs(3600))
     }
 
-    /// Accepts who is there; `false` when nobody can be for a while.
+    /// Accepts waiting clients; `false` when accepting has to pause.
     fn accept(&mut self) -> bool {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -350,7 +350,7 @@ impl Session {
         })
     }
 
-    /// Does what there is to do.
+    /// Handles messages and timeouts of a client.
     fn turn(&mut self, ready: bool, shared: &Shared) {
         if let Err(end) = self.try_turn(ready, shared) {
             self.end(&end, shared);
@@ -451,7 +451,7 @@ impl Session {
             }
             _ => {}
         }
-        // Whoever is first to connect is the peer; a client that only says so keeps nobody out.
+        // The first client to connect is the peer; one that only announces it keeps no other out.
         if interface.link.is_up() {
             return Err(End::refused("already connected"));
         }
@@ -539,7 +539,7 @@ impl Session {
             return Err(End::refused("wrong cookie"));
         }
         let disturbed = |ring: &Ring| {
-            // A ring to us may have packets already; we begin where everybody does.
+            // A ring to us may have packets already; we begin at zero, as every side does.
             ring.tail().load(Ordering::Relaxed) != 0
         };
         if lanes().any(|lane| disturbed(&lane.ring)) {

@@ -25,7 +25,7 @@ use crate::{
     port::{Transmit, Wake},
 };
 
-/// How soon to look again at a full ring, of which nothing tells.
+/// Interval of looks at a full ring, which gives no event.
 const FULL_RETRY: Duration = Duration::from_micros(50);
 
 /// The transmitting side of a queue.
@@ -40,14 +40,14 @@ pub(super) struct MemifTransmit {
 }
 
 /// A ring packets go out by. Behind a lock, because a peer may have fewer rings than we have
-/// queues; with a ring for each, nobody ever waits for it.
+/// queues; with a ring for each, the lock is never contended.
 #[derive(Debug)]
 pub(super) struct OutwardRing {
     connection: Arc<Connection>,
     lane: Arc<Lane>,
     /// The next descriptor to write.
     next: u16,
-    /// The peer's count, as it was when it was looked at last: its line comes from another processor.
+    /// The peer's count at the last look: its line comes from another processor.
     theirs: u16,
     /// Most descriptors that have been free at a time: all that the peer ever has for us.
     most_free: u16,
@@ -55,7 +55,7 @@ pub(super) struct OutwardRing {
     sent: Option<Sent>,
 }
 
-/// What became of a packet.
+/// Result of putting a packet.
 enum Put {
     /// It is in the ring.
     Sent,
@@ -67,7 +67,7 @@ enum Put {
     Fault,
 }
 
-/// What became of a frame.
+/// Result of putting a frame.
 #[derive(Debug, Default)]
 struct Burst {
     /// Behind the last descriptor that was written.
@@ -129,7 +129,7 @@ impl OutwardRing {
     /// All descriptors we may write now.
     #[inline]
     fn free(&mut self) -> Result<u16, Fault> {
-        // Acquire: pairs with the peer's release behind what it has read or given.
+        // Acquire: pairs with the peer's release behind its reads or its new buffers.
         let theirs = self.lane.ring.theirs(self.connection.role).load(Ordering::Acquire);
         let free = self.free_by(theirs).ok_or(Fault::Index)?;
         self.theirs = theirs;
@@ -137,7 +137,7 @@ impl OutwardRing {
         Ok(free)
     }
 
-    /// What is to be written by a descriptor, and where, which is as long as what it takes.
+    /// The descriptor to write, and the buffer it names, as long as its capacity.
     #[inline]
     fn buffer(&self, descriptors: Descriptors<'_>, count: u16) -> (Descriptor, ForeignBytes<'_>) {
         let OutwardRing { connection, lane, .. } = self;
@@ -148,7 +148,8 @@ impl OutwardRing {
         (descriptor, connection.locate(lane, count, &descriptor))
     }
 
-    /// Copies packets of the frame, as far as there are descriptors. What was written is not published.
+    /// Copies packets of the frame, as far as there are descriptors. The descriptors are not
+    /// published.
     #[inline]
     fn burst(&mut self, pool: &PoolCache, frame: &Frame, counters: &Counters) -> Burst {
         let mut burst = Burst { at: self.next, ..Burst::default() };
@@ -235,8 +236,8 @@ impl OutwardRing {
     }
 
     /// Writes a packet from descriptor `*at` on, of `free`, to as many buffers as it takes. When it
-    /// turns out that there are not enough of them nothing has happened: what was written is not
-    /// published.
+    /// turns out that there are not enough of them nothing has happened: the descriptors written
+    /// are not published.
     fn put_chain(&self, at: &mut u16, free: u16, mut packet: &[u8]) -> Put {
         let ring = &self.lane.ring;
         let descriptors = ring.descriptors();
@@ -302,7 +303,7 @@ impl OutwardRing {
         }
         self.next = to;
         let ring = &self.lane.ring;
-        // Release: pairs with the peer's acquire in front of reading what we wrote.
+        // Release: pairs with the peer's acquire in front of reading our writes.
         ring.ours(self.connection.role).store(to, Ordering::Release);
         interrupt(&self.lane);
     }
@@ -353,7 +354,7 @@ impl MemifTransmit {
         Some(ring.connection.control())
     }
 
-    /// Nobody is there to take packets.
+    /// Drops the frame while there is no peer.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> usize {
@@ -415,7 +416,8 @@ impl Transmit for MemifTransmit {
         &self.counters
     }
 
-    /// What was sent is in memory that both have; it is on its way until the peer has taken it.
+    /// Packets sent are in memory that both have; they are on their way until the peer has taken
+    /// them.
     fn flush(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
         if self.handover.has_changed(self.seen) {
             self.change();
@@ -424,7 +426,7 @@ impl Transmit for MemifTransmit {
             return Ok(0);
         };
         if let OutwardRing { lane, sent: Some(sent), .. } = &mut *ring {
-            // What is wrong is found again, and reported, when something is sent.
+            // A fault is found again, and reported, when something is sent.
             return Ok(sent.reap(&lane.ring, pool).map_or(0, usize::from));
         }
         let all = match ring.connection.role {

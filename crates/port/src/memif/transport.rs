@@ -20,7 +20,7 @@ use super::message::{Message, SIZE};
 /// this thread.
 const DESCRIPTORS: usize = 253;
 
-/// What was there to be received.
+/// Result of a receive.
 #[derive(Debug)]
 pub(super) enum Received {
     /// A message.
@@ -29,7 +29,7 @@ pub(super) enum Received {
     Nothing,
     /// The peer has closed the socket, or died.
     Closed,
-    /// What came is not a message.
+    /// The bytes received are not a message.
     Malformed(&'static str),
 }
 

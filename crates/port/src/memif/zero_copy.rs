@@ -1,20 +1,20 @@
 //! A client whose shared memory is our arena: the peer reads and writes our buffers themselves.
 //!
-//! A descriptor names a buffer that is *lent*: it stays taken, as one the kernel has, and nobody here
-//! has its slot. Which one it is, is remembered by its place in the ring ([`Lent`]). The peer gives
-//! buffers back by moving its count past them, so in order and each once, and no place, number or
-//! address that it writes is believed: of a packet only flags and length are read, and checked
-//! against what was lent. What it does not give back before it goes comes home when the last user of
-//! the connection has let go of it, which the negotiator is until the peer has closed its end of the
+//! A descriptor names a buffer that is *lent*: it stays taken, as one the kernel has, and has no
+//! slot here. Its number is remembered by its place in the ring ([`Lent`]). The peer gives buffers
+//! back by moving its count past them, so in order and each once, and no place, number or address
+//! that it writes is believed: of a packet only flags and length are read, and checked against the
+//! lent buffer. Buffers it does not give back before it goes come home when the last user of the
+//! connection has let go of it, which the negotiator is until the peer has closed its end of the
 //! socket ([`settle`](super::client)).
 //!
-//! # What the peer is trusted with
+//! # Trust in the peer
 //!
-//! It has the whole arena mapped for writing: buffers, metadata and share counts of all ports of the
-//! program. A packet is looked at through references once its buffer is back, and would be so while
-//! somebody writes it if the peer wrote to a buffer that it has given back, or was never given. That
-//! it does not is a promise of the protocol which nothing enforces; so this is for peers one trusts
-//! as oneself, and has to be asked for. Others get memory of their own, and a copy.
+//! It has the whole arena mapped for writing: buffers, metadata and share counts of all ports of
+//! the program. A packet is looked at through references once its buffer is back, and would be so
+//! during writes if the peer wrote to a buffer that it has given back, or was never given. That it
+//! does not is a promise of the protocol which nothing enforces; so this is for peers one trusts as
+//! oneself, and has to be asked for. Others get memory of their own, and a copy.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ use crate::counters::{Counters, DropReason};
 
 /// The number of the region that is the arena: rings are in the one before.
 pub(super) const REGION: u16 = 1;
-/// What is where nothing was lent yet.
+/// Entry of a place from which nothing was lent yet.
 const NOTHING: RawSlot = RawSlot { buffer: u32::MAX, offset: 0, length: 0 };
 
 /// The memory of the arena, to be given to a peer.
@@ -52,9 +52,9 @@ pub(super) fn fits(arena: &Arena) -> bool {
 #[derive(Debug)]
 pub(super) struct Lent {
     arena: Arena,
-    /// Where in the region the first buffer is.
+    /// Offset of the first buffer in the region.
     base: usize,
-    /// By count, around the end: what was lent from `first` to `end`.
+    /// By count, around the end: the buffers lent from `first` to `end`.
     slots: Box<[RawSlot]>,
     first: u16,
     end: u16,
@@ -78,8 +78,7 @@ impl Lent {
         &mut self.slots[usize::from(count) & mask]
     }
 
-    /// The peer has this buffer from now on, by the descriptor that is returned and whose count was the
-    /// end.
+    /// Lends a buffer to the peer, by the descriptor that is returned and whose count was the end.
     #[inline]
     fn lend(&mut self, slot: Slot) -> Descriptor {
         debug_assert!(usize::from(self.count()) < self.slots.len(), "what was there is leaked");
@@ -105,7 +104,7 @@ impl Lent {
 }
 
 impl Drop for Lent {
-    /// Brings home what was not given back.
+    /// Takes home the buffers that were not given back.
     fn drop(&mut self) {
         let mut pool = self.arena.cache(self.slots.len());
         while let Some(slot) = self.take() {
@@ -118,7 +117,7 @@ impl Drop for Lent {
 /// and descriptors go from one side to the other less often.
 const LATER: u16 = 128;
 
-/// Where the buffers of a ring wait that no worker uses any more, until the connection is over.
+/// Buffers of a ring that no worker uses any more, until the connection is over.
 #[derive(Debug, Default)]
 pub(super) struct Parked(Mutex<Option<Lent>>);
 
@@ -149,7 +148,7 @@ impl Posted {
         }
     }
 
-    /// Leaves what the peer has.
+    /// Leaves the buffers that the peer has.
     pub(super) fn park(&mut self, at: &Parked) {
         if let Some(lent) = self.lent.take() {
             at.park(lent);
@@ -338,10 +337,10 @@ impl Sent {
         if waits { Ok(count) } else { self.reap(ring, pool) }
     }
 
-    /// Takes back what the peer has read; returns how many it has yet.
+    /// Takes back the buffers the peer has read; returns how many it has yet.
     #[inline]
     pub(super) fn reap(&mut self, ring: &Ring, pool: &mut PoolCache) -> Result<u16, Fault> {
-        // Acquire: pairs with the peer's release behind what it has read.
+        // Acquire: pairs with the peer's release behind its reads.
         let theirs = ring.tail().load(Ordering::Acquire);
         let Sent { lent: Some(lent), scratch } = self else { return Ok(0) };
         if theirs.wrapping_sub(lent.first) > lent.count() {
@@ -401,7 +400,7 @@ mod tests {
         (arena.clone(), arena.cache(16), Ring::new(&memory, 0, 3).unwrap(), Counters::default())
     }
 
-    /// What a server does with the free buffer of a count.
+    /// Plays a server that writes a packet into the free buffer of a count.
     fn fill(ring: &Ring, count: u16, length: u32, flags: u16) {
         let free = ring.descriptors().load(count);
         ring.descriptors().store(count, Descriptor { flags, length, ..free });
@@ -498,7 +497,7 @@ mod tests {
         ring.tail().store(0, Ordering::Relaxed);
         assert_eq!(sent.reap(&ring, &mut pool), Ok(2));
         assert_eq!(arena.accounting().held, 2);
-        // Behind what was given, and back.
+        // Behind the count that was given, and back.
         for wrong in [3, 65_535] {
             ring.tail().store(wrong, Ordering::Relaxed);
             assert_eq!(sent.reap(&ring, &mut pool), Err(Fault::Index));

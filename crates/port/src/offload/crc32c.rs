@@ -5,7 +5,7 @@
 
 /// The polynomial, its bits the other way round.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-/// Where an SCTP packet has its checksum.
+/// Offset of the checksum in an SCTP packet.
 const FIELD: usize = 8;
 
 const TABLE: [u32; 256] = {

@@ -1,16 +1,17 @@
 //! The headers of a merged frame that each of its segments needs anew, through tunnels.
 //!
-//! The virtio header says where the innermost transport header is, and nothing about what is in front
-//! of it: a VXLAN packet and a plain one look alike there. So the headers are followed from the
-//! outside. Ethernet, IP and GRE say what comes next. UDP does not, because the port of a tunnel is
-//! configuration; behind UDP, and behind whatever else does not say it (MPLS, NSH, the Ethernet of
-//! `gretap`), an IP header is looked for that leads to the transport header and whose length and
-//! checksum are those of the frame. What lies between (a VXLAN or Geneve header, an inner Ethernet
-//! header, labels) does not depend on a segment's length and is copied as it is.
+//! The virtio header gives the place of the innermost transport header, and nothing about the
+//! headers in front of it: a VXLAN packet and a plain one look alike there. So the headers are
+//! followed from the outside. Ethernet, IP and GRE name the next header. UDP does not, because the
+//! port of a tunnel is configuration; behind UDP, and behind other headers that do not (MPLS, NSH,
+//! the Ethernet of `gretap`), an IP header is looked for that leads to the transport header and
+//! whose length and checksum are those of the frame. The bytes between (a VXLAN or Geneve header,
+//! an inner Ethernet header, labels) do not depend on a segment's length and are copied as they
+//! are.
 //!
-//! Source: `inet_gso_segment`, `ipv6_gso_segment`, `skb_udp_tunnel_segment` and `gre_gso_segment` of
-//! the Linux kernel for the headers that change, RFC 791, RFC 8200, RFC 768, RFC 2784 and RFC 2890
-//! for where they are.
+//! Source: `inet_gso_segment`, `ipv6_gso_segment`, `skb_udp_tunnel_segment` and `gre_gso_segment`
+//! of the Linux kernel for the headers that change, RFC 791, RFC 8200, RFC 768, RFC 2784 and RFC
+//! 2890 for their places.
 
 use linerate_packet::{
     EtherType, IpProtocol, checksum::verify, ipv4, ipv6, ipv6_ext::upper_layer, udp, vlan,
@@ -43,13 +44,13 @@ const MPLS_IN_IP: IpProtocol = IpProtocol(137);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layer {
     pub(super) kind: LayerKind,
-    /// Where it begins.
+    /// Offset of its first byte.
     pub(super) start: u32,
-    /// Where it ends; of IPv6, the fixed header.
+    /// Offset of its end; of IPv6, of the end of the fixed header.
     pub(super) end: u32,
 }
 
-/// Which header it is.
+/// Kind of header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayerKind {
     Ipv4,
@@ -104,8 +105,8 @@ pub(super) fn behind_outermost(frame: &[u8]) -> Option<usize> {
     Some(network + length)
 }
 
-/// Where the IP and the TCP header of a frame begin whose packet is TCP over IP without a tunnel, and as long
-/// as the frame; `None` for any other.
+/// Offsets of the IP and the TCP header of a frame that is TCP over IP without a tunnel, and as
+/// long as its packet; `None` for any other.
 pub(super) fn whole_tcp(frame: &[u8]) -> Option<(usize, usize)> {
     let (network, ethertype) = link(frame)?;
     let packet = frame.get(network..)?;
@@ -192,7 +193,7 @@ impl Walk<'_> {
         is_reached
     }
 
-    /// Goes on with what is in IP.
+    /// Goes on with the payload of IP.
     fn upper(&mut self, at: usize, protocol: IpProtocol) -> bool {
         if at >= self.transport {
             return at == self.transport && protocol == self.protocol;
@@ -207,7 +208,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A tunnel over UDP: GRE, or what has an IP header somewhere.
+    /// A tunnel over UDP: GRE, or a header with an IP header behind it.
     fn udp(&mut self, at: usize) -> bool {
         let end = at + udp::HEADER_LEN;
         let ethertype = half(self.frame, end + 2).map(EtherType);

@@ -1,9 +1,8 @@
-//! What a sender inside this host left undone: checksums and segmentation.
+//! Offloads that a sender inside this host left to the interface: checksums and segmentation.
 //!
-//! The kernel's own traffic comes with its transport checksum not yet computed
-//! and many segments in one frame, because the last interface on the way is
-//! expected to do both. A port takes the place of that interface, so here is
-//! where it is done: nothing behind a port ever sees a frame that could not be
+//! The kernel's own traffic comes with its transport checksum not yet computed and many segments in
+//! one frame, because the last interface on the way is expected to do both. A port takes the place
+//! of that interface, so it is done here: nothing behind a port ever sees a frame that could not be
 //! on a wire.
 //!
 //! The virtio header in front of a frame says what is to be done. Source:
@@ -11,8 +10,8 @@
 //! `linux/virtio_net.h`; fields are in the machine's byte order, as the kernel
 //! hands them to a socket of the same machine, or little-endian, as drivers of virtio 1 write them.
 //!
-//! `docs/guide/offloads.md` has a table of the work that the kernel leaves to an interface, and
-//! of what each kind of port does with it.
+//! `docs/guide/offloads.md` has a table of the work that the kernel leaves to an interface, and of
+//! its treatment by each kind of port.
 
 mod crc32c;
 mod headers;
@@ -26,7 +25,7 @@ pub(crate) use self::{partial::complete_partial, segment::Segments};
 /// Bytes of the header.
 pub(crate) const VNET_HEADER: usize = 10;
 /// Longest merged frame the kernel makes unless told to make longer ones (`gso_max_size`): 64 KiB
-/// of IP packet, and what tunnels and links put in front of it.
+/// of IP packet, and the headers of tunnels and links in front of it.
 pub(crate) const MERGED_MAX: usize = (1 << 16) + 256;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -42,15 +41,15 @@ const GSO_ECN: u8 = 0x80;
 /// the headers say as well.
 const GSO_UDP_TUNNEL: u8 = 0x20 | 0x40;
 
-/// Where SCTP has its checksum, which is none of the Internet's: no other
-/// protocol of which checksums are left undone has one there.
+/// Offset of SCTP's checksum, which is none of the Internet's: no other protocol of which checksums
+/// are left undone has one there.
 const SCTP_OFFSET: usize = 8;
 
 /// A virtio header that no frame, or not this one, can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// What a frame's sender left to the interface.
+/// Offloads that a frame's sender left to the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Offload {
     /// The checksum.
@@ -72,7 +71,7 @@ pub(crate) struct Checksum {
 /// Several segments in one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gso {
-    /// Which protocol's.
+    /// The transport protocol.
     pub(crate) kind: Kind,
     /// Payload bytes of each but the last.
     pub(crate) size: usize,
@@ -80,7 +79,7 @@ pub(crate) struct Gso {
     pub(crate) first_reduces: bool,
 }
 
-/// What the segments are.
+/// Kind of the segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Of a TCP stream.
@@ -94,7 +93,7 @@ impl Offload {
     ///
     /// # Errors
     ///
-    /// For a segmentation nobody knows, or segments of no bytes.
+    /// For an unknown segmentation, or segments of no bytes.
     pub(crate) fn parse(header: &[u8; VNET_HEADER]) -> Result<Offload, Malformed> {
         Offload::parse_with(header, u16::from_ne_bytes)
     }
@@ -128,7 +127,7 @@ impl Offload {
         }
     }
 
-    /// The same for a frame whose headers begin `count` bytes later.
+    /// The offloads of a frame whose headers begin `count` bytes later.
     #[inline]
     pub(crate) fn shifted(mut self, count: usize) -> Offload {
         if let Some(checksum) = &mut self.checksum {

@@ -26,7 +26,7 @@ use super::{
     headers::{BRIDGED, DEPTH, Gre, half, link},
 };
 
-/// Where TCP, UDP, GRE and SCTP have their checksum.
+/// Offsets of the checksums of TCP, UDP, GRE and SCTP.
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 const GRE_CHECKSUM: usize = 4;
@@ -65,7 +65,7 @@ struct Unfinished {
     /// The bytes that it covers.
     start: usize,
     end: usize,
-    /// Where in that it is; `None` for SCTP's.
+    /// Offset of the checksum in those bytes; `None` for SCTP's.
     offset: Option<usize>,
     /// The sum over all it covers, once it is there.
     finished: u16,
@@ -206,7 +206,7 @@ fn is_missing(frame: &[u8], around: &[(usize, Sum)], found: &Unfinished) -> bool
     })
 }
 
-/// Where in a UDP datagram's payload an IP header begins that is in a tunnel, and its type.
+/// Offset of the IP header of a tunnel in a UDP datagram's payload, and its type.
 fn tunnel(payload: &[u8]) -> Option<(usize, EtherType)> {
     let header = payload.first_chunk::<{ vxlan::HEADER_LEN }>()?;
     let ethertype = EtherType(u16::from_be_bytes([header[2], header[3]]));
@@ -238,7 +238,7 @@ fn tunnel(payload: &[u8]) -> Option<(usize, EtherType)> {
     }
 }
 
-/// Where the network header is of what is at a place, which may be Ethernet.
+/// Offset of the network header of a packet at a place, which may be Ethernet.
 fn network(bytes: &[u8], at: usize, ethertype: EtherType) -> Option<(usize, EtherType)> {
     if ethertype != BRIDGED {
         return Some((at, ethertype));
@@ -268,7 +268,7 @@ mod tests {
         ]
     }
 
-    /// A frame with what a checksum is about.
+    /// A frame with the range of a checksum.
     struct Sample {
         frame: Vec<u8>,
         /// Start of the transport header, end of the packet.
@@ -342,7 +342,8 @@ mod tests {
         }
     }
 
-    /// All that the kernel may send over a virtual link, with what it may have left undone.
+    /// All packets that the kernel may send over a virtual link, with the checksum it may have left
+    /// undone.
     fn tunnels() -> impl Iterator<Item = (Vec<Head>, Transport)> {
         let is_known = |heads: &Vec<Head>| {
             let gre_in_udp =

@@ -1,9 +1,9 @@
 //! Segmentation of a merged frame (GSO).
 //!
-//! Every segment gets the headers of the whole, each with what is its own: lengths and
+//! Every segment gets the headers of the whole, each with fields of its own: lengths and
 //! identifications of all IP headers, lengths and checksums of UDP tunnels, checksums of GRE, the
 //! sequence number of TCP, and the transport checksum. Source: RFC 9293 sections 3.1 and 3.8, RFC
-//! 791, RFC 3168 section 6.1.2, RFC 9768, RFC 2784, and for what the sender expects
+//! 791, RFC 3168 section 6.1.2, RFC 9768, RFC 2784, and for the sender's expectations
 //! `Documentation/networking/segmentation-offloads` of the Linux kernel.
 //!
 //! The virtio header does not say if the IPv4 packets that were merged all had one identification.
@@ -32,12 +32,12 @@ const CWR: u8 = 0x80;
 /// The flag of IPv4 that forbids fragments.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Where UDP and GRE have their length and checksum.
+/// Offsets of the length and checksum of UDP, and of the checksum of GRE.
 const UDP_LENGTH: usize = 4;
 const UDP_CHECKSUM: usize = 6;
 const GRE_CHECKSUM: usize = 4;
 
-/// Where the headers of a merged frame are, and how far it has been segmented.
+/// Places of the headers of a merged frame, and how far it has been segmented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segments {
     gso: Gso,
@@ -86,7 +86,7 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// When they are not what `offload` says.
+    /// When they are not as `offload` says.
     fn of(frame: &[u8], offload: &Offload) -> Result<Segments, Malformed> {
         let gso = offload.gso.ok_or(Malformed)?;
         let transport = match offload.checksum {
@@ -133,9 +133,10 @@ impl Segments {
         }
     }
 
-    /// Of a merged frame of TCP that is on its own, as a capture has it: what its segments were is not said, so they
-    /// are as long as IP packets of `packet` bytes and frames of `frame_limit` can be. `None` of a frame that is
-    /// not longer, is not all of a packet, or has no such segments.
+    /// Of a merged frame of TCP that is on its own, as a capture has it: the length of its segments
+    /// is not recorded, so they are as long as IP packets of `packet` bytes and frames of
+    /// `frame_limit` can be. `None` of a frame that is not longer, is not all of a packet, or has
+    /// no such segments.
     ///
     /// Merged UDP frames are not segmented: no header tells where their datagrams ended.
     pub(crate) fn of_recorded(frame: &[u8], packet: usize, frame_limit: usize) -> Option<Segments> {
@@ -239,7 +240,8 @@ impl Segments {
         !sum.finish()
     }
 
-    /// Makes a header in front of it that of the segment in `to`. What is behind `tail` is ready.
+    /// Makes a header in front of it that of the segment in `to`. The bytes behind `tail` are
+    /// ready.
     fn write_layer(&self, at: usize, to: &mut [u8], tail: Tail) -> Tail {
         let Layer { kind, start, end } = self.layers[at];
         let (start, end) = (start as usize, end as usize);
@@ -326,7 +328,7 @@ fn complete(
     sum.add_bytes(&tail.sum.to_be_bytes());
     put(to, start + field, form(sum.finish()));
     // With its checksum a header and all that follows it adds up to the complement of the pseudo
-    // header, whatever that is (the kernel's local checksum offload).
+    // header, for any pseudo header (the kernel's local checksum offload).
     Tail { from: start, sum: !pseudo }
 }
 

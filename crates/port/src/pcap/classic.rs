@@ -20,7 +20,7 @@ const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
 
-/// Which of the two length fields is which.
+/// Order of the two length fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lengths {
     /// Captured first: version 2.4.
@@ -31,7 +31,7 @@ enum Lengths {
     Smaller,
 }
 
-/// How the records of one file are laid out.
+/// Layout of the records of one file.
 #[derive(Debug)]
 pub(super) struct Classic {
     order: Order,

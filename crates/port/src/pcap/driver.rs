@@ -1,6 +1,6 @@
-//! `pcap:FILE` receives what a capture file holds, or writes what it is sent to one.
+//! `pcap:FILE` receives the packets of a capture file, or writes packets sent to one.
 //!
-//! Which of the two is decided by the direction it is opened in; in both directions it receives, and
+//! The direction it is opened in decides between the two; in both directions it receives, and
 //! writes only to a file named by `out`, so that a file is never overwritten by mistake. `-` is
 //! standard input or output.
 
@@ -21,7 +21,7 @@ use crate::options::Options;
 use crate::port::{Context, Copies, Direction, Port, PortInfo, Queue, Receive, Transmit};
 use crate::uri::PortUri;
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "pcap",
     object: "FILE",

@@ -1,4 +1,4 @@
-//! What can be wrong with a capture file, by what the caller can do about it.
+//! Errors of capture files, by the action that is left to the caller.
 //!
 //! A file that merely stops in the middle of a record is not an error: see
 //! [`Reader::tail`](super::Reader::tail).
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Error {
     /// The file as the caller named it (`-` for standard input or output).
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     #[source]
     pub fault: Fault,
 }
@@ -32,7 +32,7 @@ fn opening_advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// What is wrong with a capture file.
+/// Fault of a capture file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -121,7 +121,7 @@ pub enum Fault {
     /// Files cannot be rotated as asked for.
     #[error("{reason}")]
     Rotation {
-        /// Why, and what to do.
+        /// The reason, and the next step.
         reason: &'static str,
     },
     /// A timestamp does not fit into the format being written.

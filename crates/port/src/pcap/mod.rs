@@ -1,7 +1,8 @@
 //! Capture files: reading and writing pcap and pcapng.
 //!
 //! [`Reader`] delivers the records of either format one by one from a file or a pipe, in bounded
-//! memory. [`Writer`] writes either format; [`Rotating`] splits what is written over several files.
+//! memory. [`Writer`] writes either format; [`Rotating`] splits the records written over several
+//! files.
 //!
 //! The port `pcap:FILE` replays and records such files.
 //!
@@ -10,9 +11,9 @@
 //! passed over.
 //!
 //! Written here rather than taken from a library: pcap-file has had no release since 2023, and
-//! pcap-parser leaves to its caller what matters most for replay and for error texts (byte offsets of
-//! what is corrupt, a cut-off tail told apart from the end, per-section byte order and clocks). The
-//! tests read the same files with pcap-parser, tshark and tcpdump and compare.
+//! pcap-parser leaves to its caller the parts that matter most for replay and for error texts (byte
+//! offsets of corruption, a cut-off tail told apart from the end, per-section byte order and
+//! clocks). The tests read the same files with pcap-parser, tshark and tcpdump and compare.
 
 mod classic;
 mod driver;
@@ -39,7 +40,7 @@ pub use writer::{Counts, Options, Precision, Writer};
 
 /// The registered link type of Ethernet.
 pub const ETHERNET: u32 = 1;
-/// The longest packet read or written: what libpcap captures at most.
+/// The longest packet read or written: libpcap's largest snap length.
 pub const MAX_PACKET: u32 = 262_144;
 /// The most interfaces a file may describe.
 pub const MAX_INTERFACES: usize = 65_536;

@@ -34,11 +34,11 @@ pub(super) fn is_ng(start: [u8; 4]) -> bool {
     u32::from_le_bytes(start) == SECTION
 }
 
-/// Where we are in a pcapng file.
+/// State of reading a pcapng file.
 #[derive(Debug)]
 pub(super) struct Ng {
     order: Order,
-    /// How each interface of this section counts time.
+    /// Time unit and offset of each interface of this section.
     clocks: Vec<Clock>,
     /// Interfaces that earlier sections described.
     base: usize,
@@ -61,7 +61,7 @@ struct Packet {
     ts: Option<u64>,
     captured: u32,
     original: u32,
-    /// Where the packet starts within the block.
+    /// Offset of the packet within the block.
     start: usize,
 }
 
@@ -281,7 +281,7 @@ impl Ng {
         // Both start and end are multiples of four, so the padding is within the block.
         let options = start + (captured as usize).next_multiple_of(4);
         if kind == SIMPLE {
-            // A Simple Packet has no options: whatever follows it says its length is wrong.
+            // A Simple Packet has no options: bytes behind it mean that its length is wrong.
             if options != end {
                 return Err(Corruption::PacketOutsideBlock { captured, room });
             }

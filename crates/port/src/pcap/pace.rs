@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How fast packets are replayed, as the option `rate` says it.
+/// Rate of the replay, as in the option `rate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rate {
     /// As fast as they are taken.
@@ -45,7 +45,7 @@ impl FromStr for Rate {
 #[derive(Debug)]
 pub(super) struct Pace {
     rate: Rate,
-    /// How many times faster than recorded.
+    /// Factor on the recorded speed.
     speed: f64,
     /// Packets replayed.
     done: u64,
@@ -62,13 +62,13 @@ impl Pace {
         Self { rate, speed, done: 0, first_ts: None, pass_start: 0, latest: 0 }
     }
 
-    /// Whether packets are due at once whatever the time.
+    /// Whether packets are due at once at any time.
     pub(super) fn is_unlimited(&self) -> bool {
         self.rate == Rate::Max
     }
 
-    /// When the next packet, recorded at `ts_ns`, is due: nanoseconds after the start of the replay.
-    /// `None` if at once whatever the time.
+    /// When the next packet, recorded at `ts_ns`, is due: nanoseconds after the start of the
+    /// replay. `None` if at once.
     pub(super) fn due(&mut self, ts_ns: u64) -> Option<u64> {
         match self.rate {
             Rate::Max => None,

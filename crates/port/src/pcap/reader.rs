@@ -41,7 +41,7 @@ pub struct Interface {
     pub fcs_length: u8,
 }
 
-/// What a reader puts up with.
+/// Deviations that a reader accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// Records of all link types are delivered, not only of Ethernet.
@@ -54,7 +54,7 @@ pub struct ReadOptions {
 /// A record that the end of the file cuts off. Everything before it was delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tail {
-    /// Where the incomplete record starts.
+    /// Offset of the incomplete record.
     pub offset: u64,
     /// Bytes there are of it.
     pub have: u64,
@@ -69,7 +69,7 @@ impl std::fmt::Display for Tail {
     }
 }
 
-/// What a format found at the current position.
+/// Result of parsing at the current position.
 pub(super) enum Step {
     /// A packet, now wholly in the window.
     Record(Head),
@@ -87,7 +87,7 @@ pub(super) struct Head {
     pub(super) ts_ns: u64,
     pub(super) original: u32,
     pub(super) interface: u32,
-    /// Where its bytes are, from the start of the window.
+    /// Range of its bytes, from the start of the window.
     pub(super) data: Range<usize>,
     /// Bytes of the whole record, to be consumed once the caller is done with it.
     pub(super) size: usize,
@@ -103,9 +103,9 @@ enum Layout {
 #[derive(Debug)]
 pub struct Reader {
     file: PathBuf,
-    /// The same file as the window's source, for seeking; none where the source is not a file.
+    /// The window's source, for seeking; none where the source is not a file.
     seekable: Option<File>,
-    /// That nothing here writes over the file.
+    /// Guard against writing over the file.
     pub(super) guard: Option<ReadGuard>,
     window: Window,
     layout: Layout,
@@ -286,13 +286,13 @@ impl Reader {
         Ok(self.interfaces.first().map(|interface| interface.link))
     }
 
-    /// Where in the file the record that [`Reader::next`] delivered last starts; at the end, where
-    /// reading stopped.
+    /// Offset in the file of the record that [`Reader::next`] delivered last; at the end, of the
+    /// place where reading stopped.
     pub fn position(&self) -> u64 {
         self.window.offset()
     }
 
-    /// Where in the file the record after that starts.
+    /// Offset in the file of the record after that.
     pub fn next_position(&self) -> u64 {
         self.window.offset() + self.held.as_ref().map_or(0, |head| head.size as u64)
     }

@@ -1,10 +1,10 @@
 //! The transmitting side of `pcap:FILE`: frames go to a file instead of a wire.
 //!
 //! The time written is that of the burst, or with `times=packet` the one a packet was received at;
-//! then its length is the one it had before somebody cut it.
-//! Nothing is dropped: a write that fails is an error, with what was not written left in the frame.
-//! Writing may wait for the disk. The file is completed when the port is closed. It carries no
-//! statistics: what was lost before a frame came here is known only to where it came from.
+//! then its length is the one it had before a capture cut it. Nothing is dropped: a write that
+//! fails is an error, with the frames not written left in the frame. Writing may wait for the disk.
+//! The file is completed when the port is closed. It carries no statistics: losses before a frame
+//! came here are known only to its source.
 
 use std::{
     sync::Arc,
@@ -27,7 +27,7 @@ pub(super) fn wall_clock() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Where records go.
+/// Destination of records.
 #[derive(Debug)]
 pub(super) enum Output {
     File(Writer),

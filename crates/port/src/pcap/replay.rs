@@ -32,10 +32,10 @@ const ETHERNET_HEADER: usize = 14;
 /// Packets that links carry: from the least of IPv4 (RFC 791) to the longest that its header can say.
 const PACKETS: RangeInclusive<usize> = 68..=65_535;
 
-/// How long IP packets are into which records of TCP are cut that are longer.
+/// Length of the IP packets that longer TCP records are cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// So many bytes: what a link carries.
+    /// So many bytes: an MTU.
     Bytes(usize),
     /// As long as fit into a packet buffer.
     Room,
@@ -118,7 +118,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
         }
     }
 
-    /// The same with records shorter than an Ethernet header.
+    /// Accepts records shorter than an Ethernet header, too.
     pub(super) fn with_short_ones(self) -> Self {
         Self { shortest: 1, ..self }
     }
@@ -161,9 +161,8 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
         self.source.rewind()
     }
 
-    /// Fills an empty frame with what is in memory, when all of it is due at once
-    /// and can be delivered: nothing need be asked of each packet. Returns the
-    /// bytes of what was added.
+    /// Fills an empty frame from memory, when all of it is due at once and can be delivered:
+    /// nothing need be asked of each packet. Returns the bytes added.
     fn fill_at_once(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> u64 {
         let allowed = self.shortest..=self.longest(pool.arena().room());
         let Some((count, longest)) = self.source.ahead(allowed) else { return 0 };
@@ -187,7 +186,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
         bytes
     }
 
-    /// Fills `frame` with what is due. Returns the bytes of what was added.
+    /// Fills `frame` with the packets that are due. Returns the bytes added.
     fn fill(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> (u64, Result<(), Error>) {
         let mut bytes = 0;
         if frame.is_empty() && !self.ended && self.pace.is_unlimited() {
@@ -309,7 +308,7 @@ mod tests {
     use crate::pcap::reader::Reader;
 
     thread_local! {
-        /// What the clock of this test shows.
+        /// Time of this test's clock.
         static CLOCK: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
@@ -540,7 +539,7 @@ mod tests {
         }
     }
 
-    /// What a snap length left of packets, also less than an Ethernet header, with its length.
+    /// Packets cut by a snap length, also to less than an Ethernet header, with their length.
     #[test]
     fn cut_packets_come_with_the_length_they_had() {
         let mut file = pcap(&[(1, 60), (2, 13), (3, 20), (4, 0)]);

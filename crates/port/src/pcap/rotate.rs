@@ -1,4 +1,5 @@
-//! Rotation: what is written is split over several files, of which only the newest may be kept.
+//! Rotation: the records written are split over several files, of which only the newest may be
+//! kept.
 //!
 //! Files are named as dumpcap names them: `trace.pcapng` becomes
 //! `trace_00001_20260131235959.pcapng`, the number counting files and the time, in UTC, being that of
@@ -15,11 +16,12 @@ use linerate_host::time::strftime;
 use super::error::{Error, Fault};
 use super::writer::{Counts, Options, Writer};
 
-/// What a record takes beside its bytes and what may follow the last one, in the larger of the two
-/// formats: a packet block's fixed parts and the statistics block. So a size limit is never exceeded.
+/// Bytes of a record beside its packet and of the blocks that may follow the last one, in the
+/// larger of the two formats: a packet block's fixed parts and the statistics block. So a size
+/// limit is never exceeded.
 const OVERHEAD: u64 = 32 + 76;
 
-/// How files are named, and with that what becomes of old ones.
+/// Names of the files, and with that the treatment of old ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Naming {
     /// By a number and a time between the name and its extension. Old files are removed.
@@ -33,7 +35,7 @@ pub enum Naming {
     Tcpdump,
 }
 
-/// When a new file is begun. A file gets at least one record whatever the limits.
+/// Limits at which a new file is begun. A file gets at least one record with any limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Before a file would become larger than this many bytes; as tcpdump does it, when one is.
@@ -45,7 +47,7 @@ pub struct Limits {
     pub records: Option<u64>,
     /// Keep only this many files.
     pub files: Option<NonZeroUsize>,
-    /// How they are named.
+    /// Naming of the files.
     pub naming: Naming,
 }
 
@@ -186,7 +188,7 @@ impl Rotating {
             self.kept.push_back(path);
             while self.kept.len() > files.get() {
                 if let Some(oldest) = self.kept.pop_front() {
-                    // Somebody else may have moved it away: then there is nothing to do.
+                    // It may have been moved away by another program: then there is nothing to do.
                     let _ = std::fs::remove_file(oldest);
                 }
             }

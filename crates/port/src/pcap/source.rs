@@ -1,4 +1,4 @@
-//! Where a replay takes its records from: the file as it is read, or a copy of it in memory.
+//! Source of a replay's records: the file as it is read, or a copy of it in memory.
 
 use std::{
     ops::RangeInclusive,
@@ -16,7 +16,7 @@ const PRELOAD_LIMIT: u64 = 1 << 30;
 /// A record's frame, without a recorded frame check sequence.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Recorded<'a> {
-    /// At least 1: in a packet's metadata 0 is a time that nobody knows.
+    /// At least 1: in a packet's metadata 0 is an unknown time.
     pub(super) ts_ns: u64,
     pub(super) frame: &'a [u8],
     /// Bytes that the capture cut off.
@@ -45,14 +45,14 @@ pub(super) enum Source {
         /// Each record's time and where its bytes end; they begin where those of the one before end.
         records: Vec<(u64, usize)>,
         bytes: Vec<u8>,
-        /// How much was cut off each record; nothing where nothing was off any.
+        /// Bytes cut off each record; empty where none was cut.
         missing: Vec<u32>,
         /// Lengths of the shortest and the longest.
         lengths: (usize, usize),
         next: usize,
         /// The file ends inside a record.
         cut: bool,
-        /// That nothing here writes over the file: it is named to be read.
+        /// Guard against writing over the file, which is named to be read.
         _guard: Option<ReadGuard>,
     },
 }
@@ -165,7 +165,7 @@ impl Source {
         }
     }
 
-    /// Where the records come from, for people.
+    /// Describes the source, for the port's mode.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Stream { reader, .. } => format!("{} read as it is replayed", reader.format()),

@@ -2,7 +2,7 @@
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How one interface counts time.
+/// Time unit and offset of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Clock {
     units_per_second: u64,

@@ -67,7 +67,7 @@ impl Window {
         Ok(true)
     }
 
-    /// Forgets what is held: the source now delivers from `offset` of the stream on.
+    /// Empties the window: the source now delivers from `offset` of the stream on.
     pub(super) fn restart(&mut self, offset: u64) {
         (self.start, self.end, self.offset) = (0, 0, offset);
     }
@@ -98,8 +98,8 @@ impl Window {
         Ok(count - left)
     }
 
-    /// Called when the buffer is full to its end: moves what is held to the front, or, if it
-    /// already fills the buffer, doubles it.
+    /// Called when the buffer is full to its end: moves the held bytes to the front, or, if they
+    /// already fill the buffer, doubles it.
     fn make_room(&mut self) {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);

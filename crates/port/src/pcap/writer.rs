@@ -4,10 +4,10 @@
 //! bytes. pcapng timestamps are always nanoseconds. One interface per file.
 //!
 //! Records are collected and written in blocks of 64 KiB, on [`Writer::flush`], at
-//! [`Writer::finish`] and when the writer is dropped. The blocks begin at multiples of their size in
-//! the file: the kernel then neither reads nor clears a page to fill the rest of it, and can take
-//! large pages, which halves what it costs where it does. A process that is killed loses what is in the
-//! buffer and may leave a cut-off record, which readers recognise.
+//! [`Writer::finish`] and when the writer is dropped. The blocks begin at multiples of their size
+//! in the file: the kernel then neither reads nor clears a page to fill the rest of it, and can
+//! take large pages, which halves the cost where it does. A process that is killed loses the bytes
+//! in the buffer and may leave a cut-off record, which readers recognise.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum Precision {
     Nano,
 }
 
-/// How a capture file is written.
+/// Options of a capture file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The format.
@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-/// What the recorded port counted, for the statistics at the end of a pcapng file.
+/// Counts of the recorded port, for the statistics at the end of a pcapng file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets the port received, recorded or not.
@@ -118,7 +118,7 @@ impl Writer {
 
     /// Writes a capture to any sink of bytes; `file` is its name in errors.
     ///
-    /// The header is written at once, so that what reads a pipe sees it before the first record.
+    /// The header is written at once, so that the reader of a pipe sees it before the first record.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ impl Writer {
         self.buffer.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A pcapng timestamp: the upper half first, whatever the byte order.
+    /// Writes a pcapng timestamp: the upper half first, in either byte order.
     fn put_time(&mut self, ts_ns: u64) {
         self.put32((ts_ns >> 32) as u32);
         self.put32(ts_ns as u32);
@@ -324,7 +324,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a block: its type, its length, what `body` adds (padded), its length again.
+    /// Writes a block: its type, its length, the bytes that `body` adds (padded), its length again.
     fn block(&mut self, kind: u32, body: impl FnOnce(&mut Self)) {
         let start = self.buffer.len();
         self.put32(kind);
@@ -337,7 +337,7 @@ impl Writer {
         self.buffer[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Pads what was written since `start` to a multiple of four bytes.
+    /// Pads the bytes written since `start` to a multiple of four.
     fn pad(&mut self, start: usize) {
         let length = (self.buffer.len() - start).next_multiple_of(4);
         self.buffer.resize(start + length, 0);
@@ -417,7 +417,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody is left to be told of an error; `finish` tells.
+        // An error cannot be reported from here; `finish` reports it.
         let _ = self.close();
     }
 }

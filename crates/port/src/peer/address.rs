@@ -1,4 +1,4 @@
-//! Where a UNIX socket is: a path, or a name without a file.
+//! Address of a UNIX socket: a path, or a name without a file.
 
 use std::{fmt, io, path::Path};
 
@@ -12,7 +12,7 @@ const LONGEST: usize = 108;
 pub struct Address(String);
 
 impl Address {
-    /// `None` for what no socket can be called.
+    /// `None` for text that cannot name a socket.
     pub fn parse(text: &str) -> Option<Address> {
         let named = !text.is_empty() && text != "@" && text.len() < LONGEST;
         named.then(|| Address(text.into()))
@@ -23,7 +23,7 @@ impl Address {
         (!self.0.starts_with('@')).then(|| Path::new(&self.0))
     }
 
-    /// The same for the kernel.
+    /// The address in the kernel's form.
     ///
     /// # Errors
     ///

@@ -24,14 +24,14 @@ pub fn set(fd: &OwnedFd) {
     let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
 }
 
-/// Clears it, and never waits, whatever its owner has made of it.
+/// Clears an event, and never waits, also if its owner has made it a waiting one.
 pub fn clear(fd: &OwnedFd) {
     let mut count = [0; 8];
     let mut to = [io::IoSliceMut::new(&mut count)];
     let _ = rustix::io::preadv2(fd, &mut to, u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
-/// Whether a peer's descriptor is an eventfd, as it should be. What else there is may wait when it
+/// Returns true if a peer's descriptor is an eventfd, as it should be. Any other may wait when it
 /// is written to, or be ready without end.
 pub(crate) fn is_one(fd: &OwnedFd) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
@@ -40,8 +40,8 @@ pub(crate) fn is_one(fd: &OwnedFd) -> bool {
 
 /// Several events as one descriptor that is readable once one of them was set.
 ///
-/// They are noticed when they are set, not while they are, so nobody has to read them: a peer's
-/// could be one whose reading waits.
+/// They are noticed when they are set, not while they are, so they need not be read: a peer's could
+/// be one whose reading waits.
 #[derive(Debug)]
 pub struct Gathered(OwnedFd);
 
@@ -68,12 +68,12 @@ impl Gathered {
         Ok(epoll::add(&self.0, event, epoll::EventData::new_u64(0), flags)?)
     }
 
-    /// One less. Closing it would not do where somebody else has it open, too.
+    /// Removes an event. Closing it would not do where another process has it open, too.
     pub fn remove(&self, event: impl AsFd) {
         let _ = epoll::delete(&self.0, event);
     }
 
-    /// Forgets what was set so far. Whoever waits looks behind this whether there is something.
+    /// Forgets the events set so far. A waiter looks behind this whether there is something.
     pub fn forget(&self) {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 4];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -329,7 +329,7 @@ mod tests {
                 drop((interrupts, interrupt));
             })
             .expect("a peer that does not read is not waited for");
-            // What was blocked has gone with the session.
+            // The blocked thread has gone with the session.
             let until = Instant::now() + LONG;
             while limit.take().is_none() {
                 assert!(Instant::now() < until, "the thread has not ended");

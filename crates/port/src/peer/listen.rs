@@ -19,7 +19,7 @@ use rustix::{
 use super::address::Address;
 use crate::{error::OpenError, kernel::OpenErrors};
 
-/// Why nobody can listen there.
+/// Reason why a socket cannot be listened at.
 #[derive(Debug)]
 pub enum ListenError {
     /// Another process listens there.
@@ -30,7 +30,8 @@ pub enum ListenError {
     System(&'static str, io::Error),
 }
 
-/// The same for whoever opens a port; `alternative` is how it would connect instead.
+/// The error of opening a port for it; `alternative` is the option with which the port would
+/// connect instead.
 pub(crate) fn error(
     errors: &OpenErrors,
     address: &Address,
@@ -63,7 +64,7 @@ pub fn open(kind: SocketType) -> io::Result<OwnedFd> {
 pub struct Socket {
     fd: OwnedFd,
     address: Address,
-    /// Which file it is, so that only that one is removed.
+    /// Identity of the file, so that only that one is removed.
     file: Option<(u64, u64)>,
     access: Option<Access>,
     refuses_descriptors: bool,
@@ -79,7 +80,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// Why nobody can.
+    /// When it cannot be listened at.
     pub fn bind(address: &Address, kind: SocketType, backlog: i32) -> Result<Socket, ListenError> {
         Socket::bind_with(address, kind, backlog, None)
     }
@@ -129,7 +130,7 @@ impl Socket {
         same_user || same_group || mode.contains(Mode::WOTH)
     }
 
-    /// What is readable when somebody connects.
+    /// Descriptor that is readable when a client connects.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }

@@ -1,4 +1,4 @@
-//! What all have in common whose peer is another process, ports and others: UNIX sockets, event
+//! Parts common to all code whose peer is another process, ports and others: UNIX sockets, event
 //! descriptors, and waiting for them.
 
 pub mod address;
@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::{error::OpenError, kernel::OpenErrors};
 
-/// How long a peer may take for its next message of a negotiation.
+/// Time a peer may take for its next message of a negotiation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit of a whole negotiation.
 pub(crate) const NEGOTIATION: Duration = Duration::from_secs(10);

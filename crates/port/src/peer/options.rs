@@ -1,4 +1,4 @@
-//! What is said in the names of all ports whose peer is another process.
+//! Options common to all ports whose peer is another process.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// How long opening waits.
+/// Time that opening waits.
 pub(crate) const WAIT: PortOption = PortOption {
     name: "wait",
     value: Value::Number { least: 0, most: 3600 },
@@ -20,7 +20,7 @@ pub(crate) const WAIT: PortOption = PortOption {
     help: "How many seconds opening waits for the peer, at most.",
 };
 
-/// What [`WAIT`] says.
+/// The value of [`WAIT`].
 pub(crate) fn wait(options: &mut Options<'_>) -> Result<Duration, UriError> {
     let seconds = options.number(WAIT.name)?.unwrap_or(options.default_of(WAIT.name));
     Ok(Duration::from_secs(seconds))

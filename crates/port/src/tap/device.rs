@@ -20,13 +20,13 @@ use crate::{error::OpenError, kernel::OpenErrors, offload::VNET_HEADER};
 const ETHERNET: usize = 14;
 const PATH: &str = "/dev/net/tun";
 
-/// What the stack may leave undone: checksums and TCP segmentation, and on
-/// kernels from 6.2 on UDP segmentation.
+/// Offloads that the stack may leave undone: checksums and TCP segmentation, and on kernels from
+/// 6.2 on UDP segmentation.
 const OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const UDP_OFFLOADS: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
-/// What packets pass in and out.
+/// Form of the packets that pass in and out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     /// With a virtio header.
@@ -50,7 +50,7 @@ pub(super) fn open(
     form: Form,
     there: bool,
 ) -> Result<Vec<Device>, OpenError> {
-    // An interface of one queue, so that nobody can share it by mistake.
+    // An interface of one queue, so that it cannot be shared by mistake.
     let mut multiple = queues > 1;
     let mut devices = Vec::with_capacity(queues);
     while devices.len() < queues {
@@ -86,8 +86,8 @@ fn attach(fd: BorrowedFd<'_>, interface: &str, form: Form, multiple: bool) -> io
     attach_tun(fd, interface, flags)
 }
 
-/// Says what the stack may leave undone, for whoever had an interface before
-/// may have said otherwise.
+/// Sets the offloads that the stack may leave undone, which a former owner of the interface may
+/// have set otherwise.
 fn offload(fd: BorrowedFd<'_>, vnet: bool) -> io::Result<()> {
     if !vnet {
         return set_tun_offloads(fd, 0);
@@ -158,9 +158,8 @@ impl Device {
         if self.form.tun { 1 } else { ETHERNET }
     }
 
-    /// Reads a frame: its virtio header, what there is place for in `to`, and
-    /// what follows in `beyond`. Returns the frame's length, as far as there
-    /// was place.
+    /// Reads a frame: its virtio header, as much as there is room for in `to`, and the rest in
+    /// `beyond`. Returns the frame's length, as far as there was room.
     #[inline]
     pub(super) fn read(
         &self,

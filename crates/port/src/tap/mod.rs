@@ -1,6 +1,5 @@
-//! `tap:NAME` is the other end of a TAP interface: what this machine's network
-//! stack sends on the interface is received here, and what is sent here comes
-//! in there.
+//! `tap:NAME` is the other end of a TAP interface: packets that this machine's network stack sends
+//! on the interface are received here, and packets sent here come in there.
 //!
 //! The interface is made when there is none of that name, set up, and vanishes
 //! with the port; one that `ip tuntap add` made stays. It lives in the network
@@ -43,7 +42,7 @@ use crate::{
 /// The MTU the kernel gives a new interface.
 const MTU_DEFAULT: usize = 1500;
 
-/// What `tap:` is and which options it has.
+/// Declaration of `tap:`: name, help and options.
 pub(crate) const TAP: Driver = Driver {
     name: "tap",
     object: "NAME",
@@ -88,7 +87,7 @@ pass several.",
     open,
 };
 
-/// What `tun:` is and which options it has.
+/// Declaration of `tun:`: name, help and options.
 pub(crate) const TUN: Driver = Driver {
     name: "tun",
     object: "NAME",
@@ -140,7 +139,7 @@ const COMMON: &[PortOption] = &[
     },
 ];
 
-/// What the interface is to be like.
+/// Settings for the interface.
 struct Settings {
     mtu: Option<u32>,
     mac: Option<Unicast>,
@@ -239,7 +238,7 @@ fn check_name(uri: &PortUri) -> Result<(), UriError> {
 }
 
 impl Settings {
-    /// Changes the interface to be so. What it is already is left alone, since
+    /// Changes the interface to these settings. A setting that it has already is left alone, since
     /// changes take a capability.
     fn apply(&self, errors: &OpenErrors, link: Link) -> Result<Link, OpenError> {
         let failed = |step| errors.failed(step);

@@ -21,9 +21,9 @@ pub(super) struct TapReceive {
     device: Arc<Device>,
     /// Length of a buffer: how much of a frame is read into one.
     room: usize,
-    /// What of a frame found no place in a buffer comes here, from `room` on
-    /// if the frame may be a merged one, which is put together in front of it.
-    /// There is always a byte, which shows that a frame was too long.
+    /// Bytes of a frame beyond its buffer, from `room` on if the frame may be a merged one, which
+    /// is put together in front of it. There is always a byte, which shows that a frame was too
+    /// long.
     beyond: Box<[u8]>,
     beyond_from: usize,
     /// The merged frame at the start of `beyond`, as far as it is not segmented yet.
@@ -33,7 +33,7 @@ pub(super) struct TapReceive {
     drops: Option<TransmitDrops>,
 }
 
-/// What became of a frame.
+/// Result of receiving a frame.
 enum Taken {
     /// It is in the frame of slots, with that length.
     Passed(usize),

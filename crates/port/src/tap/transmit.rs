@@ -17,8 +17,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// How soon to try again when the kernel had no memory, of which nothing
-/// tells.
+/// Interval of retries while the kernel has no memory, which gives no event when it has.
 const MEMORY_RETRY: Duration = Duration::from_micros(50);
 
 /// The transmitting side of a queue.
@@ -31,7 +30,7 @@ pub(super) struct TapTransmit {
     gone: bool,
 }
 
-/// What kept the last packet offered from being taken.
+/// Reason why the last packet offered was not taken.
 #[derive(PartialEq, Eq)]
 enum Full {
     No,

@@ -1,8 +1,8 @@
-//! Packets of a peer: what a driver's transmit queue has, or what a device has put into buffers.
+//! Packets of a peer: those of a driver's transmit queue, or those a device has put into buffers.
 //!
-//! A chain is looked up, checked and copied, in this order, into a buffer of ours: whoever looks at
-//! the packet later sees bytes that stay. In front of it is a virtio header, which says what the peer
-//! left undone; that is done here ([`offload`](crate::offload)).
+//! A chain is looked up, checked and copied, in this order, into a buffer of ours: later readers
+//! see bytes that stay. In front of it is a virtio header, which names the offloads that the peer
+//! left undone; they are done here ([`offload`](crate::offload)).
 
 use std::sync::{
     Arc,
@@ -29,7 +29,7 @@ pub(super) struct CopyIn<Q> {
     queue: Q,
     memory: Arc<Memory>,
     call: Option<Arc<Interrupt>>,
-    /// Whether the driver has enabled it: what comes before is thrown away.
+    /// Whether the driver has enabled it: packets that come before are thrown away.
     enabled: bool,
     /// Whether it was asked to tell.
     armed: bool,
@@ -103,7 +103,7 @@ impl<Q: Queue> CopyIn<Q> {
         received
     }
 
-    /// Takes chains of whatever kind.
+    /// Takes chains of any kind.
     #[cold]
     #[inline(never)]
     fn take_chains(
@@ -218,7 +218,7 @@ impl<Q: Queue> Inward for CopyIn<Q> {
     fn arm(&mut self) -> bool {
         self.armed = true;
         self.queue.arm();
-        // Pairs with the peer's fence between its index and its look at what we want.
+        // Pairs with the peer's fence between its index and its look at the event we want.
         fence(Ordering::SeqCst);
         self.unpack.has_segments() || !self.batch.is_empty() || self.queue.available(1) != Ok(0)
     }

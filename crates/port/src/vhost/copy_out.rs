@@ -18,7 +18,7 @@ use crate::{
     peer::interrupt::Interrupt,
 };
 
-/// Where the number of chains is in the header.
+/// Offset of the number of chains in the header.
 const CHAINS: usize = 10;
 /// The longest header, which tells of chains, and the one that drivers older than virtio 1 have
 /// without mergeable buffers.
@@ -31,12 +31,12 @@ pub(super) struct CopyOut<Q> {
     memory: Arc<Memory>,
     call: Option<Arc<Interrupt>>,
     enabled: bool,
-    /// What a header says of a packet in one chain.
+    /// Header of a packet in one chain.
     header: Header,
     chained: Chained,
 }
 
-/// What became of a packet.
+/// Result of putting a packet.
 enum Put {
     Sent,
     /// There is no place for it now.
@@ -71,9 +71,9 @@ impl<Q: Queue> CopyOut<Q> {
         }
     }
 
-    /// Puts packets of the frame behind the first `sent.done` into the next buffers that are looked at
-    /// together; where there is none, or one of several pieces, one packet into what there is. Returns
-    /// how many packets and bytes were sent.
+    /// Puts packets of the frame behind the first `sent.done` into the next buffers that are looked
+    /// at together; where there is none, or one of several pieces, one packet into the buffers
+    /// there are. Returns how many packets and bytes were sent.
     #[inline]
     fn put_some(
         &mut self,
@@ -115,7 +115,8 @@ impl<Q: Queue> CopyOut<Q> {
                 continue;
             }
             if next > 0 && next == looked.count && !looked.odd {
-                // The look ended at a line that is not whole: another is for what there is of it.
+                // The look ended at a line that is not whole: the next look is for its remaining
+                // entries.
                 break;
             }
             queue.give_plain(&list[given..next]);
@@ -146,7 +147,7 @@ impl<Q: Queue> CopyOut<Q> {
     }
 }
 
-/// How packets are put into chains of several pieces, or into several chains.
+/// State for packets in chains of several pieces, or in several chains.
 struct Chained {
     /// Bytes in front of each packet.
     header: usize,

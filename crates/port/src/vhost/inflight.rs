@@ -1,9 +1,9 @@
-//! What a device leaves behind for the one that comes after it: in-flight tracking.
+//! In-flight tracking: state that a device leaves for the next one.
 //!
 //! The frontend keeps a piece of memory that the backend asked for and gives it to the next one. A
-//! device that finishes chains in their order has nothing to say in it of a split queue: what is
-//! available and not used is what the next one has to do, and where that begins is the used ring's
-//! index. In a packed ring that place is nowhere, so it is kept here, before and behind each burst.
+//! device that finishes chains in their order has nothing to write in it for a split queue: chains
+//! that are available and not used are left for the next device, and the used ring's index is their
+//! place. In a packed ring that place is nowhere, so it is kept here, before and behind each burst.
 //!
 //! | offset | bytes | of a packed queue | of a split queue |
 //! |---|---|---|---|
@@ -41,7 +41,7 @@ const ENTRY: usize = 32;
 const ENTRY_NEXT: usize = 6;
 const PACKED_NEXT: usize = 8;
 const ALIGN: usize = 64;
-/// Where it is kept for all queues of a device.
+/// Memory with the state of all queues of a device.
 #[derive(Debug, Clone)]
 pub(super) struct Inflight {
     bytes: Arc<ForeignRegion>,
@@ -83,7 +83,7 @@ impl Inflight {
                 }
             };
             put(DESCRIPTORS_AT, asked.queue_size);
-            // The version is what says that there is something; it comes with the first position.
+            // The version says that there is something; it comes with the first position.
             for entry in 0..asked.queue_size {
                 let (from, size, next) =
                     if packed { (HEADER, ENTRY, PACKED_NEXT) } else { (ALIGN / 4, 16, ENTRY_NEXT) };
@@ -93,7 +93,7 @@ impl Inflight {
         Ok((InflightSpec { size: size as u64, offset: 0, ..*asked }, file))
     }
 
-    /// Takes what the frontend kept.
+    /// Maps the memory that the frontend kept.
     pub(super) fn map(
         quota: &Arc<MapQuota>,
         spec: &InflightSpec,
@@ -112,7 +112,7 @@ impl Inflight {
         Ok(Inflight { bytes: Arc::new(bytes), at: offset as usize, queues, queue_size })
     }
 
-    /// Where a packed queue's position is kept.
+    /// Record of a packed queue's position.
     pub(super) fn record(&self, queue: usize) -> Option<Record> {
         let at = self.at + queue * stride(self.queue_size);
         let fits = queue < usize::from(self.queues) && self.bytes.contains(at, HEADER);
@@ -153,7 +153,7 @@ impl Record {
         self.store(now, before);
     }
 
-    /// Where the device before us was; `None` when there was none.
+    /// Position of the device before us; `None` when there was none.
     pub(super) fn recover(&self, areas: &PackedAreas) -> Option<Position> {
         let version = self.bytes.word16(self.at + VERSION_AT)?.load(Ordering::Acquire);
         if version != VERSION {

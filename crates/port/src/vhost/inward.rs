@@ -1,4 +1,4 @@
-//! What is the same of all queues packets come in by, copied or not.
+//! Receiving common to all queues, copied or not: packets, then segments of merged frames.
 
 use linerate_memory::{Frame, PoolCache};
 

@@ -9,7 +9,7 @@ use linerate_memory::{ForeignBytes, ForeignRegion};
 
 use super::queue::Plain;
 
-/// What `SET_MEM_TABLE` says of a region.
+/// A region of `SET_MEM_TABLE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RegionSpec {
     /// Its first guest address.
@@ -18,7 +18,7 @@ pub(super) struct RegionSpec {
     pub(super) size: u64,
     /// The address it has in the process that announces it.
     pub(super) user: u64,
-    /// Where it begins in its file.
+    /// Offset in its file.
     pub(super) offset: u64,
 }
 
@@ -66,7 +66,7 @@ impl Memory {
         self.regions.iter().all(|(_, bytes)| bytes.is_sealed())
     }
 
-    /// Where `len` bytes at a guest address are, if one region has them all.
+    /// Place of `len` bytes at a guest address, if one region has them all.
     #[inline]
     pub(super) fn locate(&self, guest: u64, len: usize) -> Option<(&ForeignRegion, usize)> {
         let (region, at, left) = self.find(guest)?;
@@ -115,7 +115,7 @@ impl Memory {
         true
     }
 
-    /// The same into the memory.
+    /// Writes bytes to a guest address.
     #[inline]
     pub(super) fn write(&self, guest: u64, from: &[u8]) -> bool {
         match self.locate(guest, from.len()) {
@@ -162,7 +162,7 @@ impl Memory {
         found.unwrap_or_default()
     }
 
-    /// Prefetches what is at a guest address.
+    /// Prefetches the line at a guest address.
     #[inline]
     pub(super) fn prefetch(&self, guest: u64) {
         if let Some((region, at, _)) = self.find(guest) {

@@ -1,7 +1,7 @@
-//! The messages of vhost-user: a header of twelve bytes, and what is behind it.
+//! The messages of vhost-user: a header of twelve bytes, and a payload.
 //!
-//! Source: `docs/interop/vhost-user.rst` of QEMU. Numbers are in the byte order of the machine. Which
-//! payload a request has is known to who handles it; it asks for what it expects, and a payload of
+//! Source: `docs/interop/vhost-user.rst` of QEMU. Numbers are in the byte order of the machine. The
+//! payload of a request is known to its handler; it asks for the expected one, and a payload of
 //! another length is none.
 
 use std::os::fd::OwnedFd;
@@ -84,7 +84,7 @@ pub(super) struct Message {
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// What `SET_VRING_ADDR` says: addresses of the process that sends it.
+/// Payload of `SET_VRING_ADDR`: addresses in the process that sends it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RingAddress {
     pub(super) index: u32,
@@ -93,7 +93,7 @@ pub(super) struct RingAddress {
     pub(super) available: u64,
 }
 
-/// What `GET_INFLIGHT_FD` and `SET_INFLIGHT_FD` say.
+/// Payload of `GET_INFLIGHT_FD` and `SET_INFLIGHT_FD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InflightSpec {
     pub(super) size: u64,
@@ -102,7 +102,7 @@ pub(super) struct InflightSpec {
     pub(super) queue_size: u16,
 }
 
-/// A payload that is not what its request has.
+/// Fault of a payload that does not fit its request.
 const WRONG: &str = "a payload of another length than its request has";
 
 impl Message {
@@ -220,7 +220,7 @@ impl Message {
     }
 }
 
-/// What a driver's side says.
+/// Messages of a driver's side.
 impl Message {
     pub(super) fn of_u64(request: u32, value: u64) -> Message {
         Message::new(request, value.to_ne_bytes().into())
@@ -255,7 +255,7 @@ impl Message {
         message
     }
 
-    /// The same, with an answer demanded.
+    /// The message with an answer demanded.
     #[cfg(test)]
     pub(super) fn demanding(mut self) -> Message {
         self.flags |= NEED_REPLY;

@@ -1,21 +1,22 @@
 //! `vhost:SOCKET` moves packets through virtqueues in shared memory: vhost-user.
 //!
-//! The *device* is what a virtual switch is to a guest. The driver's side, QEMU or another process,
-//! says over a UNIX socket where its memory is, and where in it queues are ([`device`]); a thread per
-//! port does what it says, and workers move packets ([`place`]). Packets are copied once, out of
-//! memory that the driver may write into a buffer of ours and back, so nothing that is looked at
-//! later changes under whoever looks. The *driver* is the other side: the memory is ours ([`driver`]).
+//! The *device* has the role of a virtual switch towards a guest. The driver's side, QEMU or
+//! another process, announces over a UNIX socket the places of its memory, and of queues in it
+//! ([`device`]); a thread per port handles its messages, and workers move packets ([`place`]).
+//! Packets are copied once, out of memory that the driver may write into a buffer of ours and back,
+//! so the bytes that elements look at do not change meanwhile. The *driver* is the other side: the
+//! memory is ours ([`driver`]).
 //!
-//! # What is believed of a peer
+//! # Trust in a peer
 //!
-//! Nothing. Messages are checked when they come ([`message`], [`device`]): lengths, indices, that
-//! memory is memory and an eventfd an eventfd, that queues are inside of it. What is in a queue is
-//! checked when it is used ([`split`], [`packed`], [`queue`]): a descriptor is copied once, where its
-//! bytes are is looked up with their length each time, and chains are followed no further than a
-//! queue is long. A chain that makes no sense is a packet dropped as malformed; an index that makes
-//! none ends the connection. A file that is cut short becomes zeros and ends it as well. A driver
-//! takes back what it has offered and nothing else; only with `zero-copy` a device is trusted
-//! ([`driver`]).
+//! None. Messages are checked when they come ([`message`], [`device`]): lengths, indices, that
+//! memory is memory and an eventfd an eventfd, that queues are inside of it. The contents of a
+//! queue are checked when they are used ([`split`], [`packed`], [`queue`]): a descriptor is copied
+//! once, the place of its bytes is looked up with their length each time, and chains are followed
+//! no further than a queue is long. A chain that makes no sense is a packet dropped as malformed;
+//! an index that makes none ends the connection. A file that is cut short becomes zeros and ends it
+//! as well. A driver takes back the buffers it has offered and nothing else; only with `zero-copy`
+//! a device is trusted ([`driver`]).
 
 mod copy_in;
 mod copy_out;
@@ -59,7 +60,7 @@ use crate::{
     uri::PortUri,
 };
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "vhost",
     object: "SOCKET",
@@ -165,7 +166,7 @@ QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,i
     open,
 };
 
-/// What a name says.
+/// Settings in a port's name.
 struct Settings {
     address: Address,
     /// Users that may connect, if it listens.
@@ -213,7 +214,7 @@ impl Settings {
         matches!(self.driver, Some((_, true)))
     }
 
-    /// What the port is to its peer, with so many queues.
+    /// Role of the port towards its peer, with so many queues.
     fn role(
         &self,
         queues: usize,
@@ -246,7 +247,7 @@ impl Settings {
         }))
     }
 
-    /// What it became, for people.
+    /// Mode of the port, in words.
     fn mode(&self) -> String {
         let socket = if self.listens.is_some() { "listening" } else { "connecting" };
         match self.driver {

@@ -1,7 +1,7 @@
 //! The thread of a port: it finds a peer, or lets one in, and speaks with it as long as it is there.
 //!
-//! A socket is one interface, so there is one connection at a time; who comes meanwhile waits in the
-//! kernel until the one before has gone.
+//! A socket is one interface, so there is one connection at a time; a peer that comes meanwhile
+//! waits in the kernel until the one before has gone.
 
 use std::{
     io,
@@ -67,25 +67,25 @@ pub(super) trait Session {
     /// Looks after the connection, although nothing came.
     fn look(&mut self) -> Result<(), End>;
 
-    /// How soon to look, at the latest.
+    /// Time until the next look, at the latest.
     fn next_look(&self) -> Duration;
 }
 
-/// What the port is to its peer.
+/// Role of the port towards its peer.
 #[derive(Debug)]
 pub(super) enum Role {
     Device(DeviceSettings),
     Driver(DriverSettings),
 }
 
-/// How a connection comes about.
+/// Side of the socket.
 #[derive(Debug)]
 pub(super) enum Side {
     Listen(Arc<listen::Socket>),
     Connect(Address),
 }
 
-/// What a port's queues have in common: dropped with the last of them, it closes the port.
+/// Handle common to a port's queues: dropped with the last of them, it closes the port.
 #[derive(Debug)]
 pub(super) struct PortHandle {
     pub(super) places: Arc<Places>,
@@ -149,7 +149,7 @@ struct Negotiator {
     limit: Arc<Limit>,
     /// Refused connections whose descriptors are not closed.
     refusals: Arc<Limit>,
-    /// Closes what sessions leave, each a socket and queues of the device.
+    /// Closes the descriptors that sessions leave, each a socket and queues of the device.
     closer: Closer,
     refused: Closer,
 }

@@ -1,13 +1,13 @@
 //! A packed virtqueue (virtio 1.3, section 2.8): one ring of descriptors, which both sides write.
 //!
-//! | area | bytes | what | who writes it |
+//! | area | bytes | contents | written by |
 //! |---|---|---|---|
 //! | descriptors | 16 × size | address `u64`, length `u32`, buffer `u16`, flags `u16` | both |
-//! | driver's event | 4 | place and round `u16`, what is wanted `u16` | driver |
+//! | driver's event | 4 | place and round `u16`, mode `u16` | driver |
 //! | device's event | 4 | the same | device |
 //!
-//! Each side goes round the ring and changes what it writes into its bit of the flags each time: the
-//! two bits differ where a descriptor is available, and are the same where it was used.
+//! Each side goes round the ring and inverts its bit of the flags each time: the two bits differ
+//! where a descriptor is available, and are equal where it was used.
 
 use std::sync::{
     Arc,
@@ -31,7 +31,7 @@ pub(super) const AVAILABLE: u16 = 1 << 7;
 pub(super) const USED: u16 = 1 << 15;
 /// Bit of a place that says in which round it is, in a position and in an event.
 pub(super) const ROUND: u16 = 1 << 15;
-/// What a side wants to be told: everything, nothing, or when a place is reached.
+/// Mode of an event: always, never, or when a place is reached.
 const EVERYTHING: u16 = 0;
 pub(super) const NOTHING: u16 = 1;
 const PLACE: u16 = 2;
@@ -46,7 +46,7 @@ pub(super) struct PackedAreas {
 }
 
 impl PackedAreas {
-    /// `Err` says what is wrong with where they are.
+    /// Checks the places of the areas; `Err` names their fault.
     pub(super) fn new(
         size: u16,
         descriptors: Option<Area>,
@@ -90,13 +90,13 @@ impl PackedAreas {
         self.size
     }
 
-    /// What the driver wants to be told.
+    /// Event that the driver wants.
     #[inline]
     pub(super) fn driver(&self) -> &AtomicU32 {
         &self.driver[0]
     }
 
-    /// What the device wants to be told.
+    /// Event that the device wants.
     #[inline]
     pub(super) fn device(&self) -> &AtomicU32 {
         &self.device[0]
@@ -107,7 +107,7 @@ impl PackedAreas {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) place: u16,
-    /// What the driver writes into its bit in this round.
+    /// Value of the driver's bit in this round.
     pub(super) round: bool,
 }
 
@@ -132,7 +132,7 @@ impl Position {
     }
 }
 
-/// Whether a side has to be told by what it wants when the other goes on from `old` to `new`.
+/// Returns true if a side has to be told, by its event, when the other goes on from `old` to `new`.
 #[inline]
 pub(super) fn wants(
     event: u32,
@@ -157,14 +157,14 @@ pub(super) fn wants(
     is_due(at, new.place, before)
 }
 
-/// What a side writes to be told when the other comes to a place.
+/// Event of a side that wants to be told when the other comes to a place.
 #[inline]
 pub(super) fn wish(at: Position, event_index: bool) -> u32 {
     let what = if event_index { PLACE } else { EVERYTHING };
     (u32::from(at.encode()) | u32::from(what) << 16).to_le()
 }
 
-/// What it writes to be told nothing.
+/// Event of a side that wants not to be told.
 pub(super) const fn silence() -> u32 {
     ((NOTHING as u32) << 16).to_le()
 }
@@ -179,15 +179,16 @@ pub(super) struct Packed {
     next: Position,
     /// The next descriptor to write: chains before it were given back.
     used: Position,
-    /// What the driver has been told of.
+    /// Position that the driver has been told of.
     published: Position,
-    /// Places given back since that are in the line of the first of them, and what is stored there:
-    /// when it is published, since the driver looks at that line again and again.
+    /// Places given back since that are in the line of the first of them, with the words for them:
+    /// these are stored when it is published, since the driver looks at that line again and again.
     ///
     /// Others are stored at once, so that their lines are underway while the burst goes on; unless
-    /// somebody is to go on from the record, who would find them neither available nor given back.
+    /// another device is to go on from the record, which would find them neither available nor
+    /// given back.
     given: Vec<(u16, u64)>,
-    /// Where the position is kept for a device that comes after us.
+    /// Record of the position for a device that comes after us.
     record: Option<Record>,
 }
 
@@ -241,7 +242,7 @@ impl Packed {
     /// The second word of a descriptor, if it is available.
     #[inline]
     fn look(&self, at: Position) -> Option<(u32, u16, u16)> {
-        // Acquire: pairs with the driver's release behind what it wrote.
+        // Acquire: pairs with the driver's release behind its writes.
         let (len, id, flags) = fields(self.words(at.place)[1].load(Ordering::Acquire));
         let bits = ((flags & AVAILABLE != 0), (flags & USED != 0));
         (bits == (at.round, !at.round)).then_some((len, id, flags))
@@ -395,7 +396,7 @@ impl Queue for Packed {
         if let Some(record) = &self.record {
             record.begin(new);
         }
-        // Pairs with the driver's fence between what it wants and its last look.
+        // Pairs with the driver's fence between the event it wants and its last look.
         fence(Ordering::SeqCst);
         let event = self.areas.driver().load(Ordering::Relaxed);
         wants(event, self.event_index, self.areas.size, old, new)

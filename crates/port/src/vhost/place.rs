@@ -1,9 +1,9 @@
-//! Where workers find their queues, and the negotiator puts them.
+//! Places at which the negotiator puts queues, and workers find them.
 //!
-//! A queue of the port is a place that stays; what is in it comes with a peer and goes with it. A
-//! worker has it for the time of a burst, behind a lock that nobody else takes but the negotiator,
-//! which stops a queue and reads where it stands while workers run, as messages demand it, and other
-//! queues of the port where the peer has fewer.
+//! A queue of the port is a place that stays; the queue in it comes with a peer and goes with it. A
+//! worker has it for the time of a burst, behind a lock that is taken else by the negotiator alone,
+//! which stops a queue and reads its position while workers run, as messages demand it, and by
+//! other queues of the port where the peer has fewer.
 
 use std::{
     fmt, io,
@@ -25,12 +25,12 @@ use crate::{
     },
 };
 
-/// What the negotiator does with a queue that is used.
+/// Calls of the negotiator on a queue in use.
 pub(super) trait Control: Send {
-    /// What the peer is told by, and whether it has enabled the queue.
+    /// Sets the event that tells the peer, and whether the peer has enabled the queue.
     fn adjust(&mut self, call: Option<&Arc<Interrupt>>, enabled: bool);
 
-    /// Where it stands, as `GET_VRING_BASE` says it.
+    /// Position, as `GET_VRING_BASE` says it.
     fn position(&self) -> u32;
 }
 
@@ -48,7 +48,7 @@ pub(super) trait Inward: Control {
     fn arm(&mut self) -> bool;
 }
 
-/// What became of a frame.
+/// Result of sending a frame.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Packets of its front that are done with.
@@ -59,7 +59,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// There is nobody to send them to.
+    /// Drops a frame for which there is no peer.
     pub(super) fn nowhere(pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent {
         let done = frame.len();
         counters.dropped(DropReason::LinkDown, done);
@@ -73,15 +73,14 @@ pub(super) trait Outward: Control {
     /// Takes packets from the front of the frame.
     fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent;
 
-    /// How many packets the peer has not taken yet, as far as can be told.
+    /// Packets that the peer has not taken yet, as far as can be told.
     fn on_the_way(&mut self, pool: &mut PoolCache) -> usize;
 }
 
 /// A place for a queue.
 pub(super) struct Place<Q: ?Sized> {
     state: Mutex<State<Q>>,
-    /// What there is to wait for: the peer's event, and ours, which is set when something was put
-    /// here.
+    /// Events to wait for: the peer's event, and ours, which is set when a queue was put here.
     events: Gathered,
     event: OwnedFd,
 }
@@ -136,7 +135,7 @@ impl<Q: ?Sized> Place<Q> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Worker: has it for a burst, unless somebody else has it.
+    /// Worker: locks it for a burst, unless it is locked.
     #[inline]
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State<Q>>> {
         match self.state.try_lock() {
@@ -170,7 +169,7 @@ impl<Q: ?Sized> State<Q> {
 pub(super) struct Places {
     pub(super) inward: Vec<Place<dyn Inward>>,
     pub(super) outward: Vec<Place<dyn Outward>>,
-    /// How many places of `outward` have a queue, the first ones.
+    /// Number of places of `outward` that have a queue, the first ones.
     active: AtomicUsize,
     /// Wakes the negotiator.
     pub(super) control: Arc<OwnedFd>,
@@ -192,7 +191,7 @@ impl Places {
         self.active.store(count, Ordering::Relaxed);
     }
 
-    /// Which place a queue of the port sends by: its own, or one of those that are used.
+    /// The place that a queue of the port sends by: its own, or one of those that are used.
     #[inline]
     pub(super) fn outward_of(&self, queue: usize) -> usize {
         let active = self.active.load(Ordering::Relaxed);

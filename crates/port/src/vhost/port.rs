@@ -1,4 +1,4 @@
-//! Both sides of a queue of the port, whatever its role.
+//! Both sides of a queue of the port, in either role.
 
 use std::{
     os::fd::AsFd,
@@ -15,9 +15,9 @@ use crate::{
     port::{Interest, Receive, Transmit, Wake},
 };
 
-/// How soon to look again at a full queue, of which nothing tells.
+/// Interval of looks at a full queue, which gives no event.
 const FULL_RETRY: Duration = Duration::from_micros(50);
-/// How soon a place is looked at again that somebody else was at.
+/// Interval of looks at a place that was locked.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// The receiving side of a queue.
@@ -55,7 +55,7 @@ impl Receive for VhostReceive {
     fn wake(&mut self) -> Wake<'_> {
         let place = &self.port.places.inward[self.queue];
         let Some(mut state) = place.try_lock() else { return Wake::At(Instant::now() + RETRY) };
-        // What was set before does not count; what comes behind `arm` is told of.
+        // Events set before do not count; packets behind `arm` set one.
         place.events().forget();
         if state.usable().is_some_and(super::place::Inward::arm) {
             return Wake::Now;

@@ -20,7 +20,7 @@ pub(super) const INDIRECT: u16 = 4;
 /// Bytes of a descriptor, in either format.
 pub(super) const DESCRIPTOR: usize = 16;
 
-/// What a driver did that its queues do not survive.
+/// Fault of a driver that its queues do not survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Its index is not between ours and the end of the queue.
@@ -44,7 +44,7 @@ impl Fault {
     }
 }
 
-/// What is done with the bytes of a queue.
+/// Access to the bytes of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// Packets of the driver are read.
@@ -54,7 +54,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// Flags of a descriptor, and what they are of a buffer in one piece, of the right kind.
+    /// Mask of a descriptor's flags, and their value for a buffer in one piece, of the right kind.
     #[inline]
     pub(super) fn plain(self) -> (u16, u16) {
         match self {
@@ -101,13 +101,13 @@ impl Pieces {
         self.len
     }
 
-    /// Whether one of them is not what its queue is for, or their list makes no sense.
+    /// Whether a piece does not suit the queue's direction, or the list of pieces makes no sense.
     #[inline]
     pub(super) fn is_wrong(&self) -> bool {
         self.wrong
     }
 
-    /// Adds what a descriptor says. What is to be read may be marked as to be written: DPDK's driver
+    /// Adds a descriptor's piece. One to be read may be marked as to be written: DPDK's driver
     /// (22.11) does so in indirect tables of packed queues.
     #[inline]
     pub(super) fn push(&mut self, access: Access, at: u64, len: u32, flags: u16) {
@@ -128,7 +128,7 @@ impl Pieces {
 /// A chain that was looked at and has to be given back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
-    /// What the driver knows it by.
+    /// The driver's name of it.
     pub(super) id: u16,
     /// Places it takes in a packed ring.
     pub(super) places: u16,
@@ -152,12 +152,12 @@ impl Plain {
     }
 }
 
-/// What was found when chains were looked at.
+/// Result of looking at chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Looked {
     /// So many of one piece.
     pub(super) count: usize,
-    /// Behind them is something else, or something that makes no sense: [`Queue::next`] says what.
+    /// Behind them is something else, or something that makes no sense: [`Queue::next`] tells.
     pub(super) odd: bool,
 }
 
@@ -166,7 +166,7 @@ pub(super) const BATCH: usize = 32;
 /// Descriptors in a cache line: so many are given back together.
 pub(super) const LINE: usize = 4;
 
-/// What was looked at together and is yet to be used.
+/// Entries that were looked at together and are yet to be used.
 #[derive(Debug)]
 pub(super) struct Batch<T> {
     list: [T; BATCH],
@@ -190,7 +190,7 @@ impl<T: Copy + Default> Batch<T> {
         self.end == BATCH
     }
 
-    /// What is left.
+    /// The remaining entries.
     #[inline]
     pub(super) fn list(&self) -> &[T] {
         &self.list[self.next..self.end]
@@ -204,7 +204,8 @@ impl<T: Copy + Default> Batch<T> {
         Some(next)
     }
 
-    /// Forgets what is left. `look` puts more into the list, of at most `most`, and says how many.
+    /// Forgets the remaining entries. `look` puts more into the list, of at most `most`, and
+    /// returns how many.
     #[inline]
     pub(super) fn refill(&mut self, most: usize, look: impl FnOnce(&mut [T]) -> usize) {
         (self.next, self.end) = (0, 0);
@@ -212,13 +213,13 @@ impl<T: Copy + Default> Batch<T> {
     }
 }
 
-/// A queue shared with a peer that is not trusted. What is said of chains is the device's view; a
+/// A queue shared with a peer that is not trusted. Chains are those of the device's view; a
 /// driver's queues are made to look like it ([`Posted`](super::driver)).
 pub(super) trait Queue: Send + 'static {
     /// Whether the number of chains is in the headers of packets that are written.
     const COUNTED: bool = true;
 
-    /// How many chains are available, at most `most` and, in a packed ring, perhaps fewer.
+    /// Number of chains that are available, at most `most` and, in a packed ring, perhaps fewer.
     fn available(&self, most: usize) -> Result<usize, Fault>;
 
     /// Looks at the next chains, as many as are available, are one piece each and have place in the
@@ -242,7 +243,7 @@ pub(super) trait Queue: Send + 'static {
         chains.iter().for_each(|plain| self.give(plain.chain(), plain.len));
     }
 
-    /// Has the driver see what was given back. Returns whether it wants to be told.
+    /// Publishes the chains given back to the driver. Returns whether it wants to be told.
     fn publish(&mut self) -> bool;
 
     /// Asks the driver to tell of chains it makes available from now on.
@@ -251,7 +252,7 @@ pub(super) trait Queue: Send + 'static {
     /// Asks it not to.
     fn disarm(&mut self);
 
-    /// Where it stands, as `GET_VRING_BASE` says it.
+    /// Position, as `GET_VRING_BASE` says it.
     fn position(&self) -> u32;
 
     /// Places in it.
@@ -260,7 +261,7 @@ pub(super) trait Queue: Send + 'static {
     /// The memory its buffers are in.
     fn memory(&self) -> &Arc<Memory>;
 
-    /// How many packets the peer has not taken yet, as far as can be told.
+    /// Packets that the peer has not taken yet, as far as can be told.
     fn on_the_way(&mut self) -> usize {
         0
     }
@@ -281,7 +282,7 @@ pub(super) fn fields(word: u64) -> (u32, u16, u16) {
     (word as u32, (word >> 32) as u16, (word >> 48) as u16)
 }
 
-/// The same the other way.
+/// Makes a descriptor's second word of its fields, see [`fields`].
 #[inline]
 pub(super) fn word_of(len: u32, first: u16, second: u16) -> u64 {
     (u64::from(len) | u64::from(first) << 32 | u64::from(second) << 48).to_le()

@@ -1,7 +1,7 @@
 //! A split virtqueue (virtio 1.3, section 2.7): descriptors, a ring of those available and a ring of
 //! those used.
 //!
-//! | area | bytes | what | who writes it |
+//! | area | bytes | contents | written by |
 //! |---|---|---|---|
 //! | descriptors | 16 × size | address `u64`, length `u32`, flags `u16`, next `u16` | driver |
 //! | available | 6 + 2 × size | flags `u16`, index `u16`, heads `u16`, used event `u16` | driver |
@@ -26,7 +26,7 @@ use super::{
 
 /// Flag of either ring: its writer does not want to be told.
 pub(super) const SILENT: u16 = 1;
-/// Where the places of either ring begin.
+/// Offset of the entries of either ring, in bytes.
 const PLACES: usize = 4;
 /// Bytes of a place of the used ring.
 const USED: usize = 8;
@@ -45,7 +45,7 @@ pub(super) struct SplitAreas {
 }
 
 impl SplitAreas {
-    /// `Err` says what is wrong with where they are.
+    /// Checks the places of the areas; `Err` names their fault.
     pub(super) fn new(
         size: u16,
         descriptors: Option<Area>,
@@ -145,13 +145,13 @@ pub(super) struct Split {
     end: u16,
     /// The next place of the used ring to write: chains before it were given back.
     used: u16,
-    /// What the driver has been told of.
+    /// Index that the driver has been told of.
     published: u16,
 }
 
 impl Split {
-    /// Begins where the used ring ends, whatever the driver says: chains that were available and not
-    /// given back, because a device before us died, are looked at again.
+    /// Begins where the used ring ends, ignoring the driver's index: chains that were available and
+    /// not given back, because a device before us died, are looked at again.
     pub(super) fn new(memory: &Arc<Memory>, areas: SplitAreas, event_index: bool) -> Split {
         let at = u16::from_le(areas.used_index().load(Ordering::Relaxed));
         let mut split = Split {
@@ -170,7 +170,7 @@ impl Split {
     /// Up to where chains are available now.
     #[inline]
     fn theirs(&self) -> Result<u16, Fault> {
-        // Acquire: pairs with the driver's release behind what it wrote.
+        // Acquire: pairs with the driver's release behind its writes.
         let index = u16::from_le(self.areas.available()[1].load(Ordering::Acquire));
         // Those that were looked at and not given back are still ours.
         let most = self.areas.size.saturating_sub(self.next.wrapping_sub(self.used));
@@ -273,8 +273,8 @@ impl Queue for Split {
     fn give(&mut self, chain: Chain, written: u32) {
         let at = 2 * usize::from(self.used & self.areas.mask());
         let place = &self.areas.used_places()[at..at + 2];
-        // Who takes buffers in their order, as most do, has the same here each time round, and the line
-        // then stays with both.
+        // A device that takes buffers in their order, as most do, has equal entries here each time
+        // round, and the line then stays with both.
         for (word, value) in place.iter().zip([u32::from(chain.id).to_le(), written.to_le()]) {
             if word.load(Ordering::Relaxed) != value {
                 word.store(value, Ordering::Relaxed);
@@ -292,7 +292,7 @@ impl Queue for Split {
         // Release: behind everything that was read or written of the chains.
         self.areas.used_index().store(new.to_le(), Ordering::Release);
         self.published = new;
-        // Pairs with the driver's fence between what it wants and its last look.
+        // Pairs with the driver's fence between the event it wants and its last look.
         fence(Ordering::SeqCst);
         if self.event_index {
             let event = u16::from_le(self.areas.used_event().load(Ordering::Relaxed));

@@ -20,7 +20,7 @@ use super::message::{DESCRIPTORS, HEADER, Message, PAYLOAD};
 /// this thread.
 const ANY: usize = 253;
 
-/// What was there to be received.
+/// Result of a receive.
 #[derive(Debug)]
 pub(super) enum Received {
     Message(Message),
@@ -28,11 +28,11 @@ pub(super) enum Received {
     Nothing,
     /// The peer has closed the socket, or died.
     Closed,
-    /// What came is not a message.
+    /// The bytes received are not a message.
     Malformed(&'static str),
 }
 
-/// What has come of a message.
+/// Part of a message that has been received.
 #[derive(Debug)]
 pub(super) struct Incoming {
     bytes: [u8; HEADER + PAYLOAD],
@@ -55,8 +55,8 @@ impl Incoming {
         self.descriptors.append(descriptors);
     }
 
-    /// Receives a message, or as much of it as there is. Never what is behind it, since descriptors
-    /// belong to the bytes they come with.
+    /// Receives a message, or as much of it as there is. Never the bytes behind it, since
+    /// descriptors belong to the bytes they come with.
     pub(super) fn receive(&mut self, socket: &OwnedFd) -> Received {
         loop {
             let mut wanted = HEADER;

@@ -1,4 +1,4 @@
-//! A packet out of a peer's memory: copied, and what its header says was left undone is done.
+//! Packets out of a peer's memory: copied, with the offloads done that their headers leave undone.
 
 use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
@@ -12,10 +12,10 @@ use crate::{
     offload::{MERGED_MAX, Offload, Segments, VNET_HEADER},
 };
 
-/// Bytes of an Ethernet header: what is shorter is no frame.
+/// Bytes of an Ethernet header: a shorter packet is no frame.
 pub(super) const ETHERNET: usize = 14;
 
-/// What packets of a queue are made into, and a merged frame that is being segmented.
+/// State of unpacking a queue's packets, with a merged frame that is being segmented.
 pub(super) struct Unpack {
     /// Bytes in front of each packet.
     header: usize,
@@ -39,7 +39,7 @@ impl Unpack {
         self.merged.is_some()
     }
 
-    /// Prefetches what will be looked at of a chain: a header that cannot say anything is not.
+    /// Prefetches the lines of a chain that are looked at: not of a header without a meaning.
     #[inline]
     pub(super) fn prefetch(&self, chain: &ForeignBytes<'_>) {
         if self.offloads {
@@ -78,8 +78,8 @@ impl Unpack {
         if enabled { self.take(memory, pieces, to) } else { Fill::Dropped(DropReason::LinkDown) }
     }
 
-    /// Copies the packet in these pieces. One that is to be segmented is kept instead, and is the end
-    /// of what there is before its segments.
+    /// Copies the packet in these pieces. One that is to be segmented is kept instead, and ends the
+    /// packets before its segments.
     #[inline]
     pub(super) fn take(&mut self, memory: &Memory, pieces: &Pieces, to: &mut [u8]) -> Fill {
         let len = match pieces.len().checked_sub(self.header) {

@@ -1,6 +1,6 @@
 //! Writes BPF instructions with named jump targets.
 //!
-//! Only what the redirect program uses. Encodings are those of the kernel's
+//! Has only the instructions of the redirect program. Encodings are those of the kernel's
 //! `Documentation/bpf/standardization/instruction-set.rst` (RFC 9669).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ pub(super) struct Register(pub(super) u8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// How many bytes a load reads.
+/// Bytes that a load reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Byte = 0x10,
@@ -23,7 +23,7 @@ pub(super) enum Width {
     Word = 0x00,
 }
 
-/// What two values are compared for.
+/// Comparison of two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Equal = 0x10,
@@ -32,7 +32,7 @@ pub(super) enum Test {
     Greater = 0x20,
 }
 
-/// What a value is changed by.
+/// Operation on a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Add = 0x00,
@@ -51,7 +51,7 @@ const FROM_REGISTER: u8 = 0x08;
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     instructions: Vec<Instruction>,
-    /// Where each label is bound.
+    /// Position of each label.
     labels: Vec<Option<usize>>,
     /// Jumps whose distance is still to be filled in.
     jumps: Vec<(usize, Label)>,

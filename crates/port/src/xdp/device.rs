@@ -1,7 +1,7 @@
-//! The interface under an open port: what may change while it is open.
+//! The interface under an open port: properties that may change while it is open.
 //!
-//! Asked through a socket of its own, which stays in the network namespace the
-//! port was opened in, whichever thread asks.
+//! Asked through a socket of its own, which stays in the network namespace the port was opened in,
+//! also for threads in another.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -29,8 +29,7 @@ impl Device {
         name_to_index(&self.socket, &self.name) == Ok(self.index)
     }
 
-    /// Whether packets can be sent: set up, and with somebody at the other
-    /// end.
+    /// Whether packets can be sent: set up, and with a peer at the other end.
     pub(super) fn is_running(&self) -> io::Result<bool> {
         interface::is_running(&self.socket, &self.name)
     }

@@ -1,6 +1,7 @@
-//! Sockets that nobody uses any more and whose buffers the kernel may still use.
+//! Deferred release of UMEM buffers: sockets that are not used any more, but the kernel may still
+//! use their buffers.
 //!
-//! What the kernel guarantees (`net/xdp/xsk.c`, `net/xdp/xsk_buff_pool.c`):
+//! Guarantees of the kernel (`net/xdp/xsk.c`, `net/xdp/xsk_buff_pool.c`):
 //!
 //! - In copy mode it puts packets into buffers of the fill ring only while the
 //!   socket is bound: close(2) unbinds it and waits for those under way.
@@ -10,8 +11,8 @@
 //!   write to all the same: another packet's bytes would go out. The entry in the
 //!   completion ring, made when the packet is freed, says when it is done with, and
 //!   is made for as long as the socket is open, whether its interface is or not.
-//! - How far the transmit ring was read, kernels before 6.17 say late when they
-//!   stop in the middle of it. What seems to be unsent there may be under way.
+//! - Kernels before 6.17 that stop in the middle of the transmit ring say late how far they read
+//!   it. A packet that seems unsent there may be under way.
 //! - Without a copy, the device has buffers of both directions until it is told to
 //!   stop, some time after close(2), by a worker of the kernel. That worker frees
 //!   the queue for other sockets when the device has stopped, and it is not started
@@ -53,7 +54,7 @@ const PROBE_RING: u32 = 64;
 /// Buffers on their way home.
 const CACHE: usize = 64;
 
-/// What a direction of a queue had outstanding when it was dropped.
+/// Buffers of a direction of a queue that were outstanding when it was dropped.
 pub(super) enum Outstanding {
     Receive(KernelOwned),
     Transmit {
@@ -107,7 +108,7 @@ trait QueueWatch: Send {
     fn is_free(&mut self) -> bool;
 }
 
-/// A socket nobody uses any more, and the buffers the kernel owns through it.
+/// A socket that is not used any more, and the buffers the kernel owns through it.
 pub(super) struct LingeringSocket {
     arena: Arena,
     /// `None` when it has been closed.
@@ -119,7 +120,7 @@ pub(super) struct LingeringSocket {
     zero_copy: bool,
     queue: QueueId,
     watch: Box<dyn QueueWatch>,
-    /// Somebody could bind to the queue since the socket was closed.
+    /// A socket could bind to the queue since this one was closed.
     free: bool,
     next_look: Instant,
     pause: Duration,
@@ -127,15 +128,15 @@ pub(super) struct LingeringSocket {
 
 /// All of them, in this process.
 static LINGERING: Mutex<Vec<LingeringSocket>> = Mutex::new(Vec::new());
-/// Whether there are any, so that those who have other things to do need not lock.
+/// Whether there are any, so that threads with other work need not lock.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn lingering() -> MutexGuard<'static, Vec<LingeringSocket>> {
     LINGERING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Reclaims what the kernel has let go of, unless another thread is at it. Almost
-/// free when nothing lingers.
+/// Reclaims the buffers the kernel has let go of, unless another thread is at it. Almost free when
+/// nothing lingers.
 pub(super) fn reap() {
     if ANY.load(Ordering::Relaxed)
         && let Ok(mut sockets) = LINGERING.try_lock()
@@ -188,10 +189,10 @@ impl LingeringSocket {
         }
     }
 
-    /// Reclaims what can be at once, and the rest later.
+    /// Reclaims the buffers that can be at once, and the rest later.
     pub(super) fn linger(mut self) {
-        // Locked before the socket is closed, so that whoever binds to its queue
-        // then finds it here.
+        // Locked before the socket is closed, so that the next to bind to its queue then finds it
+        // here.
         let mut sockets = lingering();
         if !self.release() {
             sockets.push(self);
@@ -203,7 +204,7 @@ impl LingeringSocket {
         self.free |= self.socket.is_none() && self.queue.is(queue);
     }
 
-    /// Reclaims what the kernel has let go of. Whether that is everything.
+    /// Reclaims the buffers the kernel has let go of. Returns true if those were all.
     fn release(&mut self) -> bool {
         let mut pool = self.arena.cache(CACHE);
         if self.socket.is_some() {
@@ -229,8 +230,8 @@ impl LingeringSocket {
         }
         if self.free {
             for mut owned in self.kernel_owned.drain(..) {
-                // SAFETY: the queue was free after the socket had been closed, or
-                // is gone, and in copy mode what had been sent was completed.
+                // SAFETY: the queue was free after the socket had been closed, or is gone, and in
+                // copy mode all packets sent were completed.
                 unsafe { owned.reclaim(|slot| pool.give_one(slot)) };
             }
         }

@@ -1,11 +1,10 @@
 //! `xdp:IF` moves packets through `AF_XDP` sockets.
 //!
-//! A small program of our own, run by the kernel for every packet the
-//! interface receives, hands packets to our sockets before the kernel's
-//! network stack sees them; what it leaves to the kernel is an option. The
-//! buffers of the arena are the memory the kernel puts packets in and sends
-//! them from, so a packet forwarded between two such ports stays where it is.
-//! Program and sockets go when the process ends, however it ends.
+//! A small program of our own, run by the kernel for every packet the interface receives, hands
+//! packets to our sockets before the kernel's network stack sees them; an option names the packets
+//! left to the kernel. The buffers of the arena are the memory the kernel puts packets in and sends
+//! them from, so a packet forwarded between two such ports stays in place. Program and sockets go
+//! when the process ends, however it ends.
 //!
 //! Packets in several pieces are not received: the MTU must fit a buffer.
 
@@ -63,12 +62,11 @@ const ARENA_SHARE: usize = 4;
 const FILL_USUAL: usize = 2048;
 /// Buffers a queue waits with at least.
 const FILL_MIN: usize = 64;
-/// How long a program of ours may stay on an interface that we have closed: another thread
-/// may have forked, and its child has our descriptors until it executes its program.
+/// Time that a program of ours may stay on an interface that we have closed: another thread may
+/// have forked, and its child has our descriptors until it executes its program.
 const FORK_PATIENCE: Duration = Duration::from_millis(250);
 
-/// What the queues of a port have in common. Dropped with the last of them,
-/// which detaches the program.
+/// State common to the queues of a port. Dropped with the last of them, which detaches the program.
 struct PortState {
     name: String,
     device: Device,
@@ -94,7 +92,7 @@ struct Attached {
 }
 
 impl PortState {
-    /// Asks what has become of the interface. A few system calls.
+    /// Looks at the state of the interface. A few system calls.
     fn refresh(&self) {
         lingering::reap();
         if !self.device.exists() {
@@ -104,7 +102,7 @@ impl PortState {
         if let Ok(mtu) = self.device.mtu() {
             self.length_limit.store(mtu + ETHERNET + VLAN_TAG, Ordering::Relaxed);
         }
-        // Whoever finds it locked leaves it to the one who has it.
+        // A caller that finds it locked leaves it to the one that has it.
         if let (Some(ours), Ok(mut inspector)) = (self.all_queues, self.inspector.try_lock()) {
             let now = inspector.inspect(self.link.clone()).receive_queues() as usize;
             self.queues_now.store(if now > ours { now } else { 0 }, Ordering::Relaxed);
@@ -129,8 +127,8 @@ impl PortState {
     }
 }
 
-/// Packets that a port may have at a time beyond those that any has: what its receive ring holds, and as
-/// many on their way. An interface that is not there has none.
+/// Packets that a port may have at a time beyond those that any has: those in its receive ring, and
+/// as many on their way. An interface that is not there has none.
 pub(crate) fn packets_kept(uri: &PortUri) -> usize {
     let Ok(settings) = Settings::parse(uri) else { return 0 };
     let ring = interface::find(uri.name()).map_or(0, |link| options::ring(&settings, &link.kind));
@@ -242,8 +240,8 @@ fn check_buffers(
     )))
 }
 
-/// Refuses to take an interface that the host uses, unless what is taken was
-/// said packet by packet.
+/// Refuses to take an interface that the host uses, unless the packets to take were named one by
+/// one.
 fn check_host(
     errors: &OpenErrors,
     uri: &PortUri,
@@ -326,7 +324,7 @@ fn is_busy(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
-/// Tries again for a while what somebody is in the way of.
+/// Tries again for a while, as long as the attempt fails because of another user.
 fn while_busy<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let until = Instant::now() + patience;
     loop {
@@ -376,7 +374,7 @@ fn sockets(
         };
         match Socket::open(&context.arena, &config) {
             Ok(made) => sockets.push(made),
-            // What the driver can do was only guessed.
+            // The driver's support was only guessed.
             Err(_) if zero_copy && settings.copy_mode == CopyMode::Auto && sockets.is_empty() => {
                 zero_copy = false;
             }
@@ -454,7 +452,7 @@ fn describe(
     parts.join(", ") + taken
 }
 
-/// What a socket that could not be had means for the port.
+/// The error of the port for a socket that could not be had.
 fn no_socket(errors: &OpenErrors, interface: &str, failure: socket::Failure) -> OpenError {
     let socket::Failure { step, source } = failure;
     match source.raw_os_error() {

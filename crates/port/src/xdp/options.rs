@@ -1,4 +1,4 @@
-//! What can be asked of an `xdp:` port by its name.
+//! Options of an `xdp:` port.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use crate::{
     xdp::program::{KernelShare, TERMS_MAX, Term},
 };
 
-/// What it is and which options it has.
+/// Declaration of the driver: name, help and options.
 pub(crate) const DRIVER: Driver = Driver {
     name: "xdp",
     object: "IF",
@@ -155,7 +155,7 @@ pub(super) enum CopyMode {
     Copy,
 }
 
-/// How many queues.
+/// Number of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queues {
     All,
@@ -244,7 +244,7 @@ impl Settings {
     }
 }
 
-/// Entries of a ring of a device, whose cable bounds what comes in a time.
+/// Entries of a ring of a device, whose cable bounds the packets per time.
 const RING: u32 = 2048;
 /// Entries of a ring of a virtual link: a few TCP connections have as much on the way.
 const RING_VIRTUAL: u32 = 8192;

@@ -12,14 +12,13 @@ use linerate_host::bpf::Instruction;
 
 use super::assembler::{Assembler, Change, Label, Register, Test, Width};
 
-/// What goes to the kernel's network stack instead of to us.
+/// Packets that go to the kernel's network stack instead of to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KernelShare {
     /// Nothing.
     None,
-    /// What keeps the interface usable for the kernel: ARP, ICMP, IGMP,
-    /// `ICMPv6`, EAPOL, and the link-local protocols (spanning tree, LACP,
-    /// LLDP).
+    /// Protocols that keep the interface usable for the kernel: ARP, ICMP, IGMP, `ICMPv6`, EAPOL,
+    /// and the link-local protocols (spanning tree, LACP, LLDP).
     Control,
     /// Everything that matches none of the terms.
     Unmatched(Vec<Term>),

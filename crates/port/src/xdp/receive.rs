@@ -37,7 +37,7 @@ pub(super) struct XdpReceive {
     /// Whether there were fewer than the kernel was to have, since its statistics were read.
     starved: bool,
     counters: Arc<Counters>,
-    /// What has been counted of the kernel's statistics.
+    /// Part of the kernel's statistics that has been counted.
     counted: Counted,
     idle_rounds: u32,
     busy_poll: bool,
@@ -105,7 +105,7 @@ impl XdpReceive {
         self.fill.publish();
     }
 
-    /// The ring is empty: does what the kernel may be waiting for.
+    /// The ring is empty: does the work that the kernel may be waiting for.
     #[cold]
     #[inline(never)]
     fn idle(&mut self, pool: &mut PoolCache) -> Result<(), PortError> {
@@ -193,7 +193,7 @@ impl Drop for XdpReceive {
     }
 }
 
-/// What the kernel has reported and we have counted.
+/// Statistics that the kernel has reported and we have counted.
 #[derive(Debug, Default)]
 struct Counted {
     empty: u64,
@@ -203,7 +203,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Counts what is new in the kernel's statistics.
+    /// Counts the increase of the kernel's statistics.
     ///
     /// In copy mode `rx_dropped` counts packets longer than a buffer and those
     /// that found the fill ring empty; only the latter show in

@@ -31,7 +31,7 @@ pub(super) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16);
 
-/// Which of a socket's four rings.
+/// One of a socket's four rings.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RingKind {
     Receive,
@@ -91,7 +91,7 @@ impl<T: Copy> Ring<T> {
             )?
         };
         let map = NonNull::new(map.cast::<u8>()).expect("the kernel maps nothing at zero");
-        // SAFETY: that much was just mapped, and nobody else knows of it.
+        // SAFETY: that much was just mapped, and there are no other pointers to it.
         Ok(unsafe { Ring::over(map, map_len, size, offsets) })
     }
 
@@ -99,7 +99,7 @@ impl<T: Copy> Ring<T> {
     ///
     /// # Safety
     ///
-    /// `map_len` bytes are mapped at `map`, and nobody unmaps them.
+    /// `map_len` bytes are mapped at `map`, and they are unmapped by the ring alone.
     unsafe fn over(
         map: NonNull<u8>,
         map_len: usize,
@@ -158,7 +158,7 @@ impl<T: Copy> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped; nothing else points into it.
+        // SAFETY: exactly the range that `map` mapped; nothing else points into it.
         let _ = unsafe { rustix::mm::munmap(self.map.as_ptr().cast(), self.map_len) };
     }
 }
@@ -208,7 +208,7 @@ impl<T: Copy> Producer<T> {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Hands over what was written.
+    /// Hands over the entries written.
     #[inline]
     pub(super) fn publish(&mut self) {
         self.ring.producer().store(self.next, Ordering::Release);
@@ -278,14 +278,14 @@ impl<T: Copy> Consumer<T> {
     /// Copies the next entry out. The caller has asked [`Consumer::ready`].
     #[inline]
     pub(super) fn read(&mut self) -> T {
-        // SAFETY: inside the array. Volatile, so that the copy is made once
-        // and what is checked is what is used.
+        // SAFETY: inside the array. Volatile, so that the copy is made once and the checked entry
+        // is the one that is used.
         let entry = unsafe { self.ring.entry(self.next).as_ptr().read_volatile() };
         self.next = self.next.wrapping_add(1);
         entry
     }
 
-    /// Gives the places of what was read back to the kernel.
+    /// Gives the places of the entries read back to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         self.ring.consumer().store(self.next, Ordering::Release);
@@ -297,14 +297,14 @@ impl<T: Copy> Consumer<T> {
 pub(super) mod fake {
     use super::*;
 
-    /// What the kernel does to a ring that we read.
+    /// The kernel's end of a ring that we read.
     pub(crate) struct Kernel {
         producer: NonNull<AtomicU32>,
         entries: NonNull<u64>,
         mask: u32,
     }
 
-    /// A completion ring, and the kernel at its other end, who is gone before it.
+    /// A completion ring, and the kernel at its other end, which is gone before it.
     pub(crate) fn completion(size: u32) -> (Consumer<u64>, Kernel) {
         let offsets = XdpRingOffset { producer: 0, consumer: 64, desc: 128, flags: None };
         let map_len = 128 + size as usize * size_of::<u64>();

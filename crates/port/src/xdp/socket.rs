@@ -41,8 +41,8 @@ pub(super) const HEADROOM: usize = 256;
 /// Smallest and largest chunk the kernel takes: 2 KiB and a page.
 pub(super) const CHUNK_MIN: usize = 2048;
 pub(super) const CHUNK_MAX: usize = 4096;
-/// How long a queue may stay busy that its last user has already closed: the
-/// kernel lets go of it some time after that.
+/// Time that a queue may stay busy after its last user has closed it: the kernel lets go of it some
+/// time after that.
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
 /// The step in which the kernel takes the memory, which it locks.
 pub(super) const REGISTER: &str = "register packet memory";
@@ -55,7 +55,7 @@ const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
 /// Packets a busy poll takes at most.
 const BUSY_POLL_BUDGET: libc::c_int = 64;
 
-/// How a socket is to be made.
+/// Configuration of a socket.
 #[derive(Debug, Clone)]
 pub(super) struct SocketConfig {
     pub(super) interface: u32,
@@ -68,8 +68,8 @@ pub(super) struct SocketConfig {
     pub(super) transmits: bool,
 }
 
-/// A bound socket. What becomes of the buffers the kernel owns when it is dropped
-/// is in [`lingering`].
+/// A bound socket. The release of the buffers the kernel owns when it is dropped is in
+/// [`lingering`].
 pub(super) struct Socket {
     /// Always there until `drop`.
     fd: Option<OwnedFd>,
@@ -77,7 +77,7 @@ pub(super) struct Socket {
     queue: QueueId,
     zero_copy: bool,
     need_wakeup: bool,
-    /// What the directions had outstanding when they were dropped.
+    /// Buffers that the directions had outstanding when they were dropped.
     outstanding: Mutex<Vec<Outstanding>>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Rings {
     pub(super) transmit: Option<(Producer<Descriptor>, Consumer<u64>)>,
 }
 
-/// What did not work.
+/// A step that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) step: &'static str,
@@ -231,7 +231,7 @@ impl Socket {
         self.need_wakeup
     }
 
-    /// Keeps what a direction has outstanding until the socket is closed.
+    /// Keeps the outstanding buffers of a direction until the socket is closed.
     pub(super) fn keep_outstanding(&self, outstanding: Outstanding) {
         let mut all = self.outstanding.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         all.push(outstanding);

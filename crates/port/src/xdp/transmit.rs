@@ -1,9 +1,9 @@
 //! The transmitting side of a queue: the transmit ring to the kernel, the
 //! completion ring back.
 //!
-//! In copy mode the kernel sends inside our system call, so one call per burst
-//! is what it takes. How far it came shows in the transmit ring's consumer
-//! index, and packets count as sent when it has passed them.
+//! In copy mode the kernel sends inside our system call, so it takes one call per burst. Its
+//! progress shows in the transmit ring's consumer index, and packets count as sent when it has
+//! passed them.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -137,7 +137,7 @@ impl XdpTransmit {
         ring.publish();
     }
 
-    /// Counts what the kernel has taken out of the ring since the last time.
+    /// Counts the packets the kernel has taken out of the ring since the last time.
     #[inline]
     fn settle(&mut self) {
         let written = self.ring.written();
@@ -177,7 +177,7 @@ impl XdpTransmit {
         self.pending.bytes -= bytes;
     }
 
-    /// Makes the kernel send what is in the ring, as far as it can now.
+    /// Makes the kernel send the packets in the ring, as far as it can now.
     #[inline]
     fn kick(&mut self) -> Result<(), PortError> {
         if self.pending.packets == 0 {
@@ -275,7 +275,7 @@ impl Transmit for XdpTransmit {
     fn flush(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
         if self.down && !self.can_send()? {
             self.reap(pool);
-            // What is in the ring waits for the link; nobody should.
+            // Packets in the ring wait for the link; the caller should not.
             return Ok(0);
         }
         self.kick()?;

@@ -1,10 +1,9 @@
 //! Ownership of the UMEM's chunks, which are the arena's buffers.
 //!
-//! A buffer is handed to the kernel by its address in a ring, and comes back, in
-//! no certain order, by an address the kernel wrote. This table turns that
-//! address back into the buffer's name, and only if the kernel owned the buffer:
-//! whatever it says, no buffer gets a second owner. What it says the kernel owns
-//! is reclaimed when the socket is closed.
+//! A buffer is handed to the kernel by its address in a ring, and comes back, in no certain order,
+//! by an address the kernel wrote. This table turns that address back into the buffer's name, and
+//! only if the kernel owned the buffer: by no address does a buffer get a second owner. Buffers
+//! that the table says the kernel owns are reclaimed when the socket is closed.
 //!
 //! It costs four bytes per buffer of the arena and queue direction, and one
 //! access to a table that fits the first- or second-level cache per packet.
@@ -39,7 +38,7 @@ impl KernelOwned {
         KernelOwned { words, count: 0, stride: arena.buffer_size() as u64 }
     }
 
-    /// How many they are.
+    /// Number of buffers.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count
@@ -94,8 +93,8 @@ impl KernelOwned {
         for word in &mut self.words {
             let word = std::mem::replace(word, VACANT);
             if word != VACANT {
-                // SAFETY: as in `take_back`, and by the contract nobody else
-                // uses the buffer.
+                // SAFETY: as in `take_back`, and by the contract there is no other user of the
+                // buffer.
                 each(unsafe { Slot::from_raw(RawSlot { buffer: word, offset: 0, length: 0 }) });
             }
         }

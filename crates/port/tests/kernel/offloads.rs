@@ -59,7 +59,7 @@ struct Case {
     interface: &'static str,
     /// Frames with their virtio headers.
     frames: Vec<Vec<u8>>,
-    /// How many packets become of them.
+    /// Number of packets that become of them.
     packets: usize,
     /// Whether a packet socket gets a merged frame; `None` where that depends on the kernel.
     is_merged: Option<bool>,
@@ -294,7 +294,7 @@ impl Hub {
         for (space, interface) in [(&hub.left, "l0"), (&hub.middle, "p0"), (&hub.middle, "x0")] {
             offloads_on(space, interface);
         }
-        // What comes there in a burst is merged, and kept until the burst is over.
+        // Frames that come there in a burst are merged, and kept until the burst is over.
         hub.middle.expect(["ethtool", "-K", "i1", "gro", "on"]);
         let keep = "echo 2000000 >/sys/class/net/i1/gro_flush_timeout";
         hub.middle.expect(["sh", "-c", keep]);
@@ -411,7 +411,7 @@ fn frames_at(wire: &Wire, skip: usize, is_enough: impl Fn(&[Vec<u8>]) -> bool) -
     frames
 }
 
-/// How many packets frames with virtio headers are.
+/// Number of packets in frames with virtio headers.
 fn packets_in(frames: &[Vec<u8>]) -> usize {
     let packets = |bytes: &Vec<u8>| {
         let number = |at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
@@ -434,7 +434,7 @@ fn packets_in(frames: &[Vec<u8>]) -> usize {
 fn offloads_are_finished_as_the_kernel_finishes_them() {
     let hub = Hub::new();
     let reference = Wire::open(&hub.right, "r1");
-    // What AF_PACKET is given.
+    // Frames that AF_PACKET is given.
     let raw = Wire::open(&hub.right, "p1").with_headers();
     let tap = Side::open("tap", Some(&hub.middle), "tap:t0?vnet");
     hub.middle.ip(["link", "set", "t0", "master", "br0"]);

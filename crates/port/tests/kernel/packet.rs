@@ -35,7 +35,7 @@ fn frames_cross_unchanged() {
             assert_eq!(to.counters().read().bytes, bytes);
             assert_eq!(from.counters().read().bytes, bytes);
         }
-        // What we sent ourselves did not come back.
+        // Packets sent by us did not come back.
         let mut none = Frame::new(8);
         assert_eq!(from_left.receive(&mut pool, &mut none).unwrap(), 0);
         assert_eq!(from_right.receive(&mut pool, &mut none).unwrap(), 0);
@@ -407,8 +407,8 @@ fn the_kernel_leaves_out_what_a_program_does_not_want() {
     assert_eq!(arena.accounting().held, 0);
 }
 
-/// What the kernel has merged, has taken a tag out of or left a checksum of unfinished is decided on as it
-/// is received.
+/// Packets that the kernel has merged, has taken a tag out of or has left a checksum of unfinished
+/// are decided on in the form received.
 #[test]
 #[ignore = "needs root"]
 fn filters_decide_on_packets_as_they_are_received() {
@@ -441,7 +441,7 @@ fn filters_decide_on_packets_as_they_are_received() {
         });
         send(&mut pool, &mut *transmit, std::slice::from_ref(&tagged));
         let packets = receive(&mut pool, &mut *from, count);
-        // All are on their way; what is not wanted does not come either.
+        // All are on their way; packets that are not wanted do not come either.
         thread::sleep(Duration::from_millis(20));
         let mut more = Frame::new(8);
         assert_eq!(from.receive(&mut pool, &mut more).unwrap(), 0, "{text}");

@@ -1,5 +1,4 @@
-//! What the tests of kernel ports share: a place to open ports, and a small
-//! forwarder.
+//! Support for the tests of kernel ports: a place to open ports, and a small forwarder.
 
 use std::{
     sync::{
@@ -14,7 +13,7 @@ use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Counts, OpenError, Port, PortError, Receive, Transmit, wait_any};
 use linerate_testlab::Namespace;
 
-/// How long a test waits for what has to happen before it fails.
+/// Time that a test waits for an event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An arena of 4 MiB with small pages.
@@ -114,8 +113,8 @@ pub(crate) fn receive(pool: &mut PoolCache, from: &mut dyn Receive, count: usize
     got
 }
 
-/// How forwarding went, and what was received from the first port, sent to the
-/// second, received from the second, and sent to the first.
+/// Result of forwarding, and counts: received from the first port, sent to the second, received
+/// from the second, and sent to the first.
 pub(crate) type Outcome = (Result<(), PortError>, [Counts; 4]);
 
 /// Forwards between two ports, both ways, until dropped.

@@ -58,7 +58,7 @@ fn frames_cross_unchanged() {
             let expected = (frames.len() as u64, bytes, 0);
             assert_eq!((counts.packets, counts.bytes, counts.dropped()), expected);
         }
-        // What we sent ourselves did not come back, and the sleep is a sleep.
+        // Packets sent by us did not come back, and the sleep is a sleep.
         let mut none = Frame::new(8);
         assert_eq!(from_tap.receive(&mut pool, &mut none).unwrap(), 0);
         assert!(!from_tap.wait(Duration::from_millis(1)).unwrap());
@@ -147,7 +147,7 @@ fn streams_pass_between_two_hosts() {
         let (result, counts) = forwarder.stop();
         result.unwrap();
         assert_balanced(&counts);
-        // A loaded machine may be too slow for what TCP sends at once.
+        // A loaded machine may be too slow for TCP's first burst.
         let lost = |side: &Counts| side.dropped() - side.dropped_for(DropReason::Overrun);
         assert_eq!(counts.iter().map(lost).sum::<u64>(), 0, "{counts:?}");
         // With virtio headers the kernel hands over several segments at once.

@@ -12,7 +12,7 @@ use crate::{
     testpmd::{Setup, Testpmd, alone},
 };
 
-/// What a zero-copy client of DPDK needs for buffers: both directions' rings full, twice 8,192.
+/// Buffers that a zero-copy client of DPDK needs: both directions' rings full, twice 8,192.
 const MBUFS: [&str; 2] = ["--total-num-mbufs=8192", "--total-num-mbufs=40960"];
 const MEGABYTES: [&str; 2] = ["96", "192"];
 
@@ -78,7 +78,7 @@ fn there_and_back(ours: &str, theirs: &str, log2: u32, queues: usize) {
     let small = packets((0..2000).map(|at| 60 + at % 1455));
     let sent = packets(lengths);
     let (mut station, mut testpmd, text) = join(ours, theirs, log2, queues, "io");
-    // They come up at different moments, and what is sent before is lost.
+    // They come up at different moments, and packets sent before are lost.
     wait_for("the first packet to come back", || {
         (0..queues).all(|queue| {
             station.send(queue, &sent[..1]);
@@ -147,8 +147,8 @@ fn combine(ours: &str, theirs: &str) {
     let _alone = alone();
     for queues in [1, 2] {
         for log2 in [4, 10, 13] {
-            // A zero-copy client of DPDK gives a server free buffers 32 at a time, never fewer: with
-            // a ring that is smaller it receives nothing, from anybody.
+            // A zero-copy client of DPDK gives a server free buffers 32 at a time, never fewer:
+            // with a ring that is smaller it receives nothing, from any server.
             if theirs.contains("zero-copy") && log2 < 5 {
                 from_there(ours, theirs, log2, queues);
             } else {
@@ -185,8 +185,9 @@ fn memif_with_dpdk_as_zero_copy_client() {
     combine("server", "role=client,zero-copy=yes");
 }
 
-/// When it is disconnected, DPDK's zero-copy client (22.11) closes the descriptor of its own memory, and
-/// when it connects again it sends whatever has that number by then: its new socket, as it happens.
+/// When it is disconnected, DPDK's zero-copy client (22.11) closes the descriptor of its own
+/// memory, and when it connects again it sends the file that has that number by then: its new
+/// socket, as it happens.
 #[test]
 #[ignore = "needs root"]
 fn memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_not() {
@@ -213,7 +214,8 @@ fn memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_no
     Load::default().flow(&mut station, 1000);
     drop((testpmd, next));
     station.wait_down();
-    // What queues let go of long after is done away with, too, though nobody comes or goes then.
+    // Descriptors that queues let go of long after are closed, too, though no peer comes or goes
+    // then.
     thread::sleep(Duration::from_millis(300));
     while !station.take(0).is_empty() {}
     let_go(&mut station);
@@ -246,9 +248,9 @@ fn come_and_go(who: &str, ours: &str, theirs: &str) {
         load.flow(&mut station, 1000);
         drop(testpmd);
         load.run(&mut station, |station| !is_up(station));
-        // What was on the way.
+        // Packets that were on the way.
         while !station.take(0).is_empty() {}
-        // A link is down before all of it is closed: what the peer was lent is waited for first.
+        // A link is down before all of it is closed: buffers lent to the peer are waited for first.
         let steady = *steady.get_or_insert_with(|| settled(&mut station));
         wait_for("all that belonged to the connection to go", || {
             let_go(&mut station);

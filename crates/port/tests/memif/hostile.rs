@@ -38,7 +38,7 @@ impl Bystanders {
         self.look();
     }
 
-    /// What arrives is what was sent, in order, each packet once.
+    /// Packets arrive as sent, in order, each once.
     fn look(&mut self) {
         for (station, arrived) in
             [&mut self.server, &mut self.client].into_iter().zip(&mut self.arrived)
@@ -64,7 +64,7 @@ impl Bystanders {
     }
 }
 
-/// Does with a port whatever a worker does.
+/// Does with a port all that a worker does.
 fn use_up(station: &mut Station, sent: &[Vec<u8>]) {
     for queue in 0..station.port.queues.len() {
         for packet in station.take(queue) {
@@ -88,7 +88,7 @@ fn use_up(station: &mut Station, sent: &[Vec<u8>]) {
     }
 }
 
-/// Whoever comes after a peer that played foul is served as if there had been none.
+/// A peer that comes after a malicious one is served as if there had been none.
 fn is_served(station: &mut Station, other: &mut Station) {
     other.wait_up();
     station.wait_up();
@@ -96,7 +96,7 @@ fn is_served(station: &mut Station, other: &mut Station) {
     station.take(0);
     let sent = packets([60, 1500]);
     for at in 0..sent.len() {
-        // What was on the way from the peer before may come first.
+        // Packets of the peer before that were on the way may come first.
         other.send(0, &sent[at..=at]);
         wait_for("a packet of the next peer", || station.take(0).contains(&sent[at]));
         station.send(0, &sent[at..=at]);
@@ -157,7 +157,7 @@ proptest! {
         play(Role::Server, "", &bytes);
     }
 
-    /// It writes what it likes into the rings. That it keeps its hands off packets it was not given is
+    /// It writes anything into the rings. That it keeps its hands off packets it was not given is
     /// its promise.
     #[test]
     fn nor_does_one_that_is_lent_our_packets(bytes in proptest::collection::vec(any::<u8>(), 8..200)) {

@@ -1,4 +1,5 @@
-//! Limits of what clients use of a server's process, however many there are and whatever they send.
+//! Limits of the resources that clients use of a server's process, with any number and any
+//! messages.
 
 use std::{
     fs,

@@ -19,7 +19,7 @@ fn pair(server: &str, client: &str) -> (Station, Station) {
     let mut client = Station::lending(&uri, 1024, 9600);
     server.wait_up();
     client.wait_up();
-    // Who copies nothing gives the server its buffers when it first looks for packets.
+    // A zero-copy client gives the server its buffers when it first looks for packets.
     assert!(client.take(0).is_empty());
     (server, client)
 }
@@ -60,8 +60,8 @@ fn packets_of_every_length_cross_both_ways() {
     }
 }
 
-/// A program that has nothing of ours, not even a header: that it works shows what is in the page that it was
-/// written by.
+/// A program that has nothing of ours, not even a header: that it works shows that the page it was
+/// written by is complete.
 #[test]
 fn the_document_is_enough_for_a_client_in_c() {
     // Of this run alone: another may be about to start its own.
@@ -239,7 +239,7 @@ fn a_socket_that_a_dead_server_left_is_taken_over_and_a_file_is_not() {
     let error = linerate_port::open(&uri.parse().unwrap(), &context).unwrap_err().to_string();
     assert!(error.contains("not a socket"), "{error}");
     std::fs::remove_file(&path).unwrap();
-    // Nobody removes the file of a listener of the standard library.
+    // The file of a listener of the standard library is not removed.
     let alive = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let error = linerate_port::open(&uri.parse().unwrap(), &context).unwrap_err().to_string();
     assert!(error.contains("another process listens") || error.contains("bind"), "{error}");
@@ -266,7 +266,7 @@ fn who_comes_while_the_socket_is_made_is_told_how_large_rings_are() {
     }
 }
 
-/// What the server at an abstract socket says first, once there is one.
+/// The first message of the server at an abstract socket, once there is one.
 fn greeting(name: &str) -> [u8; 128] {
     let client = net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
@@ -293,7 +293,7 @@ fn come_and_go(as_client: &str) {
     };
     let sent = packets([60; 10]);
     let mut client = open("client");
-    // Nobody is there yet: what is sent goes nowhere, and is accounted for.
+    // There is no peer yet: packets sent go nowhere, and are accounted for.
     client.send(0, &sent);
     assert_eq!(client.sent().dropped_for(DropReason::LinkDown), 10);
     let mut server = open("server");
@@ -329,8 +329,8 @@ fn come_and_go(as_client: &str) {
     arenas.iter().for_each(all_come_home);
 }
 
-/// A server that has put nothing into the buffers it was lent, and one with packets it has not taken,
-/// goes: every buffer is back, whoever holds the queue.
+/// A server that has put nothing into the buffers it was lent, and one with packets it has not
+/// taken, goes: every buffer is back, with any holder of the queue.
 #[test]
 fn lent_buffers_come_home_when_the_server_goes_or_the_port() {
     let (mut server, mut client) = pair("", "&slots=256&zero-copy");
@@ -352,7 +352,7 @@ fn lent_buffers_come_home_when_the_server_goes_or_the_port() {
     assert!(client.take(1).is_empty());
     client.send(1, &sent);
     let arena = client.arena.clone();
-    // Nobody uses the one queue any more, and the peer has its buffers all the same.
+    // The one queue is not used any more, and the peer has its buffers all the same.
     drop(client.port.queues.remove(1));
     client.take(0);
     let held = arena.accounting().held;

@@ -5,7 +5,7 @@ use linerate_port::pcap::Fault;
 use crate::golden::Order;
 use crate::{Packet, data_files, read, read_whole};
 
-/// Where each record or block of a valid file starts, and where the file ends.
+/// Offsets of the records or blocks of a valid file, and of its end.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let u32_at = |at: usize, big: bool| {
         let raw = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
@@ -36,7 +36,7 @@ fn boundaries(bytes: &[u8]) -> Vec<usize> {
     found
 }
 
-/// How many packets a prefix of whole records has: those of the valid file that end in it.
+/// Number of packets in a prefix of whole records: those of the valid file that end in it.
 fn whole_packets(bytes: &[u8], end: usize) -> usize {
     let outcome = read(&bytes[..end]);
     assert!(outcome.error.is_none() && outcome.tail.is_none(), "{outcome:?}");
@@ -105,7 +105,7 @@ fn every_single_byte_corrupted() {
                 let outcome = read(&damaged);
                 let what = format!("{path:?} byte {place} ^ {flip:#x}: {outcome:?}");
 
-                // What came before the damage is untouched by it.
+                // Packets before the damage are untouched by it.
                 assert!(outcome.packets.len() >= before, "{what}");
                 assert_eq!(outcome.packets[..before], all[..before], "{what}");
                 if outcome.error.is_some() || outcome.tail.is_some() {

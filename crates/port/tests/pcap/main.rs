@@ -1,4 +1,4 @@
-//! Capture files from the outside: what is read, what is written, and what damage does.
+//! Capture files from the outside: reading, writing, and the effects of damage.
 
 mod damage;
 mod golden;

@@ -1,4 +1,4 @@
-//! The same files read by pcap-parser, an independent implementation.
+//! Sample files read by pcap-parser, an independent implementation, for comparison.
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ fn run(program: &str, arguments: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// What tshark says: time, lengths and the bytes, each packet.
+/// tshark's reading of a file: time, lengths and bytes of each packet.
 fn tshark(path: &Path) -> Vec<(u64, u32, Vec<u8>)> {
     let path = path.to_str().unwrap();
     let (fields, _) =
@@ -62,7 +62,7 @@ fn tshark_reads_the_same_from_every_file() {
     }
 }
 
-/// Writes what the first sample file holds, in every way we can.
+/// Writes the packets of the first sample file, in every way we can.
 fn write_all_kinds(directory: &Path) -> Vec<(std::path::PathBuf, Options)> {
     let sample = data_files().into_iter().find(|path| path.ends_with("scapy-nano-little.pcap"));
     let packets = ours(&sample.unwrap());
@@ -111,7 +111,7 @@ fn other_programs_read_what_we_write_without_complaint() {
         assert_eq!(complaints.replace("Running as user \"root\"", ""), complaints, "{name}");
         let (lines, complaints) = run("tcpdump", &["-nn", "-r", name]);
         assert_eq!(lines.lines().count(), 4, "{name}: {lines}");
-        // It says only what it opens.
+        // It names only the files it opens.
         assert_eq!(complaints.lines().count(), 1, "{name}: {complaints}");
         assert!(complaints.contains("link-type EN10MB (Ethernet)"), "{name}: {complaints}");
         if options.interface.is_some() {

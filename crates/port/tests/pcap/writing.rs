@@ -1,4 +1,4 @@
-//! What is written: byte for byte, read back by us and by others, split over files.
+//! Writing: byte for byte, read back by us and by others, split over files.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;

@@ -10,8 +10,8 @@ use linerate_port::DropReason;
 
 use crate::rig::{PATIENCE, Station};
 
-/// How often each side goes and comes back, unless `LINERATE_RESTARTS` says how often: starting DPDK
-/// takes most of a second.
+/// Number of restarts of each side, unless `LINERATE_RESTARTS` gives one: starting DPDK takes most
+/// of a second.
 const RESTARTS: usize = 2;
 
 pub(crate) fn restarts() -> usize {
@@ -31,7 +31,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Sends without a pause, whatever comes back, until `until` says so. Returns how many came back.
+    /// Sends without a pause, independent of the packets that come back, until `until` is true.
+    /// Returns how many came back.
     #[track_caller]
     pub(crate) fn run(
         &mut self,
@@ -78,7 +79,7 @@ impl Load {
             count += self.run(station, |_| Instant::now() >= until);
             assert!(Instant::now() < limit, "a stuck ring: {}", station.detail());
         }
-        // What a driver sends before it has enabled its queue is to be thrown away.
+        // Packets that a driver sends before it has enabled its queue are to be thrown away.
         let counts = station.received();
         assert_eq!(counts.dropped(), counts.dropped_for(DropReason::LinkDown));
     }

@@ -1,4 +1,4 @@
-//! What the tests share: ports on memory of their own, and packets that can be told apart.
+//! Support for the tests: ports on memory of their own, and packets that can be told apart.
 
 use std::{
     sync::{
@@ -12,10 +12,10 @@ use std::{
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Counts, Port, Receive, Transmit};
 
-/// How long a test waits for what has to happen before it fails.
+/// Time that a test waits for an event before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A name for an abstract socket that nobody else has.
+/// A unique name for an abstract socket.
 pub(crate) fn socket() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Station {
         }
     }
 
-    /// What is there now.
+    /// Takes the packets that are there now.
     pub(crate) fn take(&mut self, queue: usize) -> Vec<Vec<u8>> {
         let mut frame = Frame::new(64);
         let receive = self.port.queues[queue].receive.as_mut().unwrap();

@@ -145,8 +145,8 @@ fn is_up(station: &Station) -> bool {
 /// A driver of ours in the forms that differ most.
 const DRIVERS: [&str; 2] = ["packed=no&zero-copy=no", "packed=yes&zero-copy=yes"];
 
-/// Theirs is killed while packets go both ways, and another one comes. What they are is told the
-/// socket.
+/// testpmd is killed while packets go both ways, and another one comes. `device` names its device,
+/// by the socket.
 fn they_come_and_go(options: &str, device: impl Fn(&str) -> String) {
     let socket = path();
     let uri = format!("vhost:{socket}?{options}");
@@ -159,7 +159,7 @@ fn they_come_and_go(options: &str, device: impl Fn(&str) -> String) {
         load.flow(&mut station, 1000);
         drop(testpmd);
         load.run(&mut station, |station| !is_up(station));
-        // What was on the way.
+        // Packets that were on the way.
         while !station.take(0).is_empty() {}
         let steady = *steady.get_or_insert_with(|| settled(&mut station));
         wait_for("all that belonged to the connection to go", || {

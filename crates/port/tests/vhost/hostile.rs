@@ -35,7 +35,7 @@ impl Bystanders {
     }
 }
 
-/// Does with a port whatever a worker does. Returns whether an orderly packet came.
+/// Does with a port all that a worker does. Returns whether an orderly packet came.
 fn use_up(station: &mut Station, sent: &[Vec<u8>]) -> bool {
     let mut orderly = false;
     for packet in station.take(0) {
@@ -71,7 +71,7 @@ fn play_device(bytes: &[u8]) {
         use_up(&mut station, &sent);
         bystanders.turn();
     }
-    // Whoever comes next is believed.
+    // The next peer is believed.
     foul.leave();
     wait_for("a packet of the next device", || {
         foul.serve();
@@ -107,7 +107,7 @@ fn play(bytes: &[u8]) {
         bystanders.turn();
     }
     drop(foul);
-    // Whoever comes next is served.
+    // The next peer is served.
     for packed in [0, 1] {
         let setup = [packed, 3];
         let mut next = Foul::new(&socket, &setup);

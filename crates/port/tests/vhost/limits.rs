@@ -1,4 +1,4 @@
-//! Limits of what a driver uses of a device's process, and of what it sends.
+//! Limits of the resources that a driver uses of a device's process, and of its messages.
 
 use std::os::fd::AsFd;
 
@@ -41,7 +41,7 @@ fn more_memory_than_a_driver_may_have_is_refused() {
         assert!(frontend.channel().wait_closed());
         wait_for("the reason", || station.detail().contains("by the option `memory`"));
     }
-    // As much as it may have, again and again: what was before is given up.
+    // As much as it may have, again and again: the memory before is given up.
     let mut frontend = Frontend::connect(&name).unwrap();
     frontend.advance(Stage::Features).unwrap();
     for _ in 0..3 {

@@ -9,7 +9,7 @@ use crate::rig::{Station, all_come_home, arena, packets, socket, wait_for};
 fn pair(device: &str, driver: &str) -> [Station; 2] {
     let socket = socket();
     let open = |options: &str| Station::with(&format!("vhost:{socket}?{options}"), 9600);
-    // Who listens is there first.
+    // The listening side is there first.
     let stations = if device.contains("side=client") {
         let driver = open(driver);
         [open(device), driver]
@@ -24,7 +24,7 @@ fn pair(device: &str, driver: &str) -> [Station; 2] {
 #[track_caller]
 fn both_ways(stations: &mut [Station; 2], queue: usize, sent: &[Vec<u8>], text: &str) {
     for (from, to) in [(0, 1), (1, 0)] {
-        // Whoever lends buffers lends them when it looks for packets.
+        // A side that lends buffers lends them when it looks for packets.
         assert!(stations[to].take(queue).is_empty());
         for some in sent.chunks(32) {
             stations[from].send(queue, some);

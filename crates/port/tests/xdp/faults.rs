@@ -1,4 +1,4 @@
-//! What goes wrong, and what is left behind.
+//! Faults, and the state they leave behind.
 
 use std::{
     io::{BufRead, BufReader},
@@ -74,7 +74,7 @@ fn an_interface_is_free_again_though_another_thread_forks() {
     }
     let starter = thread::spawn(move || program.status());
     rustix::io::read(&forked, &mut [0]).unwrap();
-    // The child has what is the parent's now, and keeps it for a while yet.
+    // The child has descriptors that are the parent's now, and keeps them for a while yet.
     let waker = thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
         rustix::io::write(&go_on, &[1]).unwrap();
@@ -121,7 +121,7 @@ fn without_privileges_the_remedy_is_named() {
     assert_eq!(arena.accounting().held, 0);
 }
 
-/// The kernel takes memory beyond the limit only from those who may lock it, and calls that a
+/// The kernel takes memory beyond the limit only from processes that may lock it, and calls that a
 /// lack of buffers.
 #[test]
 #[ignore = "needs root"]
@@ -129,7 +129,7 @@ fn without_the_right_to_lock_memory_that_is_said() {
     let rig = Rig::new(1);
     let arena = arena();
     let limits = getrlimit(Resource::Memlock);
-    // Nobody else is bound by it: all have that right.
+    // No other process is bound by it: all have that right.
     let low = Rlimit { current: Some(64 << 10), ..limits };
     setrlimit(Resource::Memlock, low).unwrap();
     let error = rig.ours.enter(|| {
@@ -213,7 +213,7 @@ fn a_link_that_was_down_works_again() {
         assert!(wait_until(|| state("state UP"), PATIENCE));
         let wire = Wire::open(&rig.theirs, "p0");
         opened.transmit(&sent);
-        // What was in the ring when the link went down may come before.
+        // Packets in the ring when the link went down may come before.
         let came = wire.receive_all(counters.read().packets as usize);
         assert!(came.ends_with(&sent), "came {}", came.len());
         sent.iter().for_each(|frame| wire.send(frame));
@@ -415,7 +415,7 @@ fn an_empty_pool_loses_packets_by_count_and_recovers() {
     let rig = Rig::new(1);
     let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() }.create().unwrap();
     let mut opened = rig.open("xdp:x0", &arena).unwrap();
-    // Somebody keeps all that is left.
+    // All remaining buffers are kept.
     let mut kept = Frame::new(2048);
     opened.pool.take(&mut kept, 2048, 60);
     let wire = Wire::open(&rig.theirs, "p0");

@@ -73,7 +73,7 @@ fn a_sender_alone_needs_no_program() {
     assert_eq!(opened.close(), 0);
 }
 
-/// Moves what comes in at one port out at the other.
+/// Moves the packets that come in at one port out at the other.
 fn forward(from: &mut Opened, to: &mut Opened) -> usize {
     let receive = from.port.queues[0].receive.as_mut().unwrap();
     let count = receive.receive(&mut from.pool, &mut from.frame).unwrap();

@@ -1,4 +1,4 @@
-//! Who gets a packet, the port or the kernel's stack.
+//! Destination of a packet: the port or the kernel's stack.
 
 use std::net::UdpSocket;
 
@@ -80,7 +80,7 @@ fn what_does_not_match_can_stay_with_the_kernel() {
     }
 }
 
-/// Whoever would cut the host off is told so, and has to say that it may be.
+/// An open that would cut the host off is refused, and has to be confirmed.
 #[test]
 #[ignore = "needs root"]
 fn what_the_host_uses_is_not_taken_unless_that_is_confirmed() {
@@ -110,7 +110,7 @@ fn what_the_host_uses_is_not_taken_unless_that_is_confirmed() {
     assert_eq!(rig.open("xdp:x0?disconnect", &arena).unwrap().close(), 0);
     let context = Context { disconnect: true, ..Context::new(arena.clone()) };
     drop(rig.ours.enter(|| open(&"xdp:x0".parse().unwrap(), &context)).unwrap());
-    // What was said packet by packet, and what only sends, take nothing unawares.
+    // Packets that were named one by one, and ports that only send, take nothing unawares.
     assert_eq!(rig.open("xdp:x0?match=udp:7001", &arena).unwrap().close(), 0);
     let sender = open_in(&rig.ours, "xdp:x0", &arena, Direction::Transmit).unwrap();
     assert_eq!(sender.close(), 0);

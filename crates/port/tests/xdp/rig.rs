@@ -1,5 +1,4 @@
-//! What the tests share: a veth pair with our port at one end and a packet
-//! socket at the other.
+//! Support for the tests: a veth pair with our port at one end and a packet socket at the other.
 
 use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -11,7 +10,7 @@ use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Direction, OpenError, Port, PortError, Queue, open};
 use linerate_testlab::{Lab, Namespace};
 
-/// How long anything may take before a test gives up.
+/// Time that anything may take before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two namespaces joined by a veth pair, `ours` and `theirs`.
@@ -38,7 +37,7 @@ pub(crate) fn arena() -> Arena {
     ArenaOptions { size: 8 << 20, huge: false, ..Default::default() }.create().unwrap()
 }
 
-/// A port and what one needs to use it.
+/// A port with the pool and frame needed to use it.
 pub(crate) struct Opened {
     pub(crate) port: Port,
     pub(crate) pool: PoolCache,
@@ -149,7 +148,7 @@ pub(crate) fn frames(count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A packet socket on an interface, which sees what arrives there.
+/// A packet socket on an interface, which sees all frames that arrive there.
 pub(crate) struct Wire {
     fd: OwnedFd,
     /// Bytes of the virtio header in front of each frame.
@@ -202,8 +201,8 @@ impl Wire {
         poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)).unwrap();
         let mut packet = vec![0; 70_000];
         let mut control = [0u64; 16];
-        // SAFETY: the message names two buffers with their sizes; what the
-        // kernel wrote to the second is read through the macros for it.
+        // SAFETY: the message names two buffers with their sizes; the kernel's data in the second
+        // is read through the macros for it.
         unsafe {
             let mut vector = libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: 70_000 };
             let mut message: libc::msghdr = std::mem::zeroed();

@@ -13,7 +13,7 @@ fn transport(kind: Kind) -> Transport {
     }
 }
 
-/// A merged frame as the kernel has it, and what the virtio header says of it.
+/// A merged frame as the kernel has it, and its virtio header.
 fn merged(heads: &[Head], kind: Kind, payload: &[u8], size: usize) -> (Vec<u8>, Offload) {
     let offload = Offload {
         checksum: Some(Checksum { start: transport_of(heads), offset: kind.checksum() }),
@@ -189,7 +189,7 @@ proptest! {
         prop_assert_eq!(together, payload);
     }
 
-    /// Frames of any bytes, frames of tunnels with some bytes changed, and what is said of them.
+    /// Frames of any bytes, frames of tunnels with some bytes changed, and any virtio header.
     #[test]
     fn any_bytes_are_segmented_or_refused(
         mut frame in proptest::collection::vec(any::<u8>(), 0..300),

@@ -1,8 +1,8 @@
-//! The device: what a virtual switch is to a guest.
+//! The device: the role of a virtual switch towards a guest.
 //!
-//! The other side, a virtual machine's process or DPDK's `virtio_user`, says where its memory is and
-//! where in it the queues are. Of each pair the first queue takes packets to it, the second has those
-//! from it.
+//! The other side, a virtual machine's process or DPDK's `virtio_user`, announces its memory and
+//! the places of the queues in it. Of each pair the first queue takes packets to it, the second has
+//! those from it.
 
 mod session;
 

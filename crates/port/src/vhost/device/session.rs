@@ -1,8 +1,8 @@
-//! What the driver's side says over the socket, and what becomes of it.
+//! Requests of the driver's side over the socket, and their effects.
 //!
-//! Everything is checked when a queue is started, which the message with its kick does: a queue that
-//! is not inside of the memory ends the connection. Messages may come while workers use the queues
-//! they are about; the negotiator has a queue to itself then.
+//! Everything is checked when a queue is started, which the message with its kick does: a queue
+//! that is not inside of the memory ends the connection. Messages may come while workers use the
+//! queues they are about; the negotiator has a queue to itself then.
 
 use std::{
     fmt::Write,
@@ -38,7 +38,7 @@ use crate::{
     },
 };
 
-/// What a device of ours can do.
+/// Features of our device.
 const FEATURES: u64 = feature::MRG_RXBUF
     | feature::CTRL_VQ
     | feature::CTRL_RX
@@ -53,7 +53,7 @@ const OFFLOADS: u64 =
 const PROTOCOL: u64 =
     protocol::MQ | protocol::REPLY_ACK | protocol::INFLIGHT | protocol::RESET_DEVICE;
 
-/// What is offered to the peer, or accepted of it.
+/// Features offered to the peer, or accepted of it.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Offer {
     pub(in super::super) offloads: bool,
@@ -182,7 +182,7 @@ impl DeviceSession<'_> {
             .map_err(|error| End::from(format!("the peer does not read: {error}")))
     }
 
-    /// Does what a message says. Returns whether it was answered.
+    /// Handles a message. Returns whether it was answered.
     fn obey(&mut self, message: &mut Message) -> Result<bool, End> {
         match message.request {
             message::GET_FEATURES => {
@@ -301,7 +301,7 @@ impl DeviceSession<'_> {
         Ok(())
     }
 
-    /// Which queue an event is of, and the event.
+    /// The queue an event is of, and the event.
     fn event(&self, message: &mut Message) -> Result<(usize, Option<OwnedFd>), End> {
         let (index, has) = message.event()?;
         if index as usize >= self.rings.len() {
@@ -359,7 +359,7 @@ impl DeviceSession<'_> {
         let ring = &self.rings[index];
         self.control(index, |queue| queue.adjust(ring.call.as_ref(), ring.enabled));
         if let Some(call) = &ring.call {
-            // Whoever is told by it now may have missed what came before.
+            // The side told by it now may have missed earlier events.
             call.raise();
         }
     }

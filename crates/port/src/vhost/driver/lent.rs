@@ -1,17 +1,16 @@
 //! Buffers of our arena that the device has.
 //!
-//! A buffer that is *lent* stays taken, as one the kernel has, and nobody here has its slot. Which
-//! one it is, is remembered by its number in the ring ([`Lent`]), so no address that the device
-//! writes is believed. What it does not give back before it goes comes home when the queue is
-//! dropped, once the device has said that it has stopped, or is gone
-//! ([`session`](super::session)).
+//! A buffer that is *lent* stays taken, as one the kernel has, and has no slot here. It is
+//! remembered by its number in the ring ([`Lent`]), so no address that the device writes is
+//! believed. Buffers that it does not give back before it goes come home when the queue is dropped,
+//! once the device has said that it has stopped, or is gone ([`session`](super::session)).
 //!
-//! # What the device is trusted with
+//! # Trust in the device
 //!
-//! It has the whole arena mapped for writing: buffers, metadata and share counts of all ports of the
-//! program. A packet is looked at through references once its buffer is back, and would be so while
-//! somebody writes it if the device wrote to a buffer that it has given back, or was never given.
-//! That it does not is a promise of the protocol which nothing enforces; so this is for devices one
+//! It has the whole arena mapped for writing: buffers, metadata and share counts of all ports of
+//! the program. A packet is looked at through references once its buffer is back, and would be so
+//! during writes if the device wrote to a buffer that it has given back, or was never given. That
+//! it does not is a promise of the protocol which nothing enforces; so this is for devices one
 //! trusts as oneself, and has to be asked for. Others get memory of their own, and a copy.
 
 use std::{io, os::fd::OwnedFd};
@@ -51,7 +50,7 @@ impl Lent {
         &self.arena
     }
 
-    /// Where a packet is.
+    /// Place of a packet.
     #[inline]
     pub(super) fn piece(&self, slot: &Slot) -> Piece {
         Piece { at: self.base + self.arena.position(slot) as u64, len: slot.len() as u32 }
@@ -68,14 +67,14 @@ impl Lent {
     #[inline]
     pub(super) fn take(&mut self, number: u16) -> Option<Slot> {
         let raw = std::mem::replace(&mut self.slots[usize::from(number)], VACANT);
-        // SAFETY: what is not vacant was a slot given to `lend`, and the table does not have it any
-        // more: no other slot is made of it.
+        // SAFETY: a word that is not vacant was a slot given to `lend`, and the table does not have
+        // it any more: no other slot is made of it.
         (raw != VACANT).then(|| unsafe { Slot::from_raw(raw) })
     }
 }
 
 impl Drop for Lent {
-    /// Brings home what was not given back.
+    /// Takes home the buffers that were not given back.
     fn drop(&mut self) {
         let mut pool = self.arena.cache(self.slots.len());
         for number in 0..self.slots.len() {

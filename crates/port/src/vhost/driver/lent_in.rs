@@ -46,14 +46,14 @@ pub(super) struct LentIn<R> {
     unpack: Unpack,
     pieces: Pieces,
     scratch: Frame,
-    /// Buffers that came back, and nobody has looked at.
+    /// Buffers that came back and have not been looked at.
     arrived: VecDeque<Slot>,
     /// Buffers of a packet of which not all are there yet, and how many are to come.
     some: Vec<Slot>,
     missing: usize,
 }
 
-/// What is known of a connection.
+/// Negotiated properties of a connection.
 pub(super) struct Said {
     pub(super) header: usize,
     pub(super) mergeable: bool,
@@ -145,7 +145,7 @@ impl<R: Ring> LentIn<R> {
         !undone && self.count(header) <= 1
     }
 
-    /// How many buffers a packet has that begins with this header.
+    /// Number of buffers of a packet that begins with this header.
     #[inline]
     fn count(&self, header: &[u8]) -> usize {
         let at = BUFFERS as usize;
@@ -155,8 +155,8 @@ impl<R: Ring> LentIn<R> {
         }
     }
 
-    /// Copies a packet that is not plain, once all of it is there. Returns what it is, in the first
-    /// of its buffers' place.
+    /// Copies a packet that is not plain, once all of it is there. Returns the result, with the
+    /// first of its buffers.
     #[cold]
     #[inline(never)]
     fn gather(&mut self, slot: Slot, pool: &mut PoolCache) -> Option<(Slot, Fill)> {
@@ -301,7 +301,7 @@ impl<R: Ring> Inward for LentIn<R> {
     fn arm(&mut self) -> bool {
         self.armed = true;
         self.ring.arm();
-        // Pairs with the device's fence between its index and its look at what we want.
+        // Pairs with the device's fence between its index and its look at the event we want.
         fence(Ordering::SeqCst);
         // A worker that sleeps lends nothing, so it has to have lent something before.
         self.unpack.has_segments()

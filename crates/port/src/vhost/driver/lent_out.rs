@@ -1,8 +1,8 @@
-//! Packets for a device that reads them where they are.
+//! Packets for a device that reads them in place.
 //!
-//! The header is in front of the packet where there is place for it and nobody else has the packet;
-//! otherwise it is a descriptor of its own, in a table where the device takes one. All of it is
-//! zero, so one is enough for all packets.
+//! The header is in front of the packet where there is room for it and the packet has no other
+//! holder; otherwise it is a descriptor of its own, in a table where the device takes one. All of
+//! it is zero, so one is enough for all packets.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl<R: Ring> LentOut<R> {
         }
     }
 
-    /// Takes back what the device has read.
+    /// Takes back the buffers the device has read.
     #[inline]
     fn reap(&mut self, pool: &mut PoolCache) {
         let LentOut { ring, lent, scratch, fault, .. } = self;
@@ -148,7 +148,8 @@ impl<R: Ring> Control for LentOut<R> {
 
 impl<R: Ring> Outward for LentOut<R> {
     fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent {
-        // Not each time: where the device writes what it has used is a line it would lose.
+        // Not each time: a look takes the line with the used index away from the device, which
+        // writes it.
         if self.ring.room() < usize::from(self.ring.size()) / 2 {
             self.reap(pool);
         }

@@ -1,10 +1,10 @@
-//! The driver: what a guest is to a virtual switch, and what DPDK's `virtio_user` is.
+//! The driver: the role of a guest towards a virtual switch, and of DPDK's `virtio_user`.
 //!
-//! We make the memory, say where queues are, offer buffers and take them back as the device uses
-//! them ([`ring`]). Memory is made anew for each connection: what a former device may still do to its
-//! memory is nobody's business then. It has the queues, and buffers that packets are copied to and
-//! from ([`posted`]): a queue of ours is made to look like the device's view of one, so what copies
-//! packets is the same code in either role ([`copy_in`](super::copy_in),
+//! We make the memory, announce the places of queues, offer buffers and take them back as the
+//! device uses them ([`ring`]). Memory is made anew for each connection: writes of a former device
+//! to its memory do no harm then. It has the queues, and buffers that packets are copied to and
+//! from ([`posted`]): a queue of ours is made to look like the device's view of one, so the code
+//! that copies packets is shared by both roles ([`copy_in`](super::copy_in),
 //! [`copy_out`](super::copy_out)).
 //!
 //! With `zero-copy` a second region is our arena, and buffers in it are lent ([`lent`]).

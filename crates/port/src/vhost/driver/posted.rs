@@ -1,7 +1,8 @@
 //! Buffers of a connection's own memory, at places that stay, seen as the device sees a queue.
 //!
-//! Each number of a ring has its buffer. What the device has used is a chain to be read, and what it
-//! does not have is one to be written; either is given back by being offered again.
+//! Each number of a ring has its buffer. A buffer that the device has used is a chain to be read,
+//! and one that it does not have is a chain to be written; either is given back by being offered
+//! again.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use crate::vhost::{
     queue::{Access, BATCH, Batch, Chain, Fault, Looked, Piece, Pieces, Plain, Queue, WRITE},
 };
 
-/// Where the number of buffers of a packet is in its header.
+/// Offset of the number of buffers of a packet in its header.
 pub(super) const BUFFERS: u64 = 10;
 
-/// Where the buffers of a ring are.
+/// Places of the buffers of a ring.
 #[derive(Debug)]
 pub(super) struct Buffers {
     pub(super) memory: Arc<Memory>,
@@ -47,7 +48,7 @@ pub(super) struct Posted<R> {
     /// Those of a packet that has several, until it is given back, and how many are yet to come.
     some: Vec<Used>,
     missing: usize,
-    /// What the device has used and nobody has looked at.
+    /// Buffers that the device has used and that have not been looked at.
     taken: Batch<Used>,
 }
 
@@ -70,7 +71,7 @@ impl<R: Ring> Posted<R> {
         }
     }
 
-    /// How many buffers the packet has that begins in this one.
+    /// Number of buffers of the packet that begins in this one.
     #[inline]
     fn count(&self, number: u16) -> usize {
         let mut count = [0; 2];
@@ -228,7 +229,7 @@ impl<R: Ring> Filled<R> {
         Filled { ring, buffers, fault: None }
     }
 
-    /// Takes back what the device has read.
+    /// Takes back the buffers the device has read.
     #[inline]
     fn reap(&mut self) {
         let mut list = [Used::default(); BATCH];
@@ -298,7 +299,8 @@ impl<R: Ring> Queue for Filled<R> {
     #[inline]
     fn publish(&mut self) -> bool {
         let tell = self.ring.publish();
-        // Not each time: where the device writes what it has used is a line it would lose.
+        // Not each time: a look takes the line with the used index away from the device, which
+        // writes it.
         if self.ring.room() < usize::from(self.ring.size()) / 2 {
             self.reap();
         }
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!(posted.available(9), Ok(0));
         posted.give(taken[0].chain(), 0);
         posted.publish();
-        // The others have packets that nobody has copied.
+        // The others have packets that have not been copied.
         assert_eq!(device.plain(Access::Write, &mut list), Looked { count: 1, odd: false });
         assert_eq!(list[0].at, taken[0].at);
         taken[1..4].iter().for_each(|plain| posted.give(plain.chain(), 0));

@@ -1,7 +1,7 @@
 //! A virtqueue as the driver has it, in either format.
 //!
-//! What the device writes is believed in one thing: that a buffer is used. Which one it is, is looked
-//! up among those it has; an index or a number that names none of them ends the connection.
+//! The device's writes are believed in one thing: that a buffer is used. The buffer is looked up
+//! among those it has; an index or a number that names none of them ends the connection.
 
 mod packed;
 mod split;
@@ -15,10 +15,10 @@ pub(super) trait Ring: Send + 'static {
     /// Places in it.
     fn size(&self) -> u16;
 
-    /// How many more descriptors there is place for.
+    /// Number of descriptors that there is room for.
     fn room(&self) -> usize;
 
-    /// How many buffers the device has.
+    /// Number of buffers that the device has.
     fn outstanding(&self) -> usize;
 
     /// The number by which the next buffer will be known, or one that is offered so many buffers
@@ -29,10 +29,10 @@ pub(super) trait Ring: Send + 'static {
     /// descriptors have. There is place for it.
     fn offer(&mut self, pieces: &[Piece], flags: u16);
 
-    /// Has the device see what was offered. Returns whether it wants to be told.
+    /// Publishes the buffers offered to the device. Returns whether it wants to be told.
     fn publish(&mut self) -> bool;
 
-    /// How many buffers the device has used and nobody has taken, at most `most`.
+    /// Number of buffers the device has used and that have not been taken, at most `most`.
     fn used(&self, most: usize) -> Result<usize, Fault>;
 
     /// Takes some of them, as many as the list has place for, and returns how many. A fault that comes
@@ -54,24 +54,25 @@ pub(super) trait Ring: Send + 'static {
 pub(super) struct Used {
     /// Its number.
     pub(super) number: u16,
-    /// How many bytes were written to it, as the device says.
+    /// Bytes that were written to it, as the device says.
     pub(super) written: u32,
 }
 
 /// The numbers of buffers, and which of them the device has.
 ///
-/// The one that has been vacant for longest is next: a device that uses buffers in their order has each
-/// in the same place of the ring then, each time round, and what would be written there is there.
+/// The one that has been vacant for longest is next: a device that uses buffers in their order has
+/// each in the same place of the ring then, each time round, and the entry to write there is there
+/// already.
 #[derive(Debug)]
 struct Numbers {
     /// Vacant numbers, in their order, around the end.
     free: Box<[u16]>,
-    /// Where the first of them is, and how many there are.
+    /// Place of the first of them, and how many there are.
     first: usize,
     vacant: usize,
     /// Descriptors of the buffer that the device has by this number; none where it has none.
     places: Box<[u8]>,
-    /// How many it has.
+    /// Buffers that the device has.
     outstanding: usize,
 }
 
@@ -82,7 +83,7 @@ impl Numbers {
         Numbers { free, first: 0, vacant, places, outstanding: 0 }
     }
 
-    /// How many are vacant.
+    /// Number of vacant ones.
     #[inline]
     fn room(&self) -> usize {
         self.vacant
@@ -160,8 +161,8 @@ mod tests {
         at.map(|at| Some(Area { bytes: Arc::clone(&bytes), at }))
     }
 
-    /// Offers buffers, has them used, and takes them back, as `steps` say; at last the device gives back
-    /// what it does not have. Returns where it stands then.
+    /// Offers buffers, has them used, and takes them back, by `steps`; at last the device gives
+    /// back the buffers that it does not need. Returns its position then.
     fn exchange(mut ring: impl Ring, mut queue: impl Queue, steps: &[u8]) -> u32 {
         let (mut offered, mut taken, mut used) =
             (VecDeque::new(), VecDeque::new(), VecDeque::new());

@@ -1,8 +1,8 @@
-//! What is said to a device over the socket, and what it answers.
+//! Requests to a device over the socket, and its answers.
 //!
-//! The device is asked what it can do, told where the memory and each pair of queues are, and asked
-//! once more after each: its answer says that it has done what was said before. Then workers get the
-//! queues. It says nothing that it was not asked.
+//! The device is asked for its features, told the places of the memory and of each pair of queues,
+//! and asked once more after each: its answer says that it has done all requests before. Then
+//! workers get the queues. It sends no messages of its own.
 
 use std::{
     fmt::Write,
@@ -45,12 +45,12 @@ use crate::{
     },
 };
 
-/// What a driver of ours can make use of, whatever was asked for.
+/// Features that our driver can use, with any options.
 const FEATURES: u64 =
     feature::EVENT_IDX | feature::PROTOCOL_FEATURES | feature::VERSION_1 | feature::MQ;
-/// What the device may leave undone.
+/// Offloads that the device may leave undone.
 const OFFLOADS: u64 = feature::GUEST_CSUM;
-/// The same where a packet may take several buffers.
+/// Offloads besides, where a packet may take several buffers.
 const MERGED: u64 = feature::GUEST_TSO4 | feature::GUEST_TSO6 | feature::GUEST_ECN;
 /// Bytes in front of each packet, with virtio 1.
 pub(in super::super) const HEADER: usize = 12;
@@ -58,11 +58,11 @@ pub(in super::super) const HEADER: usize = 12;
 /// They are names: nothing is there.
 const OWN: u64 = 1 << 40;
 const LENT: u64 = 1 << 44;
-/// How long a worker of a device that has closed its end may take for the burst it is at.
+/// Time for a worker of a device that has closed its end to finish its burst.
 const GRACE: Duration = Duration::from_millis(10);
 const ALIGN: usize = 64;
 
-/// What a driver is to be.
+/// Settings of a driver.
 #[derive(Debug)]
 pub(in super::super) struct Settings {
     /// Places in each queue, a power of two.
@@ -74,7 +74,7 @@ pub(in super::super) struct Settings {
     pub(in super::super) lent: Option<Arena>,
 }
 
-/// What is waited for.
+/// Answer that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Features,
@@ -311,7 +311,7 @@ impl DriverSession {
         make(self.slots, a, b, c).map_err(End::from)
     }
 
-    /// What workers use of a pair.
+    /// Queues of a pair, for workers.
     fn queues<R: Ring>(
         &self,
         pair: usize,
@@ -355,7 +355,8 @@ impl DriverSession {
             let events = self.places.inward[pair].events();
             events.add(&call).map_err(|error| error.to_string())?;
             self.calls.push(call);
-            // This first: who answers the first packet that comes in has a way for the answer.
+            // This first: an element that answers the first packet that comes in has a way for the
+            // answer.
             self.places.outward[pair].put(Some(outward));
             self.places.inward[pair].put(Some(inward));
             // It may have looked before there were buffers.
@@ -457,8 +458,8 @@ impl Drop for Halt {
     }
 }
 
-/// How the region is divided: for each queue its areas, and behind them its buffers, or with
-/// zero-copy a header and tables.
+/// Layout of the region: for each queue its areas, and behind them its buffers, or with zero-copy a
+/// header and tables.
 struct Layout {
     slots: usize,
     /// From one buffer to the next; none with zero-copy.
@@ -466,24 +467,24 @@ struct Layout {
 }
 
 impl Layout {
-    /// Where the available ring, or what the driver wants to be told, begins.
+    /// Offset of the available ring, or of the driver's event.
     fn available(&self) -> usize {
         (DESCRIPTOR * self.slots).next_multiple_of(ALIGN)
     }
 
-    /// Where the used ring, or what the device wants to be told, begins.
+    /// Offset of the used ring, or of the device's event.
     fn used(&self) -> usize {
         let [_, available, _] = SplitAreas::lengths(self.slots as u16);
         (self.available() + available).next_multiple_of(ALIGN)
     }
 
-    /// Where the rest begins.
+    /// Offset of the rest.
     fn rest(&self) -> usize {
         let [_, _, used] = SplitAreas::lengths(self.slots as u16);
         (self.used() + used).next_multiple_of(ALIGN)
     }
 
-    /// Where a queue begins, of all in order.
+    /// Offset of a queue, by its number among all.
     fn ring(&self, index: usize) -> usize {
         let rest = match self.stride {
             0 => ALIGN + TABLE * self.slots,

@@ -1,4 +1,4 @@
-//! With a completion ring and a queue whose kernel the tests play.
+//! Tests with a completion ring and a queue whose kernel they play.
 
 use std::{fs::File, sync::Arc, sync::atomic::AtomicU32};
 

@@ -18,7 +18,7 @@ pub(in super::super) struct PackedRing {
     room: usize,
     /// The next place to write.
     next: Position,
-    /// What the device has been told of.
+    /// Position that the device has been told of.
     published: Position,
     /// The first descriptor that was written since, which is stored last.
     first: Option<u64>,
@@ -53,7 +53,7 @@ impl PackedRing {
     /// The number and length in a descriptor, if it was used.
     #[inline]
     fn look(&self, at: Position) -> Option<(u16, u32)> {
-        // Acquire: pairs with the device's release behind what it wrote.
+        // Acquire: pairs with the device's release behind its writes.
         let (len, number, flags) = fields(self.words(at.place)[1].load(Ordering::Acquire));
         let bits = (flags & AVAILABLE != 0, flags & USED != 0);
         (bits == (at.round, at.round)).then_some((number, len))
@@ -106,10 +106,10 @@ impl Ring for PackedRing {
     fn publish(&mut self) -> bool {
         let Some(first) = self.first.take() else { return false };
         let (old, new) = (self.published, self.next);
-        // Release: behind the buffers, and what describes the others.
+        // Release: behind the buffers, and the other descriptors.
         self.words(old.place)[1].store(first, Ordering::Release);
         self.published = new;
-        // Pairs with the device's fence between what it wants and its last look.
+        // Pairs with the device's fence between the event it wants and its last look.
         fence(Ordering::SeqCst);
         let event = self.areas.device().load(Ordering::Relaxed);
         wants(event, self.event_index, self.areas.size(), old, new)
@@ -124,7 +124,7 @@ impl Ring for PackedRing {
             count += 1;
             match self.numbers.places.get(usize::from(number)) {
                 Some(&places) if places > 0 => at.advance(places.into(), self.areas.size()),
-                // Whoever takes it finds that.
+                // The call that takes it finds that.
                 _ => break,
             }
         }

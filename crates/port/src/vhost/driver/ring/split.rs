@@ -21,7 +21,7 @@ pub(in super::super) struct SplitRing {
     second: Box<[u16]>,
     /// The next place of the available ring to write.
     next: u16,
-    /// What the device has been told of.
+    /// Index that the device has been told of.
     published: u16,
     /// The next place of the used ring to take.
     seen: u16,
@@ -49,14 +49,14 @@ impl SplitRing {
     /// Up to where buffers are used now.
     #[inline]
     fn theirs(&self) -> Result<u16, Fault> {
-        // Acquire: pairs with the device's release behind what it wrote.
+        // Acquire: pairs with the device's release behind its writes.
         let index = u16::from_le(self.areas.used_index().load(Ordering::Acquire));
         let most = self.published.wrapping_sub(self.seen);
         if index.wrapping_sub(self.seen) <= most { Ok(index) } else { Err(Fault::Index) }
     }
 
-    /// Describes a buffer, unless that is what stands there already: of buffers that have their number
-    /// for good it mostly is, and the line then stays with both.
+    /// Describes a buffer, unless the descriptor is there already: for buffers that have their
+    /// number for good it mostly is, and the line then stays with both.
     #[inline]
     fn describe(&self, number: u16, piece: Piece, flags: u16, next: u16) {
         let at = 2 * usize::from(number);
@@ -115,10 +115,10 @@ impl Ring for SplitRing {
         if new == old {
             return false;
         }
-        // Release: behind the buffers, and what describes them.
+        // Release: behind the buffers, and their descriptors.
         self.areas.available()[1].store(new.to_le(), Ordering::Release);
         self.published = new;
-        // Pairs with the device's fence between what it wants and its last look.
+        // Pairs with the device's fence between the event it wants and its last look.
         fence(Ordering::SeqCst);
         if self.event_index {
             let event = u16::from_le(self.areas.available_event().load(Ordering::Relaxed));
