@@ -1,7 +1,7 @@
-//! Elements of Click's user-level driver, and of FastClick's own configurations, that are not here,
-//! and why not.
+//! Elements of Click's user-level driver, and of FastClick's own configurations, that are left out,
+//! with the reasons.
 
-/// Why a group of Click's classes is not here.
+/// The reason why a group of Click's classes is left out.
 struct Group {
     reason: &'static str,
     classes: &'static [&'static str],
@@ -96,7 +96,7 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Why a class of Click is not here, if it is one that is left out.
+/// The reason why a class of Click is left out, if it is.
 pub(crate) fn reason(class: &str) -> Option<&'static str> {
     GROUPS.iter().find(|group| group.classes.contains(&class)).map(|group| group.reason)
 }

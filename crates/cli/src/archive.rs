@@ -1,18 +1,17 @@
-//! Configurations in archive form, as Click's tools write them: an `ar` file in
-//! which the member `config` is the configuration, beside what else a tool has
-//! to say (`elementmap.xml`, packages).
+//! Configurations in archive form, as Click's tools write them: an `ar` file in which the member
+//! `config` is the configuration, beside the members of other tools (`elementmap.xml`, packages).
 
 use thiserror::Error;
 
-/// What an archive begins with.
+/// First bytes of an archive.
 const MAGIC: &[u8] = b"!<arch>\n";
 /// Length of a member's header, and where in it the size is.
 const HEADER: usize = 60;
 const SIZE: std::ops::Range<usize> = 48..58;
-/// What a header ends with.
+/// Last bytes of a header.
 const END: &[u8] = b"`\n";
 
-/// Why an archive cannot be read.
+/// The reason why an archive cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum ArchiveError {
     #[error("not an archive")]
@@ -38,7 +37,7 @@ pub(crate) struct Member {
     pub(crate) data: Vec<u8>,
 }
 
-/// Whether `bytes` are an archive.
+/// Returns true if `bytes` are an archive.
 pub(crate) fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
@@ -89,7 +88,7 @@ fn member(
     Ok(Member { name, header, data: data.to_vec() })
 }
 
-/// What is in front of the first slash or space.
+/// The bytes in front of the first slash or space.
 fn first_word(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == b'/' || byte.is_ascii_whitespace());
     &bytes[..end.unwrap_or(bytes.len())]
@@ -100,8 +99,8 @@ fn number(field: &[u8]) -> Option<usize> {
     std::str::from_utf8(field).ok()?.trim_end().parse().ok()
 }
 
-/// The archive again, with members whose names are of at most 15 bytes, as
-/// those of Click's tools are, under these names.
+/// Writes an archive of these members, whose names are of at most 15 bytes, as those of Click's
+/// tools are.
 pub(crate) fn archive(members: &[Member]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     for Member { name, header, data } in members {

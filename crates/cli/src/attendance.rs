@@ -1,5 +1,5 @@
-//! Who is told that a command between ports is ready and that its workers live: people, machines,
-//! and whoever started it.
+//! Readiness and liveness of a command between ports: tells people, machines, and the service
+//! manager that started it.
 
 use std::time::{Duration, Instant};
 

@@ -28,7 +28,7 @@ use crate::{
     terminal,
 };
 
-/// Where the text comes from.
+/// Source of a configuration's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A file.
@@ -39,7 +39,7 @@ pub(crate) enum Source {
     Input,
     /// This program, which the configuration was compiled into.
     Program {
-        /// What the text went by then.
+        /// Name of the text when it was compiled in.
         name: &'static str,
         text: &'static str,
     },
@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// What the text goes by in messages, as in Click.
+    /// Name of the text in messages, as in Click.
     pub(crate) fn name(&self) -> &str {
         match self {
             Source::File(name) => name,
@@ -119,7 +119,7 @@ pub(crate) const CONFIG: &str = "config";
 pub(crate) struct Parsed {
     pub(crate) sources: SourceMap,
     pub(crate) flat: Flat,
-    /// What reading it turned up. With errors in it the rest is incomplete.
+    /// Messages of reading it. With errors in it the rest is incomplete.
     pub(crate) found: Diagnostics,
 }
 
@@ -137,7 +137,7 @@ impl Parsed {
         Parsed::with_libraries(name, text, globals, classes, &mut loader)
     }
 
-    /// The same with libraries that `loader` finds.
+    /// Reads a text with libraries that `loader` finds.
     pub(crate) fn with_libraries(
         name: &str,
         text: &str,
@@ -183,8 +183,8 @@ impl Parsed {
             .map_err(|(sources, found)| ConfigurationError::new(&found, &sources).into())
     }
 
-    /// The checked graph and warnings, or what is wrong with it as Click says
-    /// it to who has written it to the `hotconfig` handler.
+    /// The checked graph and warnings, or its errors as Click gives them to the writer of the
+    /// `hotconfig` handler.
     pub(crate) fn into_plan_as_click(
         self,
         library: &Library,
@@ -212,7 +212,7 @@ impl Parsed {
     }
 }
 
-/// What Click says about a graph that cannot be made.
+/// Click's words about a graph that cannot be made.
 pub(crate) fn not_initialized(errors: &Diagnostics) -> String {
     format!("{}Router could not be initialized!", errors.click())
 }
@@ -244,7 +244,7 @@ pub(crate) fn find_library(
         candidates.extend(places.iter().map(|place| format!("{folder}/{place}{wanted}")));
     }
     let found = if wanted.starts_with('/') {
-        // Nowhere else: the system says what is wrong with it.
+        // Nowhere else: the system's error names it.
         Some(wanted.to_owned())
     } else {
         candidates.into_iter().find(|path| Path::new(path).is_file())

@@ -1,4 +1,4 @@
-//! Exit codes: what a script can tell from how we ended.
+//! Exit codes: the kind of a program's end, for scripts.
 
 use std::{io, process::ExitCode};
 
@@ -27,7 +27,7 @@ Exit codes:
   8  the configuration is wrong
   9  the host would lose its connections, and nobody said --disconnect";
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Failure = 1,
@@ -73,7 +73,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Why something was not done, as another process of ours or a configuration that nobody has seen has told.
+/// An error told by another process of ours, or of a configuration that the user has not seen.
 #[cfg(feature = "commands")]
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -108,19 +108,19 @@ impl std::error::Error for Told {}
 #[derive(Debug)]
 pub(crate) struct ConfigurationError {
     errors: usize,
-    /// What all of it comes from, where that is one thing.
+    /// The cause of all errors, where it is one thing.
     cause: Option<Cause>,
-    /// Whether it is its text that is wrong, and not what was asked for besides.
+    /// Set if its text is wrong, and not the options or ports it names.
     in_text: bool,
-    /// What is wrong with it, marked in its source.
+    /// Its errors, marked in its source.
     text: String,
-    /// The same without the source.
+    /// Its errors without the source.
     #[cfg(feature = "commands")]
     brief: String,
 }
 
 impl ConfigurationError {
-    /// From what was found; in colours where standard error shows them.
+    /// From the messages of reading it; in colours where standard error shows them.
     pub(crate) fn new(found: &Diagnostics, sources: &SourceMap) -> ConfigurationError {
         let placed = |found: &Diagnostic| found.severity == Severity::Error && found.is_placed();
         let cause = found.cause().filter(|_| !found.iter().any(placed));
@@ -147,8 +147,8 @@ impl ConfigurationError {
         }
     }
 
-    /// That of a port or an interface which the configuration needs and cannot have; else the
-    /// configuration itself is wrong.
+    /// The code of a port or an interface that the configuration needs and cannot have; else that
+    /// of a wrong configuration.
     fn code(&self) -> Code {
         match self.code_of_cause() {
             None | Some(Code::Usage | Code::Failure) => Code::Configuration,
@@ -161,26 +161,26 @@ impl ConfigurationError {
         std::iter::successors(cause, |cause| cause.source()).find_map(code_of_cause)
     }
 
-    /// Whether it is how something that it names is written.
+    /// Returns true if the text of an address, port or name in it is wrong.
     #[cfg(feature = "commands")]
     pub(crate) fn is_usage(&self) -> bool {
         self.code_of_cause() == Some(Code::Usage)
     }
 
-    /// What this machine has not and another may have, if that is all that is wrong.
+    /// The thing that this machine lacks and another may have, if that is the only error.
     #[cfg(feature = "commands")]
     pub(crate) fn missing_here(&self) -> Option<String> {
         let cause = self.cause.as_ref().filter(|_| self.code() != Code::Configuration);
         cause.map(ToString::to_string)
     }
 
-    /// What is wrong, for who has not seen the configuration.
+    /// Its errors, for a user who has not seen the configuration.
     #[cfg(feature = "commands")]
     pub(crate) fn brief(&self) -> &str {
         if self.in_text { &self.brief } else { &self.text }
     }
 
-    /// From what kept the elements from being made.
+    /// From the error that kept the elements from being made.
     pub(crate) fn of(error: BuildError, sources: &SourceMap) -> anyhow::Error {
         match error {
             BuildError::Configuration(found) => ConfigurationError::new(&found, sources).into(),
@@ -217,7 +217,7 @@ fn unset_variables<'a>(error: &str, sources: &'a SourceMap) -> Vec<&'a str> {
     unset
 }
 
-/// What is wrong, without where.
+/// The errors, without their places.
 #[cfg(feature = "commands")]
 fn brief_of(found: &Diagnostics) -> String {
     let errors = found.iter().filter(|found| found.severity == Severity::Error);
@@ -317,7 +317,7 @@ fn code_of_io(error: &io::Error) -> Code {
     }
 }
 
-/// That of what a switch does not do for a controller.
+/// The code of a controller's connection to a switch.
 #[cfg(feature = "commands")]
 fn code_of_controller(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     use linerate_flow::control::{ClientError, TlsError};
@@ -328,7 +328,7 @@ fn code_of_controller(cause: &(dyn std::error::Error + 'static)) -> Option<Code>
     }
 }
 
-/// That of what a cluster's server does not do for us.
+/// The code of a client's connection to a cluster's server.
 #[cfg(feature = "commands")]
 fn code_of_client(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     use linerate_client::{ClientError, Reason};
@@ -345,7 +345,7 @@ fn code_of_client(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     })
 }
 
-/// That of what goes wrong in the lab.
+/// The code of an error in the lab.
 #[cfg(feature = "commands")]
 fn code_of_lab(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     use linerate_lab::{
@@ -372,7 +372,7 @@ fn code_of_lab(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
     })
 }
 
-/// Ends a program: says what went wrong, if anything, and for a script what kind of thing it was.
+/// Ends a program: prints the error, if there is one, and gives its kind to scripts.
 pub(crate) fn end(program: &str, done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -384,7 +384,7 @@ pub(crate) fn end(program: &str, done: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// An error's text with those of its causes. One that says what its cause says is not followed by it.
+/// An error's text with those of its causes. A cause that the text has already is left out.
 pub(crate) fn text_of(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text {
         text if text.is_empty() => cause,
@@ -393,7 +393,7 @@ pub(crate) fn text_of(error: &anyhow::Error) -> String {
     })
 }
 
-/// Whether whoever reads our output has gone: no reason to complain.
+/// Returns true if the reader of our output has gone: no reason to complain.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

@@ -1,6 +1,6 @@
 //! The programs `linerate`, `click` and `click-flatten`, for a `main` of a line.
 //!
-//! Whoever has elements of their own makes programs that know them, besides all there are:
+//! A crate with elements of its own makes programs that know them, besides all there are:
 //!
 //! ```no_run
 //! # mod my_elements { pub const CLASSES: &[&linerate_graph::Class] = &[]; }
@@ -9,31 +9,29 @@
 //! }
 //! ```
 //!
-//! and the same with [`click()`]. [`click_flatten`] asks nobody what elements there are.
+//! and similarly with [`click()`]. [`click_flatten`] needs no elements.
 //!
 //! A configuration that `linerate compile` has made a program of is a [`Program`]. It needs none of
 //! the commands, so these can be left out: they are the feature `commands`.
 //!
-//! This crate parses arguments, sets up memory and ports, starts workers, and
-//! prints; what moves packets is in the library crates.
+//! This crate parses arguments, sets up memory and ports, starts workers, and prints; packets are
+//! moved by the library crates.
 //!
 //! # Where things are
 //!
-//! `linerate`: `args` declares the command line (help, completions and man pages come from
-//! it) with those of `options` that several commands have, `commands` has a module per command.
-//! What they share: `resources` (memory and cores), `session` (workers and the clock that drives
-//! the table), `live` (what a running command prints), `links` (whose
-//! other end is not there), `terminal` (what can be shown), `exit` (exit codes and errors), `service`
-//! (a service manager is told that all is ready), `life` (whether workers are), `attendance` (both,
-//! for commands between ports), `signals`, `units` and `ranges` (what people type), `profile`
-//! (streams and connections in a file).
+//! `linerate`: `args` declares the command line (help, completions and man pages come from it) with
+//! those of `options` that several commands have, `commands` has a module per command. Shared by
+//! commands: `resources` (memory and cores), `session` (workers and the clock that drives the
+//! table), `live` (output of a running command), `links` (changes of link states), `terminal`
+//! (abilities of the terminal), `exit` (exit codes and errors), `service` (readiness for a service
+//! manager), `life` (liveness of workers), `attendance` (both, for commands between ports),
+//! `signals`, `units` and `ranges` (typed numbers), `profile` (streams and connections in a file).
 //!
 //! Configurations: `configuration` reads them, `run` runs them, `program` those that were compiled,
-//! `control` has the sockets where they are controlled,
-//! `remote` controls commands without one,
+//! `control` has the sockets where they are controlled, `remote` controls commands without one,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
-//! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`,
-//! `linerate ports --help-uri`).
+//! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`, `linerate
+//! ports --help-uri`).
 //!
 //! Packets as text, for `capture`: `view`.
 //!

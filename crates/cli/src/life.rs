@@ -1,4 +1,4 @@
-//! Whether the workers of a command live: when it is ready, and what a watchdog hears.
+//! Liveness of the workers of a command: readiness, and signs for a watchdog.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::service::Service;
 
-/// How soon it is noticed that workers run.
+/// Interval of looking for the first sign of workers.
 const SOON: Duration = Duration::from_millis(1);
-/// How soon a signal, or the sign of life of one that has run, is acted upon.
+/// Interval of looking for signals, and for signs of life of ready workers.
 const ALERT: Duration = Duration::from_millis(20);
 
 /// Workers that give signs of life.
@@ -22,14 +22,14 @@ pub(crate) trait Workers {
     /// Asks each for one. Waits for none.
     fn call(&self) -> Self::Call;
 
-    /// Whether all have given theirs.
+    /// Returns true if all have given theirs.
     fn is_answered(&self, call: &Self::Call) -> bool;
 
-    /// What runs, in a line.
+    /// The work, in a line.
     fn status(&self) -> String;
 }
 
-/// Those of a graph answer between two rounds.
+/// Workers of a graph answer between two rounds.
 impl Workers for Control {
     type Call = RollCall;
 
@@ -47,10 +47,10 @@ impl Workers for Control {
     }
 }
 
-/// Those that move packets between ports publish what they do.
+/// Workers that move packets between ports publish their counts.
 pub(crate) struct Metered {
     pub(crate) readers: Vec<UsageReader>,
-    /// What they do: `forward packet:a > packet:b`.
+    /// Their work: `forward packet:a > packet:b`.
     pub(crate) doing: String,
 }
 
@@ -74,7 +74,7 @@ impl Workers for Metered {
     }
 }
 
-/// What people and machines are told when all is ready.
+/// The line and the object that announce readiness.
 pub(crate) fn readiness(begun: Instant, status: &str) -> (String, Value) {
     let seconds = begun.elapsed().as_secs_f64();
     let object = json!({ "seconds": seconds, "status": status });
@@ -88,7 +88,7 @@ fn count(count: usize, what: &str) -> String {
 /// Signs of life of the workers: the first of all of them means that packets are handled.
 pub(crate) struct Life<W: Workers> {
     workers: W,
-    /// Those that are waited for.
+    /// The signs that are waited for.
     asked: Option<W::Call>,
     ready: bool,
 }
@@ -129,17 +129,17 @@ impl<W: Workers> Life<W> {
         Ok(())
     }
 
-    /// What runs, in a line.
+    /// The work, in a line.
     pub(crate) fn status(&self) -> String {
         self.workers.status()
     }
 
-    /// How soon it is to be looked again.
+    /// Time until the next look.
     pub(crate) fn patience(&self) -> Duration {
         if self.ready { ALERT } else { SOON }
     }
 
-    /// Whether nothing is waited for that comes without waking who looks.
+    /// Returns true if it waits for nothing that comes without a wake-up.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.ready && self.asked.is_none() && !Service::is_managed()
     }

@@ -1,4 +1,4 @@
-//! Says when the links of a command's ports are down, and when they come up: without one nothing
+//! Reports when the links of a command's ports go down, and when they come up: without one nothing
 //! arrives, which looks like no traffic. A link is that of an interface, or to a peer that shares
 //! memory.
 
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 
-/// How soon it is noticed that a command uses other ports, or that a link is down for another reason.
+/// Interval of looking for other ports of a command, or for another reason of a link that is down.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Least time between two reasons of a link that stays down: peers that are refused can make as many as they want.
 const REASONS_APART: Duration = Duration::from_secs(1);
 
-/// A port's link, and what the port is called.
+/// A port's link, with the names of the port.
 #[derive(Debug, Clone)]
 pub(crate) struct PortLink {
     port: String,
@@ -32,12 +32,12 @@ pub(crate) struct PortLink {
 }
 
 impl PortLink {
-    /// That of an open port, where it has one.
+    /// The link of an open port, where it has one.
     pub(crate) fn of(info: &PortInfo) -> Option<PortLink> {
         info.link.as_ref().map(|link| PortLink::new(info, link))
     }
 
-    /// Those of the ports of a graph.
+    /// The links of the ports of a graph.
     pub(crate) fn of_graph(leases: &Leases) -> Vec<PortLink> {
         let links = leases.links();
         let comes_and_goes = links.iter().filter(|(info, _)| info.link.is_some());
@@ -49,12 +49,12 @@ impl PortLink {
         PortLink { port, interface, link: Arc::clone(link) }
     }
 
-    /// Whether it is up now.
+    /// Returns true if it is up now.
     pub(crate) fn is_up(&self) -> bool {
         self.link.is_up()
     }
 
-    /// How it is now.
+    /// Its present state.
     pub(crate) fn news(&self) -> LinkNews {
         // First, since it says that there will be more to tell.
         let changes = self.link.changes();
@@ -69,16 +69,16 @@ impl PortLink {
     }
 }
 
-/// What there is to tell of a link.
+/// News of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkNews {
     port: String,
     interface: Option<String>,
     changes: u64,
     detail: String,
-    /// Whether it has been otherwise meanwhile.
+    /// Set if it has changed and changed back meanwhile.
     again: bool,
-    /// Whether only the reason is another.
+    /// Set if only the reason is another.
     stays: bool,
 }
 
@@ -148,14 +148,14 @@ pub(crate) fn tell_of(links: Vec<PortLink>, output: Output) -> Following {
         move |news| {
             output.line(&format!("linerate: {}", news.text()));
             if output.json {
-                // Whoever reads may have gone, which ends the command elsewhere.
+                // A reader that has gone ends the command elsewhere.
                 let _ = output.object(&news.object());
             }
         },
     )
 }
 
-/// The same of ports that may be others later.
+/// Follows the links of ports that may be others later.
 pub(crate) fn follow(
     links: impl Fn() -> Vec<PortLink> + Send + 'static,
     tell: impl Fn(&LinkNews) + Send + 'static,
@@ -188,17 +188,17 @@ struct Told {
     at: Instant,
 }
 
-/// What was told last of each link, by its place in memory: one port may be opened more than once.
+/// Last news of each link, by its place in memory: one port may be opened more than once.
 #[derive(Default)]
 struct Book(BTreeMap<usize, Told>);
 
 impl Book {
-    /// What is new of links in their present state. One that works from the start is nothing to tell,
-    /// unless there is a peer to tell of; two of one interface are told of once.
+    /// News of links in their present state. A link that works from the start is none, unless it
+    /// has a peer; two of one interface are reported once.
     fn look(&mut self, links: &[PortLink], follower: &Arc<Follower>) -> Vec<LinkNews> {
         let place_of = |link: &Arc<Link>| Arc::as_ptr(link) as usize;
         let place = |link: &PortLink| place_of(&link.link);
-        // One that is opened again is still somebody's.
+        // A link that is opened again still has an owner.
         self.0.retain(|_, told| Arc::strong_count(&told.link) > 1);
         let mut news: Vec<LinkNews> = Vec::new();
         for link in links {

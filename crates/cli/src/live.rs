@@ -1,5 +1,5 @@
-//! What a running command prints: a table row per interval for people, a JSON
-//! object per line for machines, and a summary at the end.
+//! Output of a running command: a table row per interval for people, a JSON object per line for
+//! machines, and a summary at the end.
 
 use std::{io, time::Duration};
 
@@ -17,8 +17,8 @@ use crate::{
 /// Rows between two printings of the column titles.
 const TITLES_EVERY: usize = 20;
 
-/// What the figures of a row are, by their names in JSON. Cycles are those of the
-/// time-stamp counter.
+/// Meanings of the figures of a row, by their names in JSON. Cycles are those of the time-stamp
+/// counter.
 const MEANINGS: [(&str, &str); 39] = [
     ("received_pps", "packets received per second"),
     ("received_bps", "their bits per second"),
@@ -129,7 +129,7 @@ impl Live {
         Live { output, quiet, explain, rows: 0, widths: Vec::new() }
     }
 
-    /// Says what is about to run: lines for people, one object for machines.
+    /// Announces the run: lines for people, one object for machines.
     pub(crate) fn start(&mut self, lines: &[String], mut object: Value) -> io::Result<()> {
         if self.output.json {
             object["event"] = "start".into();
@@ -189,7 +189,7 @@ impl Live {
         Ok(())
     }
 
-    /// Where it prints.
+    /// The output it prints to.
     pub(crate) fn output(&self) -> Output {
         self.output
     }
@@ -221,7 +221,7 @@ pub(crate) fn latency_text(latency: &Latency) -> String {
     )
 }
 
-/// The same for machines; nothing when there are no times.
+/// The latencies for machines; nothing when there are no times.
 pub(crate) fn latency_object(latency: &Latency) -> Option<Value> {
     (latency.count() > 0).then(|| {
         json!({
@@ -236,7 +236,7 @@ pub(crate) fn latency_object(latency: &Latency) -> Option<Value> {
     })
 }
 
-/// Whether links are up, in a row of the table; `None` where no port has one. With two ports they are
+/// States of links, in a row of the table; `None` where no port has one. With two ports they are
 /// called A and B, as their directions are.
 pub(crate) fn link_cell(links: &[Option<PortLink>]) -> Option<Cell> {
     let is_up = |link: &Option<PortLink>| link.as_ref().map(PortLink::is_up);

@@ -1,5 +1,5 @@
-//! Options that commands have in common, and all those of a configuration that runs: by
-//! `linerate run`, or as a program of its own.
+//! Options that commands have in common, and all those of a running configuration: by `linerate
+//! run`, or as a program of its own.
 
 use std::time::Duration;
 

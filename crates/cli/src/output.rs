@@ -1,5 +1,5 @@
-//! What goes where: data to standard output, what people read to standard error, and what
-//! machines read (`--json`) to standard output unless data goes there.
+//! Destinations of output: data on standard output, text for people on standard error, and JSON
+//! (`--json`) on standard output unless data goes there.
 
 use std::io::{self, Write};
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 /// Columns of an explanation.
 const WIDTH: usize = 100;
 
-/// Where a running command tells what it does.
+/// Destination of a running command's reports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
-    /// Whether machines read it.
+    /// Set for JSON.
     pub(crate) json: bool,
-    /// Whether standard output has data on it.
+    /// Set when standard output has data on it.
     taken: bool,
 }
 
@@ -24,18 +24,18 @@ impl Output {
         Output { json, taken: false }
     }
 
-    /// The same, where packets may go to standard output through one of the ports.
+    /// The output, where packets may go to standard output through one of the ports.
     pub(crate) fn beside(self, port: &PortUri) -> Output {
         let taken = self.taken || (port.driver() == "pcap" && port.name() == "-");
         Output { taken, ..self }
     }
 
-    /// The same, where standard output has other data on it.
+    /// The output, where standard output has other data on it.
     pub(crate) fn beside_data(self) -> Output {
         Output { taken: true, ..self }
     }
 
-    /// Prints a line for people. That nobody can read it ends nothing.
+    /// Prints a line for people. An unread line ends nothing.
     pub(crate) fn line(self, text: &str) {
         let _ = writeln!(io::stderr(), "{text}");
     }
@@ -44,7 +44,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// When it cannot be written: whoever reads may have gone.
+    /// When it cannot be written: the reader may have gone.
     pub(crate) fn object(self, object: &Value) -> io::Result<()> {
         if self.taken {
             return writeln!(io::stderr(), "{object}");
@@ -53,16 +53,16 @@ impl Output {
     }
 }
 
-/// Prints what was asked for.
+/// Prints the data that were asked for.
 ///
 /// # Errors
 ///
-/// When it cannot be written: whoever reads may have gone.
+/// When they cannot be written: the reader may have gone.
 pub(crate) fn data(text: &str) -> io::Result<()> {
     bytes(text.as_bytes())
 }
 
-/// As [`data`], what may be no text.
+/// Prints data that may be no text.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// What columns mean, as one sentence in lines that fit below a table.
+/// Meanings of columns, as one sentence in lines that fit below a table.
 pub(crate) fn sentence<'a>(meanings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let parts: Vec<String> =
         meanings.into_iter().map(|(title, meaning)| format!("{title}: {meaning}")).collect();

@@ -1,5 +1,5 @@
-//! The reference of the ports, generated from what their drivers declare: what
-//! `linerate ports --help-uri` prints and what is in `docs/ports`.
+//! The reference of the ports, generated from the declarations of their drivers, for `linerate
+//! ports --help-uri` and `docs/ports`.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::reference::{cell, sentence, wrap};
 
-/// How a port is written, for the index.
+/// Syntax of a port, for the index.
 const URI: &str = "\
 A port is written `KIND:OBJECT?OPTION=VALUE&OPTION=VALUE`, in quotes where a shell would take the
 `&` or the `?` for itself: `linerate forward \"packet:eth1?queues=2&slots=8192\" null:`.
@@ -122,7 +122,7 @@ pub(crate) fn json(driver: &Driver) -> serde_json::Value {
     })
 }
 
-/// What is to be said of an option's value, behind its help; `quote` is around words.
+/// The values of an option, behind its help; `quote` is around words.
 fn values(option: &PortOption, quote: &str) -> String {
     match option.value {
         Value::Switch | Value::Text { .. } => String::new(),

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use crate::args::{Connections, Stream};
 
-/// What a profile describes.
+/// Content of a profile.
 #[derive(Debug)]
 pub(crate) enum Profile {
     /// Frames.
@@ -28,7 +28,7 @@ pub(crate) struct Named {
     pub(crate) share: Share,
 }
 
-/// How many of the frames are a stream's.
+/// A stream's share of the frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Share {
     /// As its `rate` says.
@@ -160,7 +160,7 @@ fn words(keys: &Table) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// What is wrong with it; the rest of what is said is of the command line.
+/// The mistake in it; the rest of the error is of the command line.
 fn complaint(error: &clap::Error) -> anyhow::Error {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));

@@ -1,4 +1,4 @@
-//! A configuration as a program: what `linerate compile` generates is a crate with one of these.
+//! A configuration as a program: `linerate compile` generates a crate with one of these.
 
 use std::{
     env,
@@ -46,7 +46,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Program {
-    /// What the configuration goes by in messages: the name of the file it was in.
+    /// Name of the configuration in messages: that of its file.
     pub configuration: &'static str,
     /// The configuration.
     pub text: &'static str,
@@ -58,7 +58,7 @@ pub struct Program {
     pub devices: &'static [(&'static str, &'static str)],
     /// The elements there are, by crate and family.
     pub elements: &'static [&'static [&'static [&'static Class]]],
-    /// What the program was compiled for, as the compiler calls it.
+    /// Name of the processor it was compiled for, as the compiler has it.
     pub processor: &'static str,
 }
 
@@ -71,12 +71,12 @@ pub struct LibraryText {
     pub asking: &'static str,
     /// The file it was in.
     pub path: &'static str,
-    /// What it says.
+    /// Its text.
     pub text: &'static str,
 }
 
 impl LibraryText {
-    /// Whether it is the one that `asking` requires.
+    /// Returns true if it is the one that `asking` requires.
     pub(crate) fn is_wanted(&self, wanted: &str, asking: &str) -> bool {
         self.wanted == wanted && self.asking == asking
     }
@@ -109,12 +109,12 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 /// Writes a piece of a message, with code of the standard library alone.
 #[inline(never)]
 fn say(piece: &str) {
-    // There is nobody else to tell.
+    // An error has no other reader.
     let _ = io::stderr().write_all(piece.as_bytes());
 }
 
 impl Program {
-    /// Does what the command line says, and returns what the program is to end with.
+    /// Carries out the command line, and returns the exit code of the program.
     pub fn main(&'static self) -> ExitCode {
         // Until this is known nothing may be done that is not simple: see `processor`.
         match processor::missing() {
@@ -123,8 +123,8 @@ impl Program {
         }
     }
 
-    /// Says why it cannot run here, a piece at a time: what puts pieces together could need what is
-    /// missing.
+    /// Prints why it cannot run here, a piece at a time: code that puts pieces together could need
+    /// the missing instructions.
     #[cold]
     #[inline(never)]
     fn refuse(&self, missing: &str) -> ExitCode {
@@ -168,7 +168,7 @@ impl Program {
 
     fn run(&'static self, line: Line) -> Result<()> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        // What is given last is what holds.
+        // The last value given holds.
         let variables = self
             .variables
             .iter()

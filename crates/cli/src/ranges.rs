@@ -1,4 +1,4 @@
-//! Ranges of addresses, ports and tags as people type them.
+//! Typed ranges of addresses, ports and tags.
 
 use std::{net::IpAddr, str::FromStr};
 

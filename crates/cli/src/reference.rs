@@ -1,5 +1,5 @@
-//! The reference of the elements, generated from their classes: what
-//! `linerate elements` prints and what is in `docs/elements`.
+//! The reference of the elements, generated from their classes, for `linerate elements` and
+//! `docs/elements`.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -56,7 +56,7 @@ pub(crate) fn index(library: &Library) -> String {
     text + LEFT_OUT
 }
 
-/// What of Click's library is not in this one.
+/// Parts of Click's library that are not in this one.
 const LEFT_OUT: &str = "\n## Not here\n\n\
     Of Click's elements for user level, the families `wifi` (802.11 frames, rates and stations)\n\
     and `grid` (geographic routing between radios) are left out: they serve drivers and radios\n\
@@ -187,7 +187,7 @@ pub(crate) fn json(class: &Class) -> Value {
     })
 }
 
-/// How an argument is given: by its place or with its keyword in front.
+/// Name of an argument by its place, or its keyword.
 fn name_of(name: &str, need: Need) -> String {
     match need {
         Need::Rest => format!("{name}..."),
@@ -299,7 +299,7 @@ mod tests {
         );
     }
 
-    /// That of a class whose fields are mostly another's, too.
+    /// Every class is named in its file, also one that completes another file's.
     #[test]
     fn every_class_is_in_its_source_file() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

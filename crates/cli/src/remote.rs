@@ -1,8 +1,8 @@
 //! Control of a command that moves packets without a graph: of `generate` and `forward`.
 //!
 //! It is a graph all the same, beside the command's workers and with a thread of its own: a
-//! `ControlSocket`, as in every other, and an element named as the command, whose handlers are
-//! what the command can be asked and told. So clients, tokens and protocol are those of `run`.
+//! `ControlSocket`, as in every other, and an element named as the command, with the command's
+//! handlers. So clients, tokens and protocol are those of `run`.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use crate::{
     args::Controlled, configuration::Parsed, control::ControlSockets, exit::ConfigurationError,
 };
 
-/// What a command can be asked and told, by the names of its class's handlers.
+/// Handlers of a command, by the names of its class's handlers.
 pub(crate) trait Commanded: Send + Sync {
     /// Reads one.
     fn read(&self, handler: &str) -> HandlerResult;
@@ -63,19 +63,19 @@ impl Element for Stand {
     }
 }
 
-/// Has an element of a router, of such a class, do what it is asked and told by `command`.
+/// Has an element of a router, of such a class, take its handlers from `command`.
 pub(crate) fn command(router: &mut Router, element: usize, command: Arc<dyn Commanded>) {
     let stands = |stand: &mut Stand, _: &mut Context| stand.command = Some(command);
     router.first().with_element(element, stands);
 }
 
-/// A control socket that clients can connect to, and nobody answers yet.
+/// A control socket that clients can connect to, without answers yet.
 pub(crate) struct Remote {
     router: Router,
     sockets: ControlSockets,
 }
 
-/// One that is answered, as long as this lives.
+/// A control socket that is answered, as long as this lives.
 pub(crate) struct Answered {
     control: Control,
     thread: Option<JoinHandle<()>>,
@@ -142,7 +142,7 @@ impl Remote {
         &self.sockets
     }
 
-    /// Answers clients by what `command` says. One that ends the run raises `stop`.
+    /// Answers clients by the handlers of `command`. One that ends the run raises `stop`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a command takes of the machine: packet memory, and cores for its workers.
+//! Resources of a command: packet memory, and cores for its workers.
 
 use std::{fmt::Display, panic, thread};
 
@@ -15,7 +15,7 @@ const QUEUES_FREE: usize = 2000;
 /// Most packet memory that is taken unasked because queues may need it.
 const ARENA_UNASKED: usize = 1 << 30;
 
-/// Makes the packet memory: what was asked for, else some.
+/// Makes the packet memory: of the size asked for, else of a default.
 pub(crate) fn arena(args: &Memory) -> Result<Arena> {
     arena_for(args, 0)
 }
@@ -37,9 +37,8 @@ pub(crate) fn arena_for(args: &Memory, packets: usize) -> Result<Arena> {
     })
 }
 
-/// Makes packet memory of `least` bytes and what `packets` in queues need, up
-/// to a bound; where there is not that much, of `least` bytes. Queues it does
-/// not suffice for stay short of full.
+/// Makes packet memory of `least` bytes and those for `packets` in queues, up to a bound; where
+/// there is not that much, of `least` bytes. Queues it does not suffice for stay short of full.
 pub(crate) fn create_with_queues(
     options: impl Fn(usize) -> ArenaOptions,
     least: usize,
@@ -52,7 +51,7 @@ pub(crate) fn create_with_queues(
     }
 }
 
-/// What packet memory there will be.
+/// Size of packet memory.
 #[cfg(feature = "commands")]
 pub(crate) struct Needs {
     pub(crate) bytes: usize,
@@ -60,7 +59,7 @@ pub(crate) struct Needs {
     pub(crate) buffer_size: usize,
 }
 
-/// What [`arena_for`] would make, where the machine has that much.
+/// Size that [`arena_for`] would make, where the machine has that much.
 #[cfg(feature = "commands")]
 pub(crate) fn precompute(args: &Memory, packets: usize) -> Needs {
     let buffer_size = args.buffer_size.unwrap_or(ArenaOptions::default().buffer_size);
@@ -69,14 +68,14 @@ pub(crate) fn precompute(args: &Memory, packets: usize) -> Needs {
     Needs { bytes, buffers: buffers as u64, buffer_size: stride_for(buffer_size) }
 }
 
-/// Packet memory for so many packets, up to what is taken unasked.
+/// Packet memory for so many packets, up to the most that is taken unasked.
 #[cfg(feature = "commands")]
 pub(crate) fn bytes_for(args: &Memory, packets: usize) -> usize {
     let buffer_size = args.buffer_size.unwrap_or(ArenaOptions::default().buffer_size);
     packets.saturating_mul(bytes_of(buffer_size)).min(ARENA_UNASKED)
 }
 
-/// Bytes of a buffer, with what goes with it.
+/// Bytes of a buffer, with its annotations and its place in a queue.
 fn bytes_of(buffer_size: usize) -> usize {
     stride_for(buffer_size) + size_of::<Meta>() + size_of::<u32>()
 }
@@ -87,7 +86,7 @@ fn with_queues(least: usize, buffer_size: usize, packets: usize) -> usize {
     if packets <= QUEUES_FREE { least } else { more.min(ARENA_UNASKED.max(least)) }
 }
 
-/// What kind of memory it became, with what to do when that is not the best.
+/// Kind and size of the memory, with advice when it is not the best.
 pub(crate) fn describe_arena(arena: &Arena, args: &Memory) -> String {
     let advice = match arena.pages() {
         PageKind::Huge => "",
@@ -107,7 +106,8 @@ pub(crate) fn describe_arena(arena: &Arena, args: &Memory) -> String {
 pub(crate) fn usable_cores(text: &str) -> Result<Vec<u32>, UsageError> {
     let wrong = |error: &dyn Display| UsageError(format!("--cores {text}: {error}"));
     let cores = parse_cores(text).map_err(|error| wrong(&error))?;
-    // What a thread may be put on is not what it may run on now: it is tried, on one that ends.
+    // The cores that a thread may be put on are not those it may run on now: it is tried, on one
+    // that ends.
     let tried = thread::scope(|scope| {
         scope.spawn(|| cores.iter().try_for_each(|core| pin_current_thread(*core))).join()
     });

@@ -1,5 +1,5 @@
-//! What whoever started a command is told of it: a service manager over `NOTIFY_SOCKET`
-//! (`sd_notify(3)`), a script through a file descriptor.
+//! Reports to the starter of a command: to a service manager over `NOTIFY_SOCKET` (`sd_notify(3)`),
+//! to a script through a file descriptor.
 
 use std::{
     env,
@@ -19,10 +19,10 @@ pub(crate) struct Service {
     descriptor: Option<File>,
     /// The line that is written.
     line: String,
-    /// How often a sign of life is due.
+    /// Interval of signs of life.
     watchdog: Option<Duration>,
     next: Instant,
-    /// Whether the service manager could not be told something.
+    /// Set if a message to the service manager has failed.
     failed: bool,
 }
 
@@ -34,7 +34,7 @@ impl Service {
     /// When it is none that can be written to.
     pub(crate) fn new(descriptor: Option<u32>) -> Result<Service, UsageError> {
         let open = |number: u32| {
-            // Through its name, which opens it once more and so leaves nobody's descriptor closed.
+            // Through its name, which opens it once more and so closes no other owner's descriptor.
             let file = File::options().write(true).open(format!("/proc/self/fd/{number}"));
             file.map_err(|error| {
                 let advice = "open it for the command, as in 3>/run/ready or a pipe";
@@ -53,7 +53,7 @@ impl Service {
         })
     }
 
-    /// Whether a service manager wants to be told.
+    /// Returns true if a service manager wants reports.
     pub(crate) fn is_managed() -> bool {
         env::var_os("NOTIFY_SOCKET").is_some()
     }
@@ -64,7 +64,7 @@ impl Service {
             ["ready".to_owned()].into_iter().chain(addresses).collect::<Vec<_>>().join(" ") + "\n";
     }
 
-    /// What is going on, in a line.
+    /// Reports the present work, in a line.
     pub(crate) fn status(&mut self, text: &str) {
         self.tell(&[NotifyState::Status(text)]);
     }
@@ -72,7 +72,7 @@ impl Service {
     /// All is ready, for the first time or after [`Service::reloading`].
     pub(crate) fn ready(&mut self, status: &str) {
         if let Some(mut file) = self.descriptor.take() {
-            // Whoever has stopped reading does not want to know.
+            // A reader that has gone does not want it.
             let _ = file.write_all(self.line.as_bytes());
         }
         self.tell(&[NotifyState::Ready, NotifyState::Status(status)]);
@@ -91,7 +91,7 @@ impl Service {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    /// Whether a sign of life is due: it is to be given by [`Service::alive`].
+    /// Returns true if a sign of life is due: it is to be given by [`Service::alive`].
     pub(crate) fn wants_life(&mut self, now: Instant) -> bool {
         let Some(period) = self.watchdog.filter(|_| now >= self.next) else { return false };
         self.next = now + period;

@@ -1,5 +1,5 @@
-//! What every command that runs ports has in common: signals, workers on their
-//! cores, and the clock that drives the table.
+//! Common parts of all commands that run ports: signals, workers on their cores, and the clock that
+//! drives the table.
 
 use std::{
     panic,
@@ -17,15 +17,15 @@ use crate::{args::Running, resources::usable_cores};
 
 /// Buffers a worker keeps at hand.
 pub(crate) const CACHE: usize = 512;
-/// How soon a signal is acted upon.
+/// Interval of looking for signals.
 const ALERT: Duration = Duration::from_millis(20);
 
-/// What was opened, in a line.
+/// The opened port, in a line.
 pub(crate) fn describe_port(port: &Port) -> String {
     line_of_port(&port.info.uri.to_string(), port.queues.len(), &port.info.mode)
 }
 
-/// A name may end in a colon, and what the port says of itself in how many queues it has.
+/// A name may end in a colon, and a mode may have the number of queues.
 fn line_of_port(uri: &str, queues: usize, mode: &str) -> String {
     let plural = if queues == 1 { "" } else { "s" };
     let count =
@@ -67,7 +67,7 @@ pub(crate) fn cores(running: &Running) -> Result<Vec<Option<u32>>> {
     Ok(usable_cores(text)?.into_iter().map(Some).collect())
 }
 
-/// A worker's work: told when to stop, it returns what came of it.
+/// A worker's work: told when to stop, it returns its result.
 pub(crate) type Job<T> = Box<dyn FnOnce(&Stop) -> Result<T> + Send>;
 
 /// Runs one worker per job, each on its core, until all have ended, calling
@@ -94,7 +94,7 @@ pub(crate) fn drive<T: Send + 'static>(
             let run = move || {
                 let outcome = core.map_or(Ok(()), pin_current_thread).map_err(Into::into);
                 let outcome = outcome.and_then(|()| job(&halt));
-                // Nobody listens any more only after a failure.
+                // The receiver is gone only after a failure.
                 let _ = report.send(outcome.is_err());
                 outcome
             };
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(xdp, "xdp:eth1 is open: XDP generic, 2 of 4 queues, copy mode");
     }
 
-    /// Who looks, and has seen enough.
+    /// A look that needs no other.
     fn calm(_: Instant) -> Result<Duration> {
         Ok(Duration::MAX)
     }

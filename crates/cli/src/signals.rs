@@ -1,5 +1,5 @@
-//! Signals while a configuration runs: the first one ends the run, unless an
-//! element handles it; the second one does what it does by default.
+//! Signals while a configuration runs: the first one ends the run, unless an element handles it;
+//! the second one has its default effect.
 
 use std::{
     io::{self, Read},
@@ -14,8 +14,7 @@ use std::{
 use linerate_graph::Control;
 use signal_hook::{flag, low_level};
 
-/// Whether a run that signals end is over: they then do what they do by
-/// default.
+/// Handle of the signals that end a run: once it is dropped, they have their default effect.
 #[derive(Debug)]
 pub(crate) struct Watched(Arc<AtomicBool>);
 
@@ -25,7 +24,7 @@ impl Drop for Watched {
     }
 }
 
-/// Has `signals` end the run, until what is returned is dropped.
+/// Has `signals` end the run, until the handle is dropped.
 ///
 /// # Errors
 ///
@@ -34,7 +33,7 @@ pub(crate) fn end_run(control: Control, signals: &[i32]) -> io::Result<Watched> 
     end_run_or_tell(control, signals, &[])
 }
 
-/// The same, and each of `others` raises its flag instead.
+/// Has `signals` end the run, and each of `others` raise its flag, until the handle is dropped.
 ///
 /// # Errors
 ///
@@ -69,15 +68,15 @@ pub(crate) fn end_run_or_tell(
     Ok(watched)
 }
 
-/// What is known about one signal.
+/// State of one signal.
 struct Watch {
     signal: i32,
     raised: Arc<AtomicBool>,
     /// The flag it raises, where it does not end the run.
     tells: Option<Arc<AtomicBool>>,
-    /// How often it was left to elements.
+    /// Times that it was left to elements.
     left: u32,
-    /// Whether it has ended the run.
+    /// Set when it has ended the run.
     ends: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the terminal that standard error goes to can show, and what its user wants to see.
+//! Abilities of the terminal of standard error, and wishes of its user.
 
 use std::{
     env,
@@ -6,13 +6,13 @@ use std::{
     io::{self, IsTerminal},
 };
 
-/// Whether lines on standard error can be written anew: it is a terminal, and not one
-/// that says that it can only print (`TERM=dumb`).
+/// Returns true if lines on standard error can be written anew: it is a terminal, and not one that
+/// says that it can only print (`TERM=dumb`).
 pub(crate) fn moves() -> bool {
     io::stderr().is_terminal() && can_move(env::var_os("TERM"))
 }
 
-/// Whether text on standard error is in colours: where lines can be written anew, unless
+/// Returns true if text on standard error is in colours: where lines can be written anew, unless
 /// `NO_COLOR` is set, to anything (<https://no-color.org>).
 pub(crate) fn colours() -> bool {
     moves() && may_colour(env::var_os("NO_COLOR"))

@@ -1,7 +1,8 @@
-//! Numbers with units: parsing what people type, printing what they read.
+//! Numbers with units: parsing typed ones, printing them for people.
 //!
-//! Every kind of number has a range, which its errors name: what is parsed can be added to a clock, multiplied by
-//! a number of workers or of trials, and turned into nanoseconds or bits without an overflow.
+//! Every kind of number has a range, which its errors name: parsed numbers can be added to a clock,
+//! multiplied by a number of workers or of trials, and turned into nanoseconds or bits without an
+//! overflow.
 
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
 
@@ -142,7 +143,7 @@ pub(crate) fn short(value: f64) -> String {
     format!("{scaled:.digits$}{prefix}")
 }
 
-/// The same with its unit: `987 pps`, `1.50 kpps`.
+/// A short number with its unit: `987 pps`, `1.50 kpps`.
 pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     let number = short(value);
     let space = if number.contains(' ') { "" } else { " " };

@@ -44,7 +44,7 @@ impl Running {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    /// Ends it as Ctrl-C does; whether all was well, and what it said to people.
+    /// Ends it as Ctrl-C does; returns whether all was well, and its standard error.
     fn end(mut self) -> (bool, String) {
         self.signal(Signal::INT);
         let mut said = String::new();
@@ -69,7 +69,7 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What a server's figures say of a consumer.
+/// A figure of a consumer, as the server prints it.
 fn figure(address: &str, name: &str, key: &str) -> serde_json::Value {
     let lines = text(&output(&["status", address, "--json"]));
     let objects = lines.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -190,7 +190,7 @@ fn what_is_recorded_has_the_time_it_was_received_at_and_the_newest_files_are_kep
             assert_eq!((record.ts_ns, record.data.len()), (1_700_000_000_500_000_000, 60));
         }
     }
-    // Only what is begun anew leaves files that are old.
+    // Only a file that is begun anew leaves old ones.
     assert!(!output(&[&words[..], &["--keep", "3"]].concat()).status.success());
     assert!(server.end().0);
 }
@@ -236,7 +236,7 @@ fn memory_is_said_before_it_is_taken() {
     assert!(object["buffers"].as_u64().unwrap() > 13_924, "{json}");
 }
 
-/// What the server has mapped besides its arena, of programs with memory of their own.
+/// The memory of isolated programs beside the arena, as predicted and as mapped.
 #[test]
 fn memory_of_programs_own_is_what_was_said() {
     let socket = format!("@linerate-precompute-{}", std::process::id());
@@ -296,8 +296,8 @@ fn a_server_that_cannot_listen_says_so() {
     assert!(said.contains("linerate cluster serve --socket"), "{said}");
 }
 
-/// A program that is asked about packets is stopped, goes on, is killed and comes again: traffic goes on,
-/// or stops, as the configuration says, and what comes through is in order, and nothing of it twice.
+/// An inline consumer is stopped, goes on, is killed and comes again: traffic goes on, or stops, as
+/// the configuration says, and arrives in order, and nothing of it twice.
 #[test]
 fn who_is_asked_about_packets_may_be_stopped_and_killed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `linerate compile` from end to end: a program does what `linerate run` does.
+//! `linerate compile` from end to end: a program behaves as `linerate run` does.
 //!
 //! It is built without optimisation, in a folder that stays for the next time.
 
@@ -30,7 +30,7 @@ fn output(command: &mut Command) -> Output {
     output
 }
 
-/// Name, packets and drops of each element at the end of a run, and what it printed besides.
+/// Name, packets and drops of each element at the end of a run, and its other output.
 fn account(output: &Output) -> (String, Vec<Value>) {
     let stdout = text(&output.stdout);
     let lines = || stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -80,7 +80,7 @@ fn a_program_does_what_the_configuration_does() {
     let other = [&["COUNT=90"], &options[..]].concat();
     assert_eq!(account(&output(&mut program(&other))), interpreted[1]);
 
-    // Its command line, and what it ends with, are those of `linerate run`.
+    // Its command line, and its exit codes, are those of `linerate run`.
     let wrong = program(&["--idle", "sleep"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     let unknown = program(&["CUONT=1"]).output().unwrap();
@@ -93,7 +93,7 @@ fn a_program_does_what_the_configuration_does() {
     controlled_and_ended(here);
 }
 
-/// Where all is compiled but nothing can be linked, it is said what to install.
+/// Where all is compiled but nothing can be linked, the error names the package to install.
 fn without_a_linker(here: &Path) {
     let arguments = ["compile", "-e", "Idle", "-o", "x", "--unoptimized", "--offline"];
     let output = linerate(here, &arguments).env("PATH", "/nowhere").output().unwrap();

@@ -1,4 +1,4 @@
-//! Who can control a configuration that runs, and how that is refused.
+//! Rights to control a running configuration, and their refusal.
 
 use std::{
     fs,
@@ -66,12 +66,12 @@ impl Drop for TokenFile {
     }
 }
 
-/// A port nobody listens on.
+/// A port without a listener.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The addresses that somebody listens on at a port.
+/// The addresses with a listener at a port.
 fn listening(port: u16) -> Vec<String> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let addresses = table.lines().skip(1).filter_map(|line| {
@@ -108,7 +108,7 @@ fn clients_of_a_port_write_with_the_token_alone() {
         let output = command.output().unwrap();
         assert!(!output.status.success() && error(&output).contains("(530)"), "{output:?}");
     }
-    // What clients can read does not tell them.
+    // Handlers do not show the token to clients.
     let config = with(&["config"]).env(VARIABLE, "s3cret").output().unwrap();
     assert!(config.status.success() && !String::from_utf8_lossy(&config.stdout).contains("s3cret"));
     assert!(with(&["stop", "-w"]).env(VARIABLE, "s3cret").status().unwrap().success());
@@ -131,7 +131,7 @@ fn a_wrong_address_is_not_the_configurations_fault() {
     assert!(output.status.code() == Some(7) && !err.contains("-->"), "{err}");
 }
 
-/// What a conversation of `lines` with a router says, and how it ends.
+/// Output and exit code of a conversation of `lines` with a router.
 fn conversation(address: &str, lines: &str) -> Output {
     let mut command = linerate(&["call", address]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -180,7 +180,7 @@ fn a_router_that_cannot_be_reached_has_a_code() {
         assert_eq!(output.status.code(), Some(code), "{}", error(&output));
         assert!(error(&output).contains("cannot reach a router at"), "{}", error(&output));
     }
-    // Somebody listens and says nothing, goes, and is gone.
+    // A listener says nothing, goes, and is gone.
     let listener = UnixListener::bind(&path).unwrap();
     let silent = linerate(&["call", socket, "list", "--timeout", "50ms"]).output().unwrap();
     assert_eq!(silent.status.code(), Some(1));
@@ -244,7 +244,7 @@ impl Controlled {
         }
     }
 
-    /// Waits for the end; what it said.
+    /// Waits for the end; returns its standard error.
     fn ends(mut self) -> String {
         let mut said = String::new();
         self.run.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -265,7 +265,7 @@ fn a_generator_is_controlled_while_it_runs() {
     assert_eq!(generator.read("generate.rate"), "max");
     assert_eq!(generator.read("generate.size"), "128,256");
     generator.exceeds("generate.count", 100_000);
-    // What is refused changes nothing.
+    // A refused value changes nothing.
     for (handler, value, why) in [
         ("generate.rate", "fast", "is not a rate"),
         ("generate.rate", "50%", "no link speed"),
@@ -394,14 +394,14 @@ fn names_are_completed_and_lines_remembered_at_a_terminal() {
     terminal.shows("q.capacity 20");
     terminal.types("\x7f\x7f\x7f\r");
     terminal.shows("20\r\n");
-    // What the router refuses ends nothing.
+    // A refusal of the router ends nothing.
     terminal.types("x.y\r");
     terminal.shows("(510)");
     terminal.types("quit\r");
     assert!(call.0.wait().unwrap().success());
 }
 
-/// A switch whose flows are changed, with two ports that lead nowhere.
+/// A switch for changes of flows, with two ports that lead nowhere.
 struct FlowSwitch {
     folder: tempfile::TempDir,
     _running: Running,
@@ -434,7 +434,7 @@ impl FlowSwitch {
         linerate(&[&["flow", "--switch", &socket][..], words].concat()).output().unwrap()
     }
 
-    /// What it prints, when it succeeds.
+    /// Its output, when it succeeds.
     #[track_caller]
     fn says(&self, words: &[&str]) -> String {
         let output = self.flow(words);
@@ -454,7 +454,7 @@ fn flows_of_a_switch_are_read_and_changed() {
     assert!(plain.contains("table=0, n_packets=0, n_bytes=0, "), "{plain}");
     assert!(plain.ends_with("priority=9,tcp,tp_dst=80 actions=output:2\n"), "{plain}");
 
-    // Only what differs is changed.
+    // Only differences are changed.
     let file = switch.name("flows");
     let flows = "# what is wanted\npriority=9,tcp,tp_dst=80,actions=output:b\n\
                  table=1,udp,actions=drop # none\n";

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 const FOREVER: &str = "c :: Counter; InfiniteSource -> c -> Discard";
 const VARIABLE: &str = "LINERATE_CONTROL_TOKEN";
-/// How long something may take that a test waits for.
+/// Longest time that a test waits for something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A private directory in which accounts other than root have their runtime directory.
@@ -131,7 +131,7 @@ fn an_instance_is_found_by_the_name_of_its_configuration() {
     assert_eq!(unknown.status.code(), Some(5), "{error}");
     assert!(error.contains("no instance is called nowhere; there are: "), "{error}");
     assert!(error.contains(&name), "{error}");
-    // What a killed process has left is no obstacle.
+    // The leftovers of a killed process are no obstacle.
     first.ends(Signal::KILL);
     assert!(path.exists());
     let mut third = run();
@@ -356,7 +356,7 @@ fn as_account(uid: u32, program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A listener of another account. It greets, and tells what it was sent by each client.
+/// A listener of another account. It greets, and returns the bytes that each client sent.
 fn listener_of(uid: u32, path: &Path) -> mpsc::Receiver<Vec<u8>> {
     let (told, heard) = mpsc::channel();
     let (ready, is_ready) = mpsc::channel();
@@ -457,7 +457,7 @@ fn a_socket_of_another_account_gets_no_token_by_its_path() {
     assert_eq!(sent, "READ list\r\n");
 }
 
-/// Another account reads what the mode lets it, and writes nothing; at a port it has no token.
+/// Another account reads as far as the mode lets it, and writes nothing; at a port it has no token.
 #[test]
 #[ignore = "needs root"]
 fn another_account_only_reads() {
@@ -530,7 +530,7 @@ fn a_port_of_another_account_gets_no_token() {
         sent
     });
     is_ready.recv().unwrap();
-    // What it listens at alone is its own.
+    // Its own socket is its own alone.
     assert!(account.call(&[&port, "c.reset", "-w"]).status.success());
     let output = account.call(&[&address, "list"]);
     assert_eq!(served.join().unwrap(), "READ list\r\n");

@@ -1,7 +1,7 @@
-//! Configurations with what they must print: the corpus in `tests/corpus`.
+//! Configurations with their expected output: the corpus in `tests/corpus`.
 //!
-//! Each file holds cases. A case is a command line, the configuration it reads
-//! from standard input, and what must come of it, byte for byte:
+//! Each file holds cases. A case is a command line, the configuration it reads from standard input,
+//! and the result, byte for byte:
 //!
 //! ```text
 //! === what the case shows
@@ -13,16 +13,14 @@
 //! --- exit 1             (0 when missing)
 //! ```
 //!
-//! Expectations are those of Click 2.1's own programs; where ours must differ,
-//! a line `# differs: WHY` below the title says so. What Click's programs say
-//! is written into the files by
+//! Expectations are those of Click 2.1's own programs; where ours must differ, a line `# differs:
+//! WHY` below the title says so. The output of Click's programs is written into the files by
 //!
 //! ```text
 //! RECORD_FROM=FOLDER:FOLDER cargo test -p linerate --test corpus
 //! ```
 //!
-//! with the folders that `click` and `click-flatten` are in. It leaves cases
-//! that differ alone.
+//! with the folders that `click` and `click-flatten` are in. It leaves cases that differ alone.
 //!
 //! `VECTOR=256 cargo test -p linerate --test corpus` runs them in frames of so many packets, where
 //! `click` would choose single ones. A line `# in frames: WHY` below the title says that another
@@ -47,10 +45,10 @@ use std::{
 #[derive(Debug, Default)]
 struct Case {
     place: String,
-    /// Its lines in front of what it expects.
+    /// Its lines in front of its expectations.
     head: String,
     differs: bool,
-    /// Whether it is for packets one at a time.
+    /// Set if it is for packets one at a time.
     is_single: bool,
     command: Vec<String>,
     input: String,
@@ -60,7 +58,7 @@ struct Case {
     exit: i32,
 }
 
-/// Where the next line of a case belongs.
+/// Section of a case that the next line belongs to.
 enum Section {
     Nowhere,
     Input,
@@ -216,7 +214,7 @@ fn corpus() -> Vec<PathBuf> {
     paths
 }
 
-/// The next case nobody has taken, and its number.
+/// The next free case, and its number.
 fn take<'c>(cases: &'c [Case], next: &AtomicUsize) -> Option<(usize, &'c Case)> {
     let number = next.fetch_add(1, Ordering::Relaxed);
     cases.get(number).map(|case| (number, case))
@@ -256,7 +254,7 @@ fn every_case_comes_out_as_click_has_it() {
     );
 }
 
-/// What a case gives to the program, without its title.
+/// The input of a case, without its title.
 fn configuration(case: &Case) -> &str {
     case.head.split_once('\n').map_or("", |(_, rest)| rest)
 }
@@ -273,7 +271,7 @@ fn every_class_is_in_a_case() {
     assert!(missing.is_empty(), "no case has {}", missing.join(", "));
 }
 
-/// Writes what Click's programs, in these folders, say into the corpus.
+/// Writes the output of Click's programs, in these folders, into the corpus.
 fn record(folders: &OsStr) {
     let folder = std::env::temp_dir().join(format!("linerate-record-{}", std::process::id()));
     for path in corpus() {
@@ -300,7 +298,7 @@ fn expectations(output: &Output) -> String {
     expected(&text(&output.stdout), &text(&output.stderr), output.status.code().unwrap())
 }
 
-/// The sections that say what a case expects.
+/// The sections of a case's expectations.
 fn expected(stdout: &str, stderr: &str, exit: i32) -> String {
     let mut text = String::new();
     for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {

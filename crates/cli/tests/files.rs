@@ -1,4 +1,4 @@
-//! Files that a command reads are not destroyed by what it writes.
+//! Files that a command reads are not destroyed by its output.
 
 use std::{
     fs::{self, File},
@@ -63,7 +63,7 @@ fn a_command_does_not_write_the_file_that_it_reads() {
     }
 }
 
-/// Elements open their files in the order of the configuration: what is read is known before.
+/// Elements open their files in the order of the configuration: input files are known before.
 #[test]
 fn a_configuration_does_not_write_the_file_that_it_reads() {
     let folder = Folder::new();
@@ -111,7 +111,7 @@ fn a_configuration_is_not_flattened_over_itself() {
     assert!(fs::read_to_string(folder.path().join("flat.click")).unwrap().contains("Discard"));
 }
 
-/// Another file is written as ever, and what was read stays.
+/// Another file is written as ever, and the file that was read stays.
 #[test]
 fn another_file_is_written() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! `linerate flow` beside a switch that only asks whether the client is there: it ends in its time, says why,
-//! and stays small.
+//! `linerate flow` beside a switch that only asks whether the client is there: it ends in its time,
+//! gives the reason, and stays small.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
 
 const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// How long a command may take whose time is a second.
+/// Longest time of a command that should take a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Resident bytes that a command never needs.

@@ -1,5 +1,5 @@
-//! The state of a flow switch that is killed: what a barrier has answered is there a second later, and what is
-//! there is what there was at one moment.
+//! The state of a flow switch that is killed: changes confirmed by a barrier are there a second
+//! later, and the state is that of one moment.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use linerate_flow::wire::{
 
 const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// How long a switch may take to start on a busy machine.
+/// Longest start of a switch on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A switch that keeps its state, and a controller of it.
@@ -162,7 +162,7 @@ fn kill(flows: u32, kills: u32, within: Duration) {
     }
     let mut known = switch.flows();
     assert_eq!(known.len(), flows as usize);
-    // The first kill is of a switch whose flows have been there for as long as is promised.
+    // The first kill is of a switch whose flows have been there for the promised time.
     thread::sleep(within);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for kill in 0..kills {
@@ -221,7 +221,7 @@ fn apply(flows: &mut BTreeMap<u32, u64>, (address, number): (u32, Option<u64>)) 
 fn flows_answered_by_a_barrier_survive_a_kill() {
     // Longer than is promised, as other tests run beside it.
     match std::env::var("LINERATE_KILLS") {
-        // What the guide promises, on a machine that has nothing else to do.
+        // The promise of the guide, on a machine without other load.
         Ok(kills) => kill(100_000, kills.parse().expect("a number"), Duration::from_secs(1)),
         Err(_) => kill(2000, 3, Duration::from_secs(3)),
     }

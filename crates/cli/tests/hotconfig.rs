@@ -38,7 +38,7 @@ impl Click {
         panic!("nobody listens at {}", self.socket.display());
     }
 
-    /// What is answered to `commands` on one connection.
+    /// The answers to `commands` on one connection.
     fn talk(&self, commands: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(commands.as_bytes()).unwrap();
@@ -86,7 +86,7 @@ fn a_client_replaces_the_configuration_and_goes_on() {
         530 Handler 'hotconfig' write-only\n\
         200 Write handler 'hotconfig' OK\n";
     assert_eq!(answer, expected);
-    // The old one has gone on, and what is counted stays.
+    // The old one has gone on, and its counts stay.
     let answer = click.talk(
         "WRITE hotconfig s :: InfiniteSource(LIMIT $A) -> new :: Counter -> c :: Counter -> Discard\n\
          READ list\nREAD s.limit\nREAD c.count\n",
@@ -112,8 +112,8 @@ fn a_client_replaces_the_configuration_and_goes_on() {
     assert_eq!(answer, format!("200 Write handler 'hotconfig' OK\n{list}"));
 }
 
-/// Which elements there are is the configuration's to say: a client whose own
-/// socket is not in the new one is answered before it closes.
+/// The new configuration decides on the elements there are: a client whose own socket is not in it
+/// is answered before it closes.
 #[test]
 fn the_answer_comes_before_the_socket_goes() {
     let file = std::env::temp_dir().join(format!("linerate-hotconfig-own-{}", std::process::id()));
@@ -131,8 +131,8 @@ fn the_answer_comes_before_the_socket_goes() {
     drop(ready);
 }
 
-/// What a `click -R` prints that finds the texts of `new` in files `new0`, `new1`
-/// and so on. One that does not end is ended.
+/// Output of a `click -R` that finds the texts of `new` in files `new0`, `new1` and so on. One that
+/// does not end is ended.
 fn printed(name: &str, options: &[&str], config: &str, new: &[&str]) -> String {
     let folder = std::env::temp_dir().join(format!("linerate-hot-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -147,8 +147,8 @@ fn printed(name: &str, options: &[&str], config: &str, new: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A script that replaces the configuration does so at once: it is told what is
-/// wrong, and the run of the new one begins where its own would have ended.
+/// A script that replaces the configuration does so at once: it gets the errors, and the run of the
+/// new one begins where its own would have ended.
 #[test]
 fn a_script_replaces_the_configuration_before_it_goes_on() {
     for options in [&["--simtime"][..], &[]] {

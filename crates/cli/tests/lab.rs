@@ -1,4 +1,4 @@
-//! `linerate lab run`, `point` and `list` from end to end: what needs no network.
+//! `linerate lab run`, `point` and `list` from end to end: cases without a network.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How long anything may take before a test gives up.
+/// Longest time that anything may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn lab(arguments: &[&str]) -> Command {
@@ -156,7 +156,7 @@ fn a_run_ends_during_a_point_that_does_not_and_leaves_no_process() {
         run.signal_after(1, &dir, signal);
         let status = run.0.wait().unwrap();
         assert_eq!(status.success(), signal == Signal::INT, "{status}");
-        // One that was killed is gone as soon as somebody has asked for its status.
+        // A killed process is gone as soon as its parent has asked for its status.
         let path = format!("/proc/{}/cmdline", measuring[0]);
         let deadline = Instant::now() + PATIENCE;
         while fs::read(&path).is_ok_and(|line| !line.is_empty()) {
@@ -208,7 +208,7 @@ fn a_point_is_one_line_however_often_it_is_asked_for() {
     let dir = folder.path().join("results");
     let dir = dir.to_str().unwrap();
     let spec = r#"{"kind": "forward", "burst": 4, "duration_ms": 5}"#;
-    // The same, otherwise written, and from a file.
+    // The point of equal parameters, otherwise written, and from a file.
     let file = folder.path().join("spec.json");
     fs::write(&file, r#"{"duration_ms": 5, "seed": 1, "burst": 4, "kind": "forward"}"#).unwrap();
     let first = text(&succeed(&["point", spec, "--dir", dir]).stdout);

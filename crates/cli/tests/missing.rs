@@ -14,7 +14,8 @@ const FILE: i32 = 5;
 /// Commands that need nothing that may be missing.
 const NEED_NOTHING: [&str; 5] = ["completions", "doctor", "elements", "lab compare", "lab point"];
 
-/// At least one line for each of the others, of which something is missing, and what that is.
+/// At least one line for each of the other commands with a missing thing, and the code of that
+/// thing.
 const MISSING: &[(&str, i32)] = &[
     ("call /nonesuch/x.sock rates", FILE),
     ("call 127.0.0.1:1 rates", FILE),

@@ -1,5 +1,5 @@
-//! `linerate lab calibrate`, `lab report` and `plan` as programs: on results that
-//! are made up, so that what must come out is known.
+//! `linerate lab calibrate`, `lab report` and `plan` as programs: on made-up results, so that the
+//! right answers are known.
 
 use std::{
     path::Path,
@@ -121,7 +121,7 @@ fn a_plan_sums_what_elements_cost() {
     };
     let note = noted(lossy);
     assert!(note.contains("100 % of the sample packets are dropped at CheckIPHeader"), "{note}");
-    // What nobody has measured is answered, and said to be unknown.
+    // A plan with an unmeasured element is answered, and the element named.
     let note = noted(two);
     assert!(note.contains("nobody has measured what RoundRobinSwitch costs"), "{note}");
     assert!(note.contains("--measure measures it"), "{note}");
@@ -143,7 +143,7 @@ fn a_plan_sums_what_elements_cost() {
     assert_eq!(found["wanted"]["task_cycles"]["unreachable"]["limit"], "cycles");
 }
 
-/// How fast this machine is must not matter: only that it is measured, and with what.
+/// The speed of this machine must not matter: only that it is measured, and with these arguments.
 #[test]
 fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
     let dir = results();
@@ -153,7 +153,7 @@ fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
     assert!(error.contains("no measured cost of FromPort:capture, IPFilter; --measure"), "{error}");
     let found = plan(dir.path(), &["--measure", "--check", "-e", rules]);
     assert_eq!(found["elements"][1]["charged"], "IPFilter(allow udp, deny all)");
-    // Of so few, what calls take more in a graph of many is not needed.
+    // For so few elements, the extra cost of calls in a graph of many is not needed.
     let file = dir.path().join("calibration.json");
     let known: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(known["elements"]["cold"], Value::Null);
@@ -162,7 +162,7 @@ fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
     let ratio = predicted.as_f64().unwrap() / measured.as_f64().unwrap();
     let error = found["error"].as_f64().unwrap();
     assert!((ratio - 1.0 - error).abs() < 1e-9 && ratio > 0.0, "{found}");
-    // What was measured is kept; other rules are not those.
+    // Measured costs are kept; other rules are not those.
     let text = printed(dir.path(), &["plan", ".", "--check", "-e", rules]);
     assert!(text.contains("the answer is "), "{text}");
     let other = rules.replace("allow udp", "allow tcp or udp");
@@ -175,7 +175,7 @@ fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
     assert!(fast.contains("--clock"), "{fast}");
 }
 
-/// Whatever is accepted is answered: also what no port brings packets to.
+/// All accepted configurations are answered: also those whose packets come from no port.
 #[test]
 fn what_goes_by_the_clock_is_answered() {
     let dir = results();
@@ -191,7 +191,7 @@ fn what_goes_by_the_clock_is_answered() {
     let output = linerate(dir.path(), &["plan", ".", "-e", text]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("packets of InfiniteSource come by the clock"), "{said}");
-    // What is not known widens the interval, and how much is said.
+    // Unknown costs widen the interval, and the width without them is printed.
     assert!(said.contains("for what is not known the interval is"), "{said}");
     let idle = plan(dir.path(), &["--check", "-e", "Idle -> Discard"]);
     assert_eq!((&idle["measured_pps"], &idle["error"]), (&json!(0.0), &json!(0.0)), "{idle}");
@@ -211,7 +211,7 @@ fn a_plan_without_a_configuration_is_of_ports() {
     assert!(error.contains("`linerate lab run burst --dir .` measures them"), "{error}");
 }
 
-/// A calibration of what other experiments have measured.
+/// A calibration from other experiments.
 #[test]
 fn costs_that_are_missing_name_the_run_that_measures_them() {
     let dir = results();

@@ -1,4 +1,4 @@
-//! That a configuration is ready, and what a service manager is told.
+//! Readiness of a configuration, and the messages to a service manager.
 
 use std::{
     fs,
@@ -67,7 +67,7 @@ impl Manager {
         Manager(socket)
     }
 
-    /// What it is told next that has a line `wanted` in it.
+    /// The next message with a line `wanted` in it.
     fn until(&self, wanted: &str) -> String {
         let next = || {
             let mut buffer = [0; 4096];
@@ -144,7 +144,7 @@ fn a_service_manager_hears_of_start_reload_life_and_end() {
     assert!(run.0.wait().unwrap().success());
 }
 
-/// What moves packets between ports tells it as a configuration does.
+/// Commands that move packets between ports report it as a configuration does.
 #[test]
 fn commands_between_ports_tell_it_too() {
     let folder = Folder::new("between");
@@ -176,7 +176,7 @@ fn commands_between_ports_tell_it_too() {
     assert_eq!(closed.status.code(), Some(2), "{closed:?}");
 }
 
-/// Also by one that has ended before anybody looked.
+/// Also by one that has ended before the first look.
 #[test]
 fn a_short_run_was_ready_too() {
     let output = linerate(&["forward", "null:?count=5", "null:", "--json"]).output().unwrap();

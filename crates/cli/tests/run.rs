@@ -1,4 +1,4 @@
-//! `linerate run` and `check` from end to end: what needs no network.
+//! `linerate run` and `check` from end to end: cases without a network.
 
 use std::{
     fs,
@@ -107,7 +107,7 @@ fn every_example_runs() {
     assert!(count > ON_INTERFACES.len());
 }
 
-/// The switch of guests has a silent uplink by default: what one guest sends is all there is.
+/// The switch of guests has a silent uplink by default: frames of one guest are all there are.
 #[test]
 fn a_switch_of_guests_without_an_uplink_makes_no_frames() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests.click");
@@ -123,7 +123,7 @@ fn a_switch_of_guests_without_an_uplink_makes_no_frames() {
     assert!(sent.iter().sum::<u64>() <= 100, "{sent:?}");
 }
 
-/// Frames of `null:` do not hold what elements wrote into the buffers before.
+/// Frames of `null:` do not hold bytes that elements wrote into the buffers before.
 #[test]
 fn frames_out_of_nothing_are_never_those_of_others() {
     let config = "InfiniteSource(DATA \"other packets of this program, longer than a header\", \
@@ -196,7 +196,7 @@ fn every_interval_is_whole() {
     }
 }
 
-/// One that pulls has packets and costs like all others, however few they are.
+/// A sink that pulls has packets and costs like all others, however few they are.
 #[test]
 fn packets_of_a_sink_are_those_it_took() {
     let config = "s :: RatedSource(RATE 200, LIMIT 20) -> q :: Queue -> t :: ToPort(null:);
@@ -210,7 +210,7 @@ fn packets_of_a_sink_are_those_it_took() {
     }
 }
 
-/// Words that mean what they say, explained where that is asked for.
+/// The words of the table are plain, and explained where that is asked for.
 #[test]
 fn an_idle_run_says_idle() {
     let arguments = ["run", "-e", "Idle -> Discard", "--duration", "200ms", "--explain"];
@@ -249,7 +249,7 @@ fn runs_without_packets_say_so() {
     assert!(!one.contains("FromPort") && !one.contains("no ports yet"), "{one}");
 }
 
-/// Once, under the first row, whatever columns there are; and no more than that.
+/// Once, under the first row, with any columns; and no more than that.
 #[test]
 fn every_table_explains_its_columns() {
     for line in [
@@ -270,7 +270,7 @@ fn every_table_explains_its_columns() {
     }
 }
 
-/// What a program that ends prints to a terminal.
+/// Output of a program that ends on a terminal.
 fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let ours = rustix::pty::openpt(flags).unwrap();
@@ -285,7 +285,7 @@ fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut child = Running::start(&mut command);
     drop(command);
     let mut bytes = Vec::new();
-    // An error at the end: nobody has the other side any more.
+    // An error at the end: the other side has no user any more.
     let _ = fs::File::from(ours).read_to_end(&mut bytes);
     child.0.wait().unwrap();
     text(&bytes)
@@ -363,7 +363,7 @@ fn what_is_wrong_is_shown_and_has_its_exit_code() {
     fails(&["replay", "-", "null:", "--loop", "2"], 2, "loop is of use only for a file");
 }
 
-/// Who hears that a run has begun may end it at once, and gets the figures.
+/// The reader of the start message may end the run at once, and gets the figures.
 #[test]
 fn a_signal_right_behind_the_start_ends_a_run_in_order() {
     for _ in 0..20 {
@@ -417,7 +417,7 @@ fn devices_of_a_configuration_have_their_exit_codes() {
     let capture = format!("FromPort(pcap:{}) -> Discard", missing.display());
     fails(&["run", "-e", &capture], 5, "missing.pcap");
     fails(&["run", "-e", "FromPort(packet:lo?no=1) -> Discard"], 8, "no option");
-    // What is wrong besides is what has to be mended first.
+    // The other error has to be mended first.
     fails(&["run", "-e", "FromDevice(no-such-if0) -> Queue(x) -> Discard"], 8, "CAPACITY");
 }
 
@@ -508,7 +508,7 @@ fn handlers_of_a_running_router_are_called() {
     assert!(child.0.wait().unwrap().success());
 }
 
-/// A capture file whose third packet claims a length that none can have.
+/// A capture file whose third packet claims an impossible length.
 fn broken_capture(folder: &Folder) -> String {
     let path = folder.0.join("broken.pcap");
     let mut bytes = Vec::new();
@@ -575,7 +575,7 @@ fn signals_end_a_run_unless_a_script_handles_them() {
     }
 }
 
-/// What was written for DPDK runs on any port.
+/// A configuration for DPDK runs on any port.
 #[test]
 fn devices_stand_for_ports() {
     let configuration = "f :: FromDPDKDevice(0) -> ToDPDKDevice(0000:03:00.1);
@@ -593,7 +593,7 @@ fn devices_stand_for_ports() {
     assert!(text(&without.stderr).contains("--device 0=xdp:INTERFACE"), "{without:?}");
 }
 
-/// What people and machines read is never among the data.
+/// Texts for people and JSON are never among the data.
 #[test]
 fn standard_output_has_the_packets_alone_when_they_go_there() {
     let folder = Folder::new("output");

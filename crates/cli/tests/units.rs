@@ -1,5 +1,5 @@
-//! The packaged units with their users, groups and capabilities: root and the unit's user change what
-//! runs, members of the group only read it, and other accounts cannot even connect.
+//! The packaged units with their users, groups and capabilities: root and the unit's user change
+//! the configuration, members of the group only read it, and other accounts cannot even connect.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ const USER: u32 = 64_201;
 const GROUP: u32 = 64_202;
 const MEMBER: u32 = 64_203;
 const OTHER: u32 = 64_204;
-/// How long something may take that a test waits for.
+/// Longest time that a test waits for something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A machine with the units' directories.

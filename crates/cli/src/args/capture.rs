@@ -220,7 +220,7 @@ impl Capture {
     /// The options of a command that runs ports, with packet buffers of that size unless another was
     /// asked for.
     pub(crate) fn running(&self, buffer_size: Option<usize>) -> Running {
-        // The files of -G are full after so much time, whatever has come.
+        // The files of -G are full after so much time, with packets or without.
         let files = match (self.file_size, self.file_seconds, self.file_count) {
             (None, Some(seconds), Some(files)) => {
                 Some(Duration::from_secs(u64::from(seconds) * u64::from(files)))

@@ -1,4 +1,5 @@
-//! Arguments that describe TCP connections: the keys of a profile's, and what a sink answers.
+//! Arguments that describe TCP connections: the keys of a profile's, and the options of a sink's
+//! answers.
 
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
@@ -19,11 +20,11 @@ use crate::{
 
 /// Data of a TCP segment over IPv4 on an Ethernet with an MTU of 1500.
 const MSS: usize = 1460;
-/// How much longer the header of IPv6 is.
+/// Bytes by which the header of IPv6 is longer.
 const LONGER: usize = 20;
 /// Ethernet address of a client whose port has none.
 const CLIENT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-/// The same of a server.
+/// Ethernet address of a server whose port has none.
 const SERVER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 /// TCP connections, as a client opens them.
@@ -116,7 +117,8 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// What a client opens from a port, whose frames have `room` bytes, without FCS.
+    /// The connections that a client opens from a port, whose frames have `room` bytes, without
+    /// FCS.
     pub(crate) fn group(&self, port: &PortInfo, room: usize) -> Result<Group, UsageError> {
         let usage = |reason: &str| UsageError(reason.into());
         let given = [self.src, self.dst].into_iter().flatten().map(|addresses| addresses.ipv6);
@@ -211,7 +213,7 @@ impl Connections {
         Ok(wanted as u16)
     }
 
-    /// What a client opens, for people.
+    /// The connections that a client opens, for people.
     pub(crate) fn describe(group: &Group) -> String {
         let rate = group.rate.map_or("as many as may be open".into(), |rate| {
             let ramp = if group.ramp.is_zero() {

@@ -32,7 +32,7 @@ const LINERATE: &str = "linerate";
 pub(crate) const CLICK: &str = "click";
 /// The separator of the words there.
 const BETWEEN: char = '\u{1f}';
-/// How long a command may go on before it is interrupted, and then before it is killed.
+/// Time after which a command is interrupted, and then killed.
 const BRIEF: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -40,9 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SOURCE: &str = "InfiniteSource(LIMIT 5, STOP true) -> Discard";
 const DEVICE: &str = "FromPort(ring:a) -> ToPort(ring:b)";
 
-/// How commands are run for a moment: the command, the option that this line is for (all others, when it is empty), and
-/// what is said besides that option: an option with `=` gives way to itself. Where one does not go with the rest, it
-/// has a line of its own.
+/// Commands that are run for a moment: the command, the option that this line is for (all others,
+/// when it is empty), and the words besides that option: an option with `=` gives way to itself.
+/// Where one does not go with the rest, it has a line of its own.
 const LINES: &[(&str, &str, &str)] = &[
     ("run", "", "-q --expression=SOURCE"),
     ("run", "token_file", "-q --expression=SOURCE --control=./c"),
@@ -134,7 +134,7 @@ struct Named {
     /// The words that lead to its command.
     command: Vec<String>,
     arg: Arg,
-    /// How many arguments without a name are in front of it, for one without.
+    /// Number of arguments without a name in front of it, for one without.
     before: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ impl Named {
         }
     }
 
-    /// Whether the parser takes a value. It says no before it is said that others are missing.
+    /// Returns true if the parser takes a value. Bad values are refused before missing arguments.
     fn takes(&self, line: &mut clap::Command, value: &str) -> bool {
         let fillers = |filler: &str| vec![filler.to_owned(); self.before.unwrap_or(0)];
         let tries = ["null:", "1"].map(fillers);
@@ -169,7 +169,7 @@ impl Named {
         })
     }
 
-    /// Whether it is a number, or has one in it.
+    /// Returns true if it is a number, or has one in it.
     fn is_numeric(&self, line: &mut clap::Command) -> bool {
         let in_text = ["cores", "rate"].contains(&self.arg.get_id().as_str());
         in_text || !self.takes(line, "word")
@@ -211,7 +211,7 @@ fn no_value_makes_a_parser_panic() {
     for option in &options {
         let refused = VALUES.iter().filter(|value| !option.takes(&mut line, value)).count();
         let (command, name) = (option.command(), option.arg.get_id());
-        // Of what is no number some is refused, too.
+        // Of values that are no number some are refused, too.
         let is_text = option.takes(&mut line, "word");
         assert!(is_text || refused > 5, "{command} {name} takes nearly everything");
     }

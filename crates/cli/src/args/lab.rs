@@ -17,7 +17,7 @@ pub(crate) use run::{LabList, LabPoint, LabRun};
 /// Name of the command that [`LabCommand::Measure`] is, which this program gives
 /// itself.
 pub(crate) const MEASURE: &str = "measure";
-/// The same of [`LabCommand::Work`].
+/// Name of [`LabCommand::Work`].
 pub(crate) const WORK: &str = "work";
 
 /// Measure what this machine and devices can do

@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// Whatever is written where a number is expected, what is said about it has no range in Rust's words.
+    /// Errors about numbers have no range in Rust's words, for any value.
     #[test]
     fn ranges_are_said_in_words() {
         const VALUES: [&str; 3] = ["99999999999999999999", "4294967296", "-1"];
@@ -527,7 +527,7 @@ mod tests {
         }
     }
 
-    /// What is said about the host is said where a port may be taken from it.
+    /// Commands that receive from a port, and may take it from the host, have the option for that.
     #[test]
     fn only_those_who_receive_may_disconnect() {
         for (line, may) in [

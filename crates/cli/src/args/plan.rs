@@ -110,7 +110,7 @@ fn written(text: &str) -> Result<(String, String), String> {
 }
 
 impl Plan {
-    /// Whether there is a configuration to plan.
+    /// Returns true if there is a configuration to plan.
     pub(crate) fn has_configuration(&self) -> bool {
         let words = &self.configuration.words;
         self.configuration.expression.is_some() || words.iter().any(|word| variable(word).is_none())

@@ -275,7 +275,7 @@ pub(crate) struct SwitchExport {
     pub(crate) sflow_agent: Option<IpAddr>,
 }
 
-/// Where a collector listens.
+/// Address of a collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Collector {
     /// A name or an address, without brackets.

@@ -140,7 +140,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<Bytes, String> {
 }
 
 impl Stream {
-    /// What is to be sent from a port with this address.
+    /// The frames to be sent from a port with this address.
     pub(crate) fn traffic(&self, own: Option<MacAddr>, seed: u64) -> Result<Traffic, UsageError> {
         let mut traffic = self.flows.traffic(own)?;
         traffic.variation.vlans = self.vlan;
@@ -158,7 +158,7 @@ impl Stream {
         })
     }
 
-    /// What it is, for people.
+    /// The frames in words, for people.
     pub(crate) fn describe(&self) -> String {
         match (&self.pcap, self.protocol.0) {
             (Some(path), _) => format!("frames of {}", path.display()),

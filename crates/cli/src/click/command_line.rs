@@ -1,4 +1,4 @@
-//! What the command line of `click` says.
+//! The command line of `click`.
 
 use std::num::NonZero;
 
@@ -9,7 +9,7 @@ use linerate_port::{PortUri, parse_device};
 use super::options::{Item, Kind, Options, Quotes, Spec, Value};
 use crate::configuration::{Source, variable};
 
-/// What is to be done.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub(super) struct CommandLine {
     pub(super) source: Source,
@@ -25,7 +25,7 @@ pub(super) struct CommandLine {
     pub(super) threads: usize,
     /// The first core to bind threads to.
     affinity: Option<u32>,
-    /// When simulated time begins, in seconds.
+    /// Begin of simulated time, in seconds.
     pub(super) simulated: Option<f64>,
     /// Whether every control connection may do everything.
     pub(super) insecure_control: bool,
@@ -36,7 +36,7 @@ pub(super) struct CommandLine {
     pub(super) vector: Option<usize>,
     /// Ports that devices of the configuration stand for.
     pub(super) devices: Vec<(String, PortUri)>,
-    /// What is to be said first.
+    /// Messages to be written first.
     pub(super) remarks: String,
 }
 
@@ -200,7 +200,7 @@ impl CommandLine {
                 Id::NoWarnings => line.warnings = false,
                 Id::Threads => {
                     let Value::Integer(threads) = value else { continue };
-                    // As in Click, what is below 1 is 1.
+                    // As in Click, a number below 1 is 1.
                     let Some(threads) = threads.max(1).try_into().ok().filter(|n| *n <= THREADS)
                     else {
                         let range = format!("a number up to {THREADS}");
@@ -292,7 +292,7 @@ pub(super) fn prefixed(program: &str, message: &str) -> String {
     lines.join("\n")
 }
 
-/// What is said about a command line that is wrong.
+/// Message and exit code for a command line that is wrong.
 pub(super) fn wrong(program: &str, message: String) -> Ending {
     let err = format!(
         "{message}\nUsage: {program} [OPTION]... [ROUTERFILE]\n\

@@ -1,9 +1,9 @@
-//! The program `click-flatten`: writes a configuration without compound
-//! elements, with directives that say where each element came from.
+//! The program `click-flatten`: writes a configuration without compound elements, with directives
+//! that name the origin of each element.
 //!
-//! A configuration in an archive is written as that archive again. As in Click it knows no element classes: every name that is no element's is one. Unlike Click's
-//! it always puts the values of global variables in their places, as that does
-//! under `--expand-vars`.
+//! A configuration in an archive is written as that archive again. As in Click it knows no element
+//! classes: every name that is no element's is one. Unlike Click's it always puts the values of
+//! global variables in their places, as that does under `--expand-vars`.
 
 use std::{env, fmt::Write as _, path::Path, process::ExitCode};
 
@@ -56,7 +56,7 @@ static SPECS: &[Spec<Id>] = &[
     spec("version", 'v', Id::Version, Kind::Flag),
 ];
 
-/// What is to be done.
+/// Options of a run.
 #[derive(Debug)]
 struct CommandLine {
     source: Source,

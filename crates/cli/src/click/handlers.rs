@@ -4,8 +4,8 @@ use linerate_graph::{PlanElement, Router, parse_bool, parse_integer, unquoted};
 
 use super::print;
 
-/// Reads each handler and prints what it says, with its name if there are
-/// several. Returns whether all could be read.
+/// Reads each handler and prints its value, with its name if there are several. Returns whether all
+/// could be read.
 pub(super) fn print_all(router: &mut Router, wanted: &[String]) -> bool {
     let names = wanted.len() > 1;
     let mut whole = true;
@@ -54,7 +54,7 @@ fn expand(router: &Router, wanted: &str, name: &str) -> Result<(Vec<String>, boo
     Ok((found, true))
 }
 
-/// Whether a handler can be read; `None` when there is no such handler.
+/// Returns true if a handler can be read; `None` when there is no such handler.
 fn is_read(router: &Router, handler: &str) -> Option<bool> {
     let handler = router.handler(handler)?;
     (!handler.private).then(|| handler.access.reads())
@@ -97,7 +97,7 @@ pub(super) fn exit_code(router: &mut Router, wanted: &str) -> u8 {
         Ok(text) => {
             let text = unquoted(text.trim());
             match (parse_integer(&text), parse_bool(&text)) {
-                // What the system keeps of it.
+                // The byte of it that the system keeps.
                 (Some(number), _) => number as u8,
                 (None, Some(truth)) => u8::from(!truth),
                 (None, None) => {
@@ -132,9 +132,9 @@ fn read_for_exit(router: &mut Router, wanted: &str) -> Result<String, String> {
     router.read(handler, parameter).map_err(|error| error.to_string())
 }
 
-/// Whether `text` fits a pattern of `*`, `?` and `[..]`.
+/// Returns true if `text` fits a pattern of `*`, `?` and `[..]`.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    // Where to go on when what follows the last `*` does not fit.
+    // Place to go on from when the rest after the last `*` does not fit.
     let mut retry: Option<(usize, usize)> = None;
     let (mut p, mut t) = (0, 0);
     while t < text.len() {

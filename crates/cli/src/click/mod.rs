@@ -1,9 +1,9 @@
-//! The program `click`: takes the command line of Click 2.1's user-level
-//! driver and does what that does, with its output, its messages and its exit
-//! codes.
+//! The program `click`: takes the command line of Click 2.1's user-level driver and does the work
+//! of that, with its output, its messages and its exit codes.
 //!
-//! Where somebody could see the order of things, packets move one at a time as
-//! they do in Click: in simulated time, and when an element that shows order
+//! Where the order of packets shows, they move one at a time as they do in Click: in simulated
+//! time, and when an element that shows order (as `Print` does) is in the configuration. Otherwise
+//! frames are used.
 //! (as `Print` does) is in the configuration. Otherwise frames are used.
 
 mod command_line;
@@ -36,14 +36,14 @@ use command_line::{CommandLine, Ending};
 pub use flatten::click_flatten;
 use usage::Usage;
 
-/// Bytes of packet memory: some 30,000 packets besides those queues hold, or
-/// what is enough for looking at a configuration. It comes as it is needed, so
-/// that scripts which call this program for every line do not wait for it.
+/// Bytes of packet memory: some 30,000 packets besides those queues hold, or enough for looking at
+/// a configuration. It comes as it is needed, so that scripts which call this program for every
+/// line do not wait for it.
 const ARENA: usize = 64 << 20;
 const ARENA_UNUSED: usize = 2 << 20;
 
-/// What Click adds to the control sockets of a configuration that replaces
-/// another, and shows in it.
+/// Arguments that Click adds to the control sockets of a configuration that replaces another, and
+/// shows in it.
 const RETRIES: &str = ", RETRIES 1, RETRY_WARNINGS false";
 
 /// The release of Click whose programs these stand in for.
@@ -88,7 +88,7 @@ fn program_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or_default().into()
 }
 
-/// Nobody may be reading: that is no reason to fail.
+/// Prints a text. A reader that has gone is no reason to fail.
 fn print(text: impl AsRef<[u8]>) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_ref()).and_then(|()| out.flush());
@@ -134,8 +134,7 @@ fn run(line: &CommandLine, library: &Library) -> u8 {
     code
 }
 
-/// Reads and checks the configuration; what is wrong is written to standard
-/// error as Click writes it.
+/// Reads and checks the configuration; writes errors to standard error as Click does.
 fn read(line: &CommandLine, library: &Library) -> Option<Plan> {
     let name = line.source.name();
     let text = match line.source.read() {
@@ -170,7 +169,7 @@ fn parse(line: &CommandLine, name: &str, text: &str, library: &Library, more: &s
     parsed
 }
 
-/// Reads what is written to `hotconfig`, if that is to be there.
+/// The reader of texts written to `hotconfig`, if that handler is to be there.
 fn reader(line: &CommandLine, library: &Library) -> Option<ConfigReader> {
     let (line, library) = (line.clone(), library.clone());
     line.reconfigure.then(|| {
@@ -210,7 +209,7 @@ fn build(line: &CommandLine, plan: Plan, library: &Library) -> Option<Router> {
         ..Options::default()
     };
     let ports = linerate_port::Context {
-        // Click takes from the host what `SNIFFER false` says, and asks nobody.
+        // Click takes from the host as `SNIFFER false` demands, without asking.
         disconnect: true,
         devices,
         ..linerate_port::Context::new(Arena::clone(&arena))

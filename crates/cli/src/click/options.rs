@@ -1,8 +1,8 @@
 //! Command-line options as Click's programs take them.
 //!
-//! Long options may be cut short as long as they stay unambiguous, short ones
-//! put together (`-qe EXPR`), and what is said about a wrong one is what Click
-//! says. This is not how `linerate` reads its command line: there `clap` does.
+//! Long options may be cut short as long as they stay unambiguous, short ones put together (`-qe
+//! EXPR`), and errors are in Click's words. This is not how `linerate` reads its command line:
+//! there `clap` does.
 
 use std::{collections::VecDeque, env};
 
@@ -13,9 +13,9 @@ pub(super) struct Spec<Id> {
     pub(super) long: &'static str,
     /// Its letter.
     pub(super) short: Option<char>,
-    /// What it means; several names may mean one thing.
+    /// Its meaning, which several names may share.
     pub(super) id: Id,
-    /// What follows it.
+    /// Kind of its value.
     pub(super) value: Kind,
     /// Whether `--no-` in front of it turns it round.
     pub(super) negate: bool,
@@ -23,7 +23,7 @@ pub(super) struct Spec<Id> {
     pub(super) whole: bool,
 }
 
-/// What follows an option.
+/// Value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing.
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     MaybeReal,
 }
 
-/// What comes next on the command line.
+/// An item of the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Item<Id> {
     /// An option: as it was written, its value, whether it was turned round.
@@ -85,7 +85,7 @@ pub(super) struct Options<Id: 'static> {
 pub(super) struct Quotes(&'static str, &'static str);
 
 impl Quotes {
-    /// Those Click uses for messages about options in this environment.
+    /// The quotes of Click's messages about options in this environment.
     pub(super) fn from_env() -> Quotes {
         let language = env::var("LANG").unwrap_or_default();
         if ["UTF-8", "UTF8", "utf8"].iter().any(|name| language.contains(name)) {
@@ -95,7 +95,7 @@ impl Quotes {
         }
     }
 
-    /// Those of a terminal that knows no others.
+    /// The quotes of a terminal that knows no others.
     pub(super) fn plain() -> Quotes {
         Quotes("'", "'")
     }
@@ -106,7 +106,7 @@ impl Quotes {
     }
 }
 
-/// What the command line of an option looks like when it is found.
+/// An option as it is found on the command line.
 struct Found<Id: 'static> {
     spec: &'static Spec<Id>,
     written: String,
@@ -130,8 +130,7 @@ impl<Id: Copy + PartialEq> Options<Id> {
         }
     }
 
-    /// What comes next: `None` at the end, an error in Click's words when it
-    /// cannot be understood.
+    /// The next item: `None` at the end, an error in Click's words when it cannot be understood.
     pub(super) fn next(&mut self) -> Option<Result<Item<Id>, String>> {
         if !self.letters.is_empty() {
             return Some(self.letter());
@@ -185,7 +184,7 @@ impl<Id: Copy + PartialEq> Options<Id> {
         if fitting.is_empty() {
             let fits = |long: &str, spec: &Spec<Id>| !spec.whole && long.starts_with(name);
             fitting = all.iter().filter(|(spec, long, _)| fits(long, spec)).collect();
-            // `--no` alone does not say what to turn round.
+            // `--no` alone does not name an option to turn round.
             if name.len() <= 3 && "no-".starts_with(name) && !name.is_empty() {
                 fitting.clear();
             }
@@ -248,7 +247,7 @@ impl<Id: Copy + PartialEq> Options<Id> {
         Ok(Item::Option { id: spec.id, written, value, negated })
     }
 
-    /// Says that an option's value is not what it should be.
+    /// The error for an option with a wrong value.
     pub(super) fn expects(&self, written: &str, what: &str, text: &str) -> String {
         let option = self.quotes.around(written);
         format!("{option} expects {what}, not {}", self.quotes.around(text))

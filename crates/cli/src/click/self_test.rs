@@ -1,6 +1,5 @@
-//! `CLPTest`: checks how command lines are read, as the library's other
-//! elements of that kind check what is below. It is known to `click` alone,
-//! whose command lines these are.
+//! `CLPTest`: checks the reading of command lines, as the library's other elements of that kind
+//! check lower layers. It is known to `click` alone, whose command lines these are.
 
 use linerate_graph::{Class, DuplicateClass, Inert, Library, Make};
 
@@ -33,8 +32,8 @@ static SPECS: &[Spec<char>] = &[
     spec("cat", 'c', Kind::MaybeInteger),
 ];
 
-/// What a command line is read as: a letter for each option, a `!` in front of
-/// one turned round, and its value behind it.
+/// Reads a command line: a letter for each option, a `!` in front of one turned round, and its
+/// value behind it.
 fn read(line: &str) -> Result<String, String> {
     let words = line.split_whitespace().map(String::from);
     let mut options = Options::new(SPECS, words, Quotes::plain());
@@ -67,7 +66,7 @@ fn check(make: &mut Make<'_>) -> Inert {
         ("-c7 --cat=8 --cat 9", Some("c7 c8 c 9")),
         ("-b -- -b --bird", Some("b -b --bird")),
         ("- -b", Some("- b")),
-        // Several are meant, none is, and what is no number.
+        // Several options fit, none fits, and a value is no number.
         ("--an 3", None),
         ("--dog", None),
         ("-n x", None),

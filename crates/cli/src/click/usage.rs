@@ -10,8 +10,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What the kernel has counted (proc(5), `/proc/pid/stat`, fields 14 and
-    /// 15), in its ticks of 10 ms.
+    /// The kernel's counts (proc(5), `/proc/pid/stat`, fields 14 and 15), in its ticks of 10 ms.
     pub(super) fn now() -> Usage {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         Usage::parse(&stat, rustix::param::clock_ticks_per_second()).unwrap_or_default()

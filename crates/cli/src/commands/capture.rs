@@ -1,9 +1,9 @@
 //! `linerate capture`: from a port to a file, to standard output as text, or to both.
 //!
 //! Capturing does not disturb: an interface is copied from through an `AF_PACKET` socket, in both
-//! directions, also where an `xdp:` port is named, unless taking is asked for. What the filter does
-//! not want the kernel does not copy, but where the filter asks for what is otherwise in packets that
-//! the kernel has merged or not finished, as `less 100`.
+//! directions, also where an `xdp:` port is named, unless taking is asked for. The kernel copies
+//! only packets that the filter wants, but where the filter asks for lengths that differ in packets
+//! that the kernel has merged or not finished, as `less 100`.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
     .map(drop)
 }
 
-/// What the words of the command line say.
+/// The task that the command line gives.
 struct Task {
     from: PortUri,
     file: Option<String>,
@@ -108,7 +108,7 @@ impl Task {
         };
         let from = match (&args.read, &args.interface) {
             _ if args.dump => PortUri::new("null", ""),
-            // What a snap length left of a packet may be less than a frame.
+            // The rest of a packet under a snap length may be less than a frame.
             (Some(file), _) => {
                 let file = file_name(file)?;
                 PortUri::new("pcap", file).with("short", "keep").shown_as(file)
@@ -139,7 +139,7 @@ fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
     // Files and rings have the names of no interface, or of one by chance.
     let is_interface = matches!(from.driver(), "packet" | "xdp");
     let interface = is_interface.then(|| device_ipv4(from.name()));
-    // Of what an interface receives the outer tag is beside the frame, as for tcpdump.
+    // In frames that an interface receives the outer tag is beside the frame, as for tcpdump.
     let link = if is_interface { FilterLink::Untagged } else { FilterLink::Ethernet };
     let names = Names {
         port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
@@ -210,7 +210,7 @@ fn listing(links: &[Link]) -> String {
     (1..).zip(links).map(line).collect()
 }
 
-/// Bytes of a packet buffer that what a port receives fits, where those of the default do not: long
+/// Bytes of a packet buffer for the frames of a port, where those of the default are too few: long
 /// frames of an interface, and merged segments in files, which no MTU limits.
 fn buffer_size(from: &PortUri) -> Option<usize> {
     let least = match from.driver() {
@@ -278,7 +278,7 @@ fn source(args: &Capture, from: PortUri) -> Result<PortUri, UsageError> {
     Ok(port.without("time").with("time", "on").without("long").with("long", "cut"))
 }
 
-/// The port that copies what an `xdp:` port would take.
+/// The port that copies the packets which an `xdp:` port would take.
 fn copying(from: &PortUri) -> Result<PortUri, UsageError> {
     let mut to = PortUri::new("packet", from.name());
     for (key, value) in from.written() {
@@ -316,7 +316,7 @@ fn recording(args: &Capture, from: &PortUri, file: &str) -> Result<PortUri, Usag
     Ok(to)
 }
 
-/// The same with files that are begun and named as tcpdump does.
+/// The port with files that are begun and named as tcpdump does.
 fn as_tcpdump(args: &Capture, mut to: PortUri) -> Result<PortUri, UsageError> {
     let Capture { file_size, file_seconds, file_count, .. } = args;
     if let Some(bytes) = file_size {

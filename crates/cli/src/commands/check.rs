@@ -1,4 +1,4 @@
-//! `linerate check`: what is wrong with a configuration, or what it makes.
+//! `linerate check`: the errors of a configuration, or the graph it makes.
 
 use std::io::{self, Write};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
     let graph = if args.dry {
         Graph::new(&plan, |_| Vec::new())
     } else {
-        // What a configuration writes may be what one that runs has written.
+        // The output files of the configuration may be those of a running one.
         linerate_host::files::only_check_outputs();
         let options = ArenaOptions { size: ARENA, gradual: true, ..ArenaOptions::default() };
         let ports = linerate_port::Context {

@@ -30,7 +30,7 @@ use crate::{
     units::{grouped, short, with_unit},
 };
 
-/// How patient a server is: with clients that pause for long, too.
+/// Timeouts of a server: long ones, for clients that pause.
 const SERVER: Patience = Patience {
     retransmit: Duration::from_millis(200),
     retries: 5,
@@ -95,15 +95,15 @@ pub(crate) fn answer(args: &SinkArgs, addresses: &Answered) -> Result<()> {
     converse("sink", &args.port, args.host, running, make)
 }
 
-/// One side of connections, and what is said of it at the start.
+/// One side of connections, and its description at the start.
 struct Side {
     endpoint: Endpoint,
     lines: Vec<String>,
     object: Value,
 }
 
-/// Runs an endpoint over a port until its end, and tells what becomes of its connections. It is
-/// made for the port, and frames of so many bytes.
+/// Runs an endpoint over a port until its end, and reports its connections. It is made for the
+/// port, and frames of so many bytes.
 fn converse(
     command: &str,
     uri: &PortUri,
@@ -312,7 +312,7 @@ impl Figures {
         Ok(live.summary(&lines, object)?)
     }
 
-    /// What people are told in the end.
+    /// The lines for people at the end.
     fn lines(&self, seconds: f64) -> Vec<String> {
         let Figures { report, received, sent, usage } = self;
         let counts = &report.counts;

@@ -1,4 +1,4 @@
-//! `linerate doctor`: what the machine offers, and what would help.
+//! `linerate doctor`: abilities of the machine, and advice.
 
 use std::{fmt::Write as _, io::Write as _};
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(crate) fn completions(args: &Completions) -> Result<()> {
-    // It would panic where whoever reads has gone.
+    // It would panic when the reader has gone.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "linerate", &mut script);
     Ok(output::data(&String::from_utf8(script)?)?)
@@ -120,8 +120,8 @@ fn as_one_section(options: &str) -> String {
     text
 }
 
-/// What is behind the options in the help, as titles of a manual page and their text, in
-/// the order that pages have.
+/// The sections of the help behind the options, as titles of a manual page and their text, in the
+/// order that pages have.
 fn sections(after: &str) -> Vec<(&'static str, &str)> {
     let mut found = Vec::new();
     let mut prose = "";
@@ -157,7 +157,7 @@ fn exit_codes(roff: &mut Roff, body: &str) {
     }
 }
 
-/// Commands as they are typed; what stands further in below one says what it does.
+/// Commands as they are typed; lines further in below one describe it.
 fn examples(roff: &mut Roff, body: &str) {
     let mut continued = false;
     for (number, line) in body.lines().enumerate() {

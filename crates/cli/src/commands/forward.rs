@@ -1,4 +1,4 @@
-//! `linerate forward`: from port to port, with what each packet costs.
+//! `linerate forward`: from port to port, with the cost of each packet.
 
 mod control;
 
@@ -34,14 +34,14 @@ use crate::{
 };
 use control::Board;
 
-/// How often a port that has gone is looked for.
+/// Interval of looking for a port that has gone.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// What is to be forwarded and how: `forward` itself, and `capture` and
-/// `replay`, which forward to and from a file.
+/// Ports and options of forwarding: of `forward` itself, and of `capture` and `replay`, which
+/// forward to and from a file.
 pub(crate) struct Plan<'a> {
     pub(crate) command: &'static str,
-    /// What was done to the packets, for the summary: `forwarded`.
+    /// Participle for the packets in the summary: `forwarded`.
     pub(crate) verb: &'static str,
     pub(crate) from: PortUri,
     pub(crate) to: PortUri,
@@ -52,11 +52,11 @@ pub(crate) struct Plan<'a> {
     pub(crate) disconnect: bool,
     /// Whether a port that goes away ends the run.
     pub(crate) exit_on_loss: bool,
-    /// Which packets, if not all that come.
+    /// The filter of packets, if there is one.
     pub(crate) filter: Option<Arc<Filter>>,
-    /// How they are written on standard output, if at all.
+    /// Style of the packets on standard output, if they are printed.
     pub(crate) view: Option<Style>,
-    /// Where clients can ask and tell it things, if anywhere.
+    /// The control socket of clients, if there is one.
     pub(crate) controlled: Option<&'a Controlled>,
     pub(crate) running: &'a Running,
 }
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Forward) -> Result<()> {
     .map(drop)
 }
 
-/// Forwards after a plan until its end; returns what became of all packets.
+/// Forwards after a plan until its end; returns the counts of all packets.
 pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
     let started = Instant::now();
     let stop = session::stop_on_signals()?;
@@ -160,7 +160,7 @@ struct Flow {
 struct Run {
     context: Context,
     ports: Vec<String>,
-    /// Whether their other ends are there.
+    /// Link states of the ports.
     links: Vec<Option<PortLink>>,
     flows: Vec<Flow>,
     paths: Vec<Path>,
@@ -214,8 +214,8 @@ impl Run {
         [link_a, link_b]: &[Arc<Link>; 2],
         total: &Totals,
     ) -> Result<Run> {
-        // The memory stays, and what lost ports had of it comes back to it; ports
-        // that are only memory are made anew.
+        // The memory stays, and the buffers of lost ports come back to it; ports that are only
+        // memory are made anew.
         let context = Context { disconnect: args.disconnect, ..Context::new(arena.clone()) };
         if args.rewrite != Rewrite::None {
             arena.forget_template();
@@ -244,7 +244,7 @@ impl Run {
         } else {
             let link = Some(Arc::clone(link_b));
             let b = open(&args.to, &Context { link, ..toward(Direction::Transmit) })?;
-            // What is only shown goes nowhere.
+            // Packets that are only shown go nowhere.
             if args.view.is_none() || args.to.driver() != "null" {
                 ports.push(session::describe_port(&b));
             }
@@ -343,8 +343,8 @@ impl Run {
         let outcomes = drive(jobs, interval, until, stop, look, |time| {
             let now = board.now();
             let span = time.saturating_sub(last.0);
-            // The rest of an interval at the end is too short to divide by.
-            // Nor does anybody read a table between the lines of packets.
+            // The rest of an interval at the end is too short to divide by. Nor is a table read
+            // between the lines of packets.
             if span >= interval / 2 && args.view.is_none() {
                 let mut cells = now.cells(&last.1, span);
                 cells.extend(live::link_cell(&links));
@@ -368,7 +368,7 @@ impl Run {
     }
 }
 
-/// Whether a port that could not be opened again may be had later.
+/// Returns true if a port that could not be opened again may be had later.
 fn may_come_back(error: &anyhow::Error) -> bool {
     matches!(
         error.downcast_ref(),
@@ -421,7 +421,7 @@ impl Flow {
 }
 
 impl Totals {
-    /// These figures plus what the counters say now.
+    /// These figures plus those of the counters.
     fn now(&self, flows: &[Flow], readers: &[UsageReader]) -> Totals {
         let sum = |counters: &[Arc<Counters>]| counters.iter().map(|c| c.read()).sum::<Counts>();
         let mut now =
@@ -431,7 +431,7 @@ impl Totals {
                 now.ends.push(flow.ends.clone());
                 now.flows.push(FlowCounts::default());
             }
-            // Sent first: it never gets ahead of what was received.
+            // Sent first: it never gets ahead of the received count.
             now.flows[index].sent += sum(&flow.sent);
             now.flows[index].received += sum(&flow.received);
         }
@@ -448,7 +448,7 @@ impl Totals {
         sum
     }
 
-    /// A row of the table: what came since `before`, over `span`.
+    /// A row of the table: the counts since `before`, over `span`.
     fn cells(&self, before: &Totals, span: Duration) -> Vec<Cell> {
         let rate = |count: u64| count as f64 / span.as_secs_f64();
         let (now, then) = (self.sum(), before.sum());

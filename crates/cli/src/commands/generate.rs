@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     outcomes.into_iter().collect()
 }
 
-/// What is sent.
+/// The streams to be sent.
 #[derive(Clone)]
 struct Sources {
     streams: Vec<Stream>,
@@ -157,7 +157,7 @@ struct Stream {
     weight: f64,
 }
 
-/// Where the frames of a stream come from.
+/// Source of a stream's frames.
 #[derive(Clone)]
 enum Source {
     Description(Traffic),
@@ -165,7 +165,7 @@ enum Source {
 }
 
 impl Sources {
-    /// Those of a profile, or the one of the command line.
+    /// The streams of a profile, or the one of the command line.
     fn new(args: &Generate, streams: Option<Vec<Named>>, port: &Port) -> Result<Sources> {
         let speed = port.info.speed;
         let per_second = |rate: Rate, mean: f64| {
@@ -213,7 +213,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The same at another rate.
+    /// The streams at another rate.
     fn at(&self, asked: Rate) -> Result<Sources, String> {
         if self.asked.is_none() {
             return Err("the streams of the profile have rates".into());
@@ -222,7 +222,7 @@ impl Sources {
         Ok(Sources { asked: Some(asked), rate, ..self.clone() })
     }
 
-    /// The same with frames of other sizes.
+    /// The streams with frames of other sizes.
     fn sized(&self, sizes: Sizes) -> Result<Sources, String> {
         let (false, [Stream { frames: Source::Description(traffic), .. }], Some(asked)) =
             (self.named, &*self.streams, self.asked)
@@ -243,13 +243,13 @@ impl Sources {
         named.map(|stream| stream.name.clone()).collect()
     }
 
-    /// How one of so many workers keeps the rate.
+    /// The schedule of one of so many workers.
     fn schedule(&self, workers: usize, pattern: Pattern, seed: u64) -> Schedule {
         Schedule::new(self.rate.map(|rate| rate / workers as f64), pattern, seed)
     }
 
-    /// The frames of one worker of one run. What is random differs between
-    /// workers, and not between runs.
+    /// The frames of one worker of one run. Random values differ between workers, and not between
+    /// runs.
     fn frames(&self, run: u16, worker: usize) -> Result<Frames> {
         // A sink tells streams and workers apart by a number.
         let number = |at: usize| worker * self.streams.len() + at;
@@ -287,7 +287,7 @@ impl Source {
         }
     }
 
-    /// The frames that are signed with a number; what is random about them goes by another.
+    /// The frames that are signed with a number; random values go by another.
     fn maker(&self, number: u16, random: usize) -> Result<FrameMaker> {
         match self {
             Source::Description(traffic) => {
@@ -311,12 +311,12 @@ fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(frames)
 }
 
-/// Bytes of frames on the wire without what is around them there.
+/// Bytes of frames on the wire without preamble and gap.
 fn wire(frames: f64) -> f64 {
     frames + FCS as f64
 }
 
-/// What the longest frame must fit: the buffers and the port.
+/// Limits on the longest frame: the buffers and the port.
 struct Room {
     arena: Arena,
     port: PortUri,
@@ -396,7 +396,7 @@ fn announce(
     Ok(live.start(&lines, object)?)
 }
 
-/// Where the workers' figures are read.
+/// Readers of the workers' figures.
 #[derive(Default)]
 struct Readers {
     /// By worker: by stream of a profile, how many frames have been made.

@@ -1,4 +1,4 @@
-//! `linerate plan`: what a configuration will reach, and what a rate needs.
+//! `linerate plan`: the throughput of a configuration, and the needs of a rate.
 
 use std::{
     fs,
@@ -40,13 +40,13 @@ use crate::{
 const ADDRESSES: u32 = 4096;
 /// Most packets of a capture file that are looked at.
 const SAMPLE_LIMIT: usize = 1 << 16;
-/// How long a configuration runs to be checked.
+/// Time for which a configuration runs to be checked.
 const CHECKED: Duration = Duration::from_millis(600);
 /// A share of packets dropped at one element that is worth a word.
 const DROPPED: f64 = 0.1;
-/// How far off timers are that say how fast packets come.
+/// Error of the timers that decide how fast packets come, as a share.
 const PUNCTUALITY: f64 = 0.05;
-/// What to do where there is no calibration.
+/// Advice where there is no calibration.
 const MAKES_ONE: &str = "`linerate lab run elements --dir results` makes one, to be asked as in \
                          `linerate plan results router.click`";
 /// The driver that is charged where there is no configuration.
@@ -74,14 +74,14 @@ pub(crate) fn run(args: &Plan, library: &Library) -> Result<()> {
     answer.show(args)
 }
 
-/// The command that measures what an experiment has, for a calibration in that file.
+/// The command that measures an experiment, for a calibration in that file.
 fn lab_run(experiment: &str, calibration: &Path) -> String {
     let folder = calibration.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     format!("`linerate lab run {experiment} --dir {}`", folder.display())
 }
 
-/// Says what measures a driver that was not, if anything does.
+/// The error for a driver that was not measured, with the command that does, if there is one.
 fn not_measured(error: &NoDriver, path: &Path) -> UsageError {
     const DRIVERS: [Driver; 4] = [Driver::Null, Driver::Ring, Driver::Packet, Driver::Xdp];
     if DRIVERS.iter().any(|driver| driver.name() == error.driver) {
@@ -91,7 +91,7 @@ fn not_measured(error: &NoDriver, path: &Path) -> UsageError {
     UsageError(format!("{error}; {} measures {names}", lab_run("burst", path)))
 }
 
-/// Where a calibration is, in a file or a directory of results, and what it says.
+/// Path and content of a calibration, in a file or a directory of results.
 fn calibration(given: &Path) -> Result<(PathBuf, Calibrated)> {
     let path = if given.is_dir() { given.join(calibration::FILE) } else { given.into() };
     let shown = path.display();
@@ -174,7 +174,7 @@ fn configuration(
     Ok(Found { assumed: Some(assumed), checked, ..found })
 }
 
-/// What the elements cost together.
+/// The summed cost of the elements.
 fn estimated(
     args: &Plan,
     library: &Library,
@@ -264,7 +264,7 @@ fn captured(file: &Path) -> Result<FrameMaker> {
     FrameMaker::of_frames(frames).with_context(|| file.display().to_string())
 }
 
-/// What was found.
+/// Result of a plan.
 struct Found {
     scenario: Scenario,
     prediction: Prediction,
@@ -274,9 +274,9 @@ struct Found {
     wanted: Option<Wanted>,
     /// The interval if all costs were known.
     firm: Option<Estimate<PacketsPerSecond>>,
-    /// How fast packets were assumed to come.
+    /// The assumed rate of the sources, in words.
     assumed: Option<String>,
-    /// What the configuration reached.
+    /// The measured rate of the configuration.
     checked: Option<PacketsPerSecond>,
 }
 
@@ -295,7 +295,7 @@ fn predicted(
     (prediction, interval)
 }
 
-/// What a rate needs.
+/// Needs of a rate.
 #[derive(Serialize)]
 struct Wanted {
     rate: PacketsPerSecond,
@@ -348,7 +348,7 @@ impl Found {
         predicted(args, costs, &self.scenario).1
     }
 
-    /// Says what nobody has measured, or not as it is here, and what that does to the interval.
+    /// Prints the costs that were never measured, or not as here, and their effect on the interval.
     fn say_what_is_not_known(
         &self,
         args: &Plan,
@@ -416,7 +416,7 @@ impl Found {
         })
     }
 
-    /// How much more was predicted than measured, as a share.
+    /// Excess of the predicted rate over the measured one, as a share.
     fn error(&self) -> Option<f64> {
         let (predicted, measured) = (self.prediction.throughput, self.checked?);
         // Nothing was said to come, and nothing came.

@@ -1,5 +1,5 @@
-//! `linerate ports`: the interfaces there are, and what ports can do with them; sockets of programs
-//! that share memory; and the kinds of port with their options.
+//! `linerate ports`: interfaces, and the kinds of port they can be; sockets of programs that share
+//! memory; and the kinds of port with their options.
 
 mod sockets;
 
@@ -22,7 +22,7 @@ struct Use {
     how: String,
 }
 
-/// What `--json` prints of an interface.
+/// Output of `--json` for an interface.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -86,8 +86,7 @@ fn unknown(kind: &str) -> UsageError {
     UsageError(format!("no kind of port is called {kind:?}; {hint}"))
 }
 
-/// The interface in a line, its ports in a line each, then what to look out
-/// for.
+/// The interface in a line, its ports in a line each, then warnings.
 fn text(interface: &Interface) -> String {
     let link = &interface.link;
     let mut facts = vec![link.kind.clone()];

@@ -1,7 +1,8 @@
 //! `linerate replay`: forwarding from a file to a port.
 //!
-//! A capture of a host has segments of TCP as the host gave them to an interface that was to cut them, or as
-//! one merged them. They are cut as an interface of the port's MTU does; all else is sent as it is.
+//! A capture of a host has segments of TCP as the host gave them to an interface for segmentation,
+//! or as one merged them. They are cut as an interface of the port's MTU does; other packets are
+//! sent as they are.
 
 use anyhow::{Result, bail};
 use linerate_host::interface;

@@ -1,4 +1,4 @@
-//! `linerate run`: a configuration, with where its cycles go.
+//! `linerate run`: a configuration, with the cycles of its workers by use.
 
 use anyhow::Result;
 use linerate_graph::Library;

@@ -1,4 +1,4 @@
-//! `linerate sink`: what arrives, what does not, and how late.
+//! `linerate sink`: counts arriving frames, and measures loss and latency.
 
 use std::{
     sync::Arc,

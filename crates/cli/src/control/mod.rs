@@ -1,8 +1,8 @@
 //! Control sockets of commands: the addresses on the command line, the names by which clients find
 //! them, and their tokens.
 //!
-//! The listener itself is the element `ControlSocket`; [`ControlSockets`] tells it where to listen,
-//! and which token gives the right to write.
+//! The listener itself is the element `ControlSocket`; [`ControlSockets`] gives it the addresses,
+//! and the token that gives the right to write.
 
 mod address;
 mod token;

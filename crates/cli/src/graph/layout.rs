@@ -1,10 +1,9 @@
-//! Where the elements of a graph go in a picture.
+//! Positions of the elements of a graph in a picture.
 //!
-//! The layered drawing of Sugiyama, Tagawa and Toda (1981): circles are broken,
-//! elements get a layer each by the longest way to them, connections over
-//! several layers get a bend in each, the order in a layer follows that of the
-//! neighbours, and then everything moves sideways towards its neighbours as far
-//! as there is room.
+//! The layered drawing of Sugiyama, Tagawa and Toda (1981): circles are broken, elements get a
+//! layer each by the longest way to them, connections over several layers get a bend in each, the
+//! order in a layer follows that of the neighbours, and then everything moves sideways towards its
+//! neighbours as far as there is room.
 
 use super::Graph;
 
@@ -87,8 +86,8 @@ pub(super) fn layout(
     }
     let count = 1 + items.iter().map(|item| item.layer).max().unwrap_or(0);
     let mut rows: Vec<Vec<usize>> = vec![Vec::new(); count];
-    // In the order of a walk through the graph, so that what belongs together
-    // is together from the start.
+    // In the order of a walk through the graph, so that connected elements are together from the
+    // start.
     let bends = layers.len()..items.len();
     for at in order.into_iter().chain(bends) {
         rows[items[at].layer].push(at);
@@ -120,8 +119,8 @@ struct Walk {
     back: Vec<bool>,
 }
 
-/// Goes through the graph depth first, from the sources and then from what they
-/// do not reach. Without recursion: a chain may be long.
+/// Goes through the graph depth first, from the sources and then from the elements they do not
+/// reach. Without recursion: a chain may be long.
 fn walk(graph: &Graph) -> Walk {
     let mut leaving = vec![Vec::new(); graph.nodes.len()];
     for (number, edge) in graph.edges.iter().enumerate() {
@@ -164,7 +163,7 @@ fn walk(graph: &Graph) -> Walk {
         order.extend(&done);
         trees.push(done);
     }
-    // What is reached first does not lead to what is reached later.
+    // Elements reached first do not lead to those reached later.
     let sorted = trees.into_iter().rev().flatten().collect();
     Walk { order, sorted, back }
 }
@@ -186,7 +185,7 @@ fn layers(graph: &Graph, order: &[usize], back: &[bool]) -> Vec<usize> {
             layers[*to] = layers[*to].max(layers[*at] + 1);
         }
     }
-    // A source stands right above what it leads to.
+    // A source stands right above the element it leads to.
     for at in 0..layers.len() {
         let next = ends[at].iter().map(|to| layers[*to]).min();
         if let (true, Some(next)) = (graph.nodes[at].inputs.is_empty(), next) {

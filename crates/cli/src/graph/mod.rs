@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::GraphFormat;
 
-/// A graph, with who runs what if that is known.
+/// A graph, with the workers of its elements if they are known.
 #[derive(Debug)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
@@ -38,7 +38,7 @@ struct Edge {
 }
 
 impl Graph {
-    /// The graph of a plan; `workers` says who has a part of an element.
+    /// The graph of a plan; `workers` returns those that have a part of an element.
     pub(crate) fn new(plan: &Plan, workers: impl Fn(usize) -> Vec<usize>) -> Graph {
         let nodes = plan.elements.iter().enumerate().map(|(at, element)| Node {
             name: element.name.clone(),

@@ -80,7 +80,7 @@ fn top(layer: usize) -> f64 {
     MARGIN + layer as f64 * STEP + PORT
 }
 
-/// How far from the middle a port is.
+/// Distance of a port from the middle.
 fn port_at(port: usize, count: usize) -> f64 {
     (port as f64 - (count as f64 - 1.0) / 2.0) * PORT_STEP
 }

@@ -1,5 +1,4 @@
-//! What a running graph has done: by worker and by element, in all or in an
-//! interval.
+//! Counts of a running graph: by worker and by element, in all or in an interval.
 
 use std::sync::Arc;
 
@@ -31,8 +30,7 @@ impl Figures {
         Figures { plan, workers }
     }
 
-    /// What happened since `before`; all there is when the graph has been
-    /// replaced since.
+    /// The counts since `before`; all of them when the graph has been replaced since.
     pub(super) fn since(&self, before: &Figures) -> Figures {
         if !Arc::ptr_eq(&self.plan, &before.plan) {
             return self.clone();
@@ -65,7 +63,7 @@ impl Figures {
         self.workers.iter().map(|worker| worker.engine).sum()
     }
 
-    /// Where a worker's cycles went.
+    /// A worker's cycles by use.
     pub(super) fn shares(worker: &Usage) -> Shares {
         let all = ((worker.work + worker.wait) as f64).max(1.0);
         let (io, task) = worker.io_and_task();

@@ -1,5 +1,5 @@
-//! Running a configuration, with where its cycles go: what `linerate run` does, and a program that
-//! `linerate compile` has made.
+//! Running a configuration, with the cycles of its workers by use: for `linerate run`, and for a
+//! program that `linerate compile` has made.
 
 mod figures;
 mod screen;
@@ -44,7 +44,7 @@ use watch::Watch;
 /// Buffers a worker keeps at hand.
 const CACHE: usize = 1024;
 
-/// What is to be run.
+/// A configuration to be run, with the options of its run.
 pub(crate) struct Subject {
     pub(crate) source: Source,
     pub(crate) globals: Globals,
@@ -53,17 +53,17 @@ pub(crate) struct Subject {
     pub(crate) library: Library,
     /// Libraries that are in this program; others are in files.
     pub(crate) texts: &'static [LibraryText],
-    /// Whether it is replaced whenever its file changes.
+    /// Set if it is replaced whenever its file changes.
     pub(crate) watch: bool,
-    /// Where consumers attach, besides what it says itself.
+    /// Address where consumers attach, besides those it declares itself.
     pub(crate) socket: Option<String>,
     /// The rows of the table: elements or ports.
     pub(crate) rows: Rows,
     /// Lines for the start, for people.
     pub(crate) notes: Vec<String>,
-    /// What is to be done to it before it runs.
+    /// Changes to be made to it before it runs.
     pub(crate) prepare: Option<Prepare>,
-    /// What goes on beside it, until the router is dropped: it may have others run in its place.
+    /// Work that goes on beside it, until the router is dropped: it may replace the configuration.
     pub(crate) beside: Option<Beside>,
 }
 
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Subject {
     }
 }
 
-/// What runs, for who goes on beside it.
+/// The running configuration, for the work that goes on beside it.
 pub(crate) struct Stage<'a> {
     control: &'a Control,
     loader: &'a PlanLoader,
@@ -101,7 +101,7 @@ impl Stage<'_> {
 }
 
 impl Subject {
-    /// What a command line names.
+    /// The configuration that a command line names.
     pub(crate) fn of(
         configuration: &Configuration,
         library: &Library,
@@ -197,8 +197,8 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         prepare(&mut router);
     }
     let control = router.control();
-    // Before anything is said: who hears it may end the run at once.
-    // Where nobody could hang up, that signal has the file read again, as service managers expect.
+    // Before the announcement, whose reader may end the run at once. Without a terminal to hang up,
+    // that signal has the file read again, as service managers expect.
     let reload = Arc::new(AtomicBool::new(false));
     let reloads = [(consts::SIGHUP, Arc::clone(&reload))];
     let ends = [consts::SIGINT, consts::SIGTERM, consts::SIGHUP];
@@ -296,7 +296,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     service.stopping();
     drop(links);
     let mut router = worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-    // Nobody is to replace what does not run any more.
+    // A configuration that has ended is not replaced any more.
     control.stop();
     let took = started.elapsed();
     drop(watched);
@@ -329,11 +329,11 @@ fn late(by: Duration, interval: Duration) -> u32 {
     u32::try_from(by.as_nanos() / interval.as_nanos().max(1)).unwrap_or(0)
 }
 
-/// What there is to say when what a file says now cannot be run.
+/// Message when the new text of a file cannot be run.
 const REFUSED: &str = "the old configuration goes on";
 
-/// Puts what the file says now in the place of what runs, and returns whether it could; when that
-/// cannot be, says why and leaves it.
+/// Replaces the running configuration by the file's, and returns whether it could; when that cannot
+/// be, prints why and leaves it.
 fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) -> bool {
     let replaced = loader.plan().and_then(|(plan, sources)| {
         control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
@@ -368,7 +368,7 @@ impl PlanLoader {
         parsed.into_plan(&self.library)
     }
 
-    /// What a client has written to `hotconfig`.
+    /// The plan of a text that a client has written to `hotconfig`.
     fn plan_of_text(&self, text: &str) -> Result<(Plan, Diagnostics), String> {
         self.parse("config", text).into_plan_as_click(&self.library)
     }
@@ -392,7 +392,7 @@ impl PlanLoader {
 }
 
 impl GraphRunning {
-    /// How many workers there are.
+    /// Number of workers.
     pub(crate) fn workers(&self) -> Result<usize> {
         Ok(self.workers.map_or(self.cores()?.len().max(1), usize::from))
     }

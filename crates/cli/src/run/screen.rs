@@ -24,7 +24,7 @@ use crate::{
     units::{grouped, short, with_unit},
 };
 
-/// What the table's columns and a worker's line say.
+/// Meanings of the table's columns and of a worker's line.
 const MEANING: [(&str, &str); 8] = [
     ("packets", "those an element was given, brought into the graph or pulled"),
     ("frame", "how many of them at a time"),
@@ -87,13 +87,13 @@ impl Screen {
         }
     }
 
-    /// Where elements' standard output goes. JSON lines must stay whole, so
-    /// beside them it goes to standard error.
+    /// Destination of elements' standard output. JSON lines must stay whole, so beside them it goes
+    /// to standard error.
     pub(super) fn out(&self) -> Above {
         Above { screen: self.clone(), to_err: self.output.json }
     }
 
-    /// Where elements' standard error goes.
+    /// Destination of elements' standard error.
     pub(super) fn err(&self) -> Above {
         Above { screen: self.clone(), to_err: true }
     }
@@ -108,7 +108,7 @@ impl Screen {
         drawn
     }
 
-    /// Says what is about to run.
+    /// Announces the run.
     pub(super) fn start(&self, lines: &[String], mut object: Value) -> Result<()> {
         if self.output.json {
             object["event"] = "start".into();
@@ -136,7 +136,7 @@ impl Screen {
     pub(super) fn link(&self, news: &LinkNews) {
         self.note(&news.text());
         if self.output.json {
-            // Whoever reads may have gone, which ends the run elsewhere.
+            // A reader that has gone ends the run elsewhere.
             let _ = self.output.object(&news.object());
         }
     }
@@ -147,7 +147,7 @@ impl Screen {
         self.output.line(&format!("linerate: {text}"));
     }
 
-    /// Shows what happened in an interval that ended `time` after the start.
+    /// Shows the counts of an interval that ended `time` after the start.
     pub(super) fn interval(
         &self,
         time: Duration,
@@ -192,7 +192,7 @@ impl Screen {
         Ok(())
     }
 
-    /// What is to be said under the table.
+    /// The explanation under the table.
     fn explanation(&self) -> Vec<String> {
         match self.rows {
             _ if !self.explain => Vec::new(),
@@ -304,7 +304,7 @@ fn worker_line(
 fn element_rows(figures: &Figures, span: Duration, rows: usize) -> Vec<String> {
     let usages = figures.elements();
     let mut shown: Vec<usize> = (0..usages.len()).collect();
-    // Below the elements is a line for what is left out, for the engine, and for idleness.
+    // Below the elements is a line for those left out, for the engine, and for idleness.
     let room = rows.saturating_sub(3).max(1);
     if shown.len() > room {
         shown.sort_by_key(|at| Reverse(usages[*at].cycles as u64));

@@ -1,7 +1,7 @@
-//! Whether a file has changed.
+//! Watch for changes of a file.
 //!
-//! Polls instead of having the kernel tell (inotify): that sees an editor's new
-//! file under the old name as well as one on a network.
+//! Polls instead of having the kernel tell (inotify): that sees an editor's new file under the old
+//! name as well as one on a network.
 
 use std::{
     fs,
@@ -17,12 +17,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct Watch {
     path: String,
     seen: Option<Stamp>,
-    /// What it polled like at the last poll, if not as `seen`.
+    /// Its stamp at the last poll, if not `seen`.
     changing: Option<Stamp>,
     polled: Instant,
 }
 
-/// What differs when a file has been written.
+/// Inode, times and size, which change when a file is written.
 type Stamp = (u64, i64, i64, u64);
 
 fn stamp(path: &str) -> Option<Stamp> {
@@ -36,8 +36,8 @@ impl Watch {
         Watch { path: path.into(), seen, changing: None, polled: Instant::now() }
     }
 
-    /// Whether the file is another since the last time, and has been the same
-    /// for two polls: whoever writes it has finished.
+    /// Returns true if the file is another since the last time, and has been equal for two polls:
+    /// its writer has finished.
     pub(super) fn has_changed(&mut self) -> bool {
         if self.polled.elapsed() < POLL_INTERVAL {
             return false;

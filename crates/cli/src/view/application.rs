@@ -36,7 +36,7 @@ pub(super) fn datagram(
     true
 }
 
-/// Writes what is known of the data of a segment.
+/// Writes the application's text of a segment's data.
 pub(super) fn stream(bytes: &[u8], length: usize, ports: (u32, u32), verbose: u8, to: &mut String) {
     if ports.0 == DNS || ports.1 == DNS {
         to.push(' ');
@@ -49,7 +49,7 @@ pub(super) fn stream(bytes: &[u8], length: usize, ports: (u32, u32), verbose: u8
     }
 }
 
-/// Whether text begins with a method, or a version and a status.
+/// Returns true if text begins with a method, or a version and a status.
 fn is_http(bytes: &[u8]) -> bool {
     const METHODS: [&str; 37] = [
         "GET",

@@ -10,7 +10,7 @@ use super::network::Ends;
 /// Connections known at a time. A capture with more begins anew, and numbers are shown as they are.
 const KNOWN: usize = 1 << 18;
 
-/// Where the numbers of both directions begin: of the end with the lower port, or the lower address,
+/// First sequence numbers of both directions: of the end with the lower port, or the lower address,
 /// first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Start {

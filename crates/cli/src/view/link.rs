@@ -105,7 +105,7 @@ fn arp(message: &[u8], verbose: bool, to: &mut String) {
     let (sender, target) = (arp.sender_ip(), arp.target_ip());
     let _ = match arp.operation() {
         Operation::REQUEST => {
-            // Somebody who was there before is asked again.
+            // A request to a known host has its address.
             let asked = match arp.target_mac() {
                 MacAddr([0, 0, 0, 0, 0, 0]) => String::new(),
                 mac => format!(" ({mac})"),

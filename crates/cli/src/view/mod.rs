@@ -1,9 +1,10 @@
 //! Packets as lines of text, as tcpdump writes them.
 //!
-//! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` what they carry, and
-//! `application` requests and answers of DNS and HTTP, `dhcp` those of DHCP; `neighbors` has neighbour discovery. `conversations` has what sequence numbers
-//! are relative to. `printer` writes a line for each packet on its way to a port. Numbers are never
-//! looked up: the text is that of `tcpdump -n`.
+//! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` their payloads, and
+//! `application` requests and answers of DNS and HTTP, `dhcp` those of DHCP; `neighbors` has
+//! neighbour discovery. `conversations` has the first sequence numbers, to which later ones are
+//! relative. `printer` writes a line for each packet on its way to a port. Numbers are never looked
+//! up: the text is that of `tcpdump -n`.
 
 mod application;
 mod conversations;
@@ -19,7 +20,7 @@ use std::fmt::Write as _;
 use conversations::Conversations;
 pub(crate) use printer::printing;
 
-/// How packets are written.
+/// Options of the text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Style {
     /// With Ethernet addresses and types.
@@ -30,13 +31,13 @@ pub(crate) struct Style {
     pub(crate) bytes: Bytes,
     /// For programs: an object a line.
     pub(crate) json: bool,
-    /// How much is decoded: how often `-v` was given.
+    /// Level of decoding: the number of `-v`.
     pub(crate) verbose: u8,
     /// With sequence numbers as packets have them, not relative to the first.
     pub(crate) absolute: bool,
 }
 
-/// Which bytes of a packet are written below its line.
+/// Bytes of a packet that are written below its line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Bytes {
     /// None.
@@ -44,9 +45,9 @@ pub(crate) enum Bytes {
     None,
     /// All behind the Ethernet header, in hexadecimal.
     Hex,
-    /// The same, and as text.
+    /// In hexadecimal digits, and as text.
     HexAndText,
-    /// The same as text alone, with its tabs and ends of lines.
+    /// As text alone, with its tabs and ends of lines.
     Text,
 }
 

@@ -48,7 +48,7 @@ pub(super) fn four(packet: &[u8], missing: usize, view: &mut View, to: &mut Stri
         return;
     }
     let total = number::<2>(packet, 2).unwrap_or(0) as usize;
-    // What an interface is to cut into segments has no length yet.
+    // A packet that an interface is to cut into segments has no length yet.
     let had = packet.len() + missing;
     let total = if total == 0 { had } else { total };
     if total < length {
@@ -128,7 +128,7 @@ fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// Where a packet with a source route goes in the end.
+/// Last destination of a packet with a source route.
 fn source_route(options: &[u8]) -> Option<Ipv4Addr> {
     let (_, route) = each_option(options).find(|(kind, _)| matches!(kind, 131 | 137))?;
     Some(Ipv4Addr::from(*route.get(3..)?.last_chunk::<4>()?))
@@ -159,8 +159,8 @@ fn route_text(option: &[u8]) -> String {
     texts.collect()
 }
 
-/// The times at which routers passed a packet on, in milliseconds since midnight, and which routers that were (RFC
-/// 791). What comes next is behind `^`.
+/// The times at which routers passed a packet on, in milliseconds since midnight, and the addresses
+/// of those routers (RFC 791). The next entry is behind `^`.
 fn times_text(option: &[u8]) -> String {
     let [_, length, pointer, flags, times @ ..] = option else {
         return format!("TS{{[bad length {}]}}", option.len());

@@ -19,7 +19,7 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// As many bytes are collected at most before they are written.
 const COLLECTED: usize = 1 << 16;
 
-/// What is sent to `port` is written as text, too.
+/// Has the packets sent to `port` written as text, too.
 pub(crate) fn printing(port: Box<dyn Transmit>, style: Style) -> Box<dyn Transmit> {
     let (view, clock) = (View::new(style), Clock::default());
     Box::new(Printer { port, style, view, clock, text: String::new(), written: 0 })
@@ -52,7 +52,7 @@ impl Printer {
 
 impl Transmit for Printer {
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
-        // What the port has left in the frame comes again.
+        // Packets that the port has left in the frame come again.
         for slot in &frame.slots()[self.written.min(frame.len())..] {
             let arena = pool.arena();
             let (packet, meta) = (arena.packet(slot), arena.meta(slot));

@@ -44,7 +44,7 @@ fn lines_of(file: &Path, style: Style) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Whether tcpdump says something about protocols that have no text here.
+/// Returns true unless tcpdump's line is about protocols that have no text here.
 fn is_known_to_both(theirs: &str) -> bool {
     let unknown = ["GRE", "igmp", "802.3", "LLC", "Unknown", "unknown", "[len "];
     !unknown.iter().any(|word| theirs.contains(word))
@@ -79,7 +79,7 @@ fn texts_of_tcpdump(file: &Path, options: &[&str]) -> Vec<String> {
     texts
 }
 
-/// Where a capture's texts differ from tcpdump's, and how many were compared.
+/// Number of lines compared with tcpdump's for a capture, and those that differ.
 fn differences(file: &Path) -> (usize, Vec<String>) {
     let (mut compared, mut different) = (0, Vec::new());
     for (style, options) in styles() {
@@ -189,7 +189,7 @@ fn text_as_tcpdump_shows_it() {
     assert_eq!(shown, "GET /\t.\nA.B .");
 }
 
-/// What a snap length left has the same line, where the headers are there.
+/// A packet under a snap length has the whole packet's line, where the headers are there.
 #[test]
 fn cut_packets_are_shown_with_the_length_they_had() {
     let header = [4_u8, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 4, 0, 0, 0, 0, 0];

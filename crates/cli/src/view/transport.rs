@@ -24,21 +24,21 @@ const UDP_HEADER: usize = 8;
 const UDP_CHECKSUM: usize = 6;
 const TCP_CHECKSUM: usize = 16;
 
-/// What IP carries.
+/// Payload of an IP packet.
 pub(super) struct Carried<'a> {
     pub(super) ends: Ends,
     /// As far as it was captured.
     pub(super) bytes: &'a [u8],
-    /// How long it is.
+    /// Its length.
     pub(super) length: usize,
-    /// Whether it is a part of a packet.
+    /// Set for a part of a packet.
     pub(super) fragmented: bool,
-    /// Where it goes in the end, which a source route may say: checksums cover that.
+    /// Its last destination, which a source route may give: checksums cover that.
     pub(super) last: IpAddr,
 }
 
 impl Carried<'_> {
-    /// The checksum at a place that is to cover all, and what it should be; `None` where not all is
+    /// The checksum at a place that is to cover all, and the right one; `None` where not all is
     /// there.
     fn sums(&self, protocol: IpProtocol, at: usize) -> Option<(u16, u16)> {
         let whole = !self.fragmented && self.bytes.len() == self.length && self.length >= at + 2;
@@ -55,7 +55,7 @@ impl Carried<'_> {
     }
 }
 
-/// A checksum, and what it should be, of bytes and what is summed besides.
+/// A checksum, and the right one, of bytes and a sum over others.
 pub(super) fn sums(bytes: &[u8], at: usize, mut besides: Sum) -> (u16, u16) {
     let said = number::<2>(bytes, at).unwrap_or(0) as u16;
     let mut bytes = bytes.to_vec();
@@ -206,7 +206,7 @@ fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, base: Base, to: &mut String) {
     let _ = write!(to, ", options [{}]", texts.join(","));
 }
 
-/// Whether a list of options has an end of its own.
+/// Returns true if a list of options has an end of its own.
 fn ends_early(mut bytes: &[u8]) -> bool {
     loop {
         bytes = match *bytes {

@@ -16,7 +16,7 @@ use crate::support::{LINERATE, PATIENCE, Scratch};
 
 const SWEEP: usize = 16;
 
-/// The interpreter that has what the adapters run on.
+/// The interpreter with the packages of the adapters.
 #[track_caller]
 fn interpreter() -> PathBuf {
     require_python(&["distributed"], "python3-distributed")
@@ -48,7 +48,7 @@ fn keys(path: &Path) -> BTreeSet<String> {
     keys
 }
 
-/// What a plain loop over the specs gives.
+/// The points of a plain loop over the specs.
 fn plain_loop(scratch: &Scratch) -> BTreeSet<String> {
     let folder = scratch.file("loop");
     for spec in specs() {
@@ -177,9 +177,9 @@ fn a_job_array_gives_the_points_of_a_loop() {
     // One that came to nothing is no result.
     let void = r#"{"outcome":"void","reason":"held up"}"#;
     fs::write(parts.join("5"), void.to_owned() + "\n").unwrap();
-    // Nor is what one left that was killed while it wrote.
+    // Nor is the file of one that was killed while it wrote.
     fs::write(parts.join("6.new.1a2B3c"), "{").unwrap();
-    // The array is submitted, and once more: what is there stays.
+    // The array is submitted, and once more: finished points stay.
     for _ in 0..2 {
         for number in 1..=SWEEP {
             let output = task(number).output().unwrap();
@@ -233,7 +233,7 @@ fn what_is_no_point_or_spec_is_named_by_its_line() {
     }
 }
 
-/// What measures keeps the lock when the worker that started it is killed.
+/// The measuring process keeps the lock when the worker that started it is killed.
 #[test]
 #[ignore = "needs root"]
 fn a_device_stays_locked_while_it_is_measured() {

@@ -1,5 +1,5 @@
-//! What `capture` writes, tshark, tcpdump and capinfos read; what tcpdump writes, `replay` sends
-//! byte for byte.
+//! Files of `capture` are read by tshark, tcpdump and capinfos; files of tcpdump are sent by
+//! `replay` byte for byte.
 
 use std::{
     fs,
@@ -139,7 +139,7 @@ fn filters_on_an_interface_have_its_tags_beside_frames() {
         let (a, b) = pair();
         let scratch = Scratch::new();
         let file = scratch.file("c.pcap");
-        // What is sent last ends the run.
+        // The last packet ends the run.
         let count = wanted.len() + 1;
         let line =
             format!("capture -i b0 -w {file} --count {count} ip proto 132 or ({expression})");
@@ -207,8 +207,8 @@ fn addressed_pair() -> (Namespace, Namespace) {
     (a, b)
 }
 
-/// Who works over the interface that is captured goes on working: the packets are copies, of both
-/// directions, and only of what was asked for.
+/// Traffic over the interface that is captured goes on: the packets are copies, of both directions,
+/// and only of those asked for.
 #[test]
 #[ignore = "needs root"]
 fn capturing_disturbs_nobody() {
@@ -220,7 +220,7 @@ fn capturing_disturbs_nobody() {
         let file = scratch.file("c.pcap");
         let line = format!("capture {port} {file} --count 40 tcp port 22 and greater 70");
         let capture = Program::ready(&b, &line);
-        // What the filter does not want does not count.
+        // Packets that the filter does not want do not count.
         a.expect(["ping", "-c", "1", "-W", "2", "198.18.0.2"]);
         (0..20).for_each(|_| echo.goes_on());
         let summary = capture.end().summary();
@@ -260,7 +260,8 @@ fn a_direction_alone_can_be_captured() {
     }
 }
 
-/// Whoever would cut the host off is told so, has to confirm it, and can tell by the exit code.
+/// A command that would cut the host off says so, asks for confirmation, and has an exit code of
+/// its own.
 #[test]
 #[ignore = "needs root"]
 fn nobody_takes_what_the_host_uses_without_saying_so() {
@@ -302,7 +303,7 @@ fn filters_see_segments_and_not_what_they_were_merged_to() {
     let file = scratch.file("c.pcap");
     let line = format!("capture b0 {file} -c 1 -Q in tcp and greater 100 and less 1000");
     let capture = Program::ready(&b, &line);
-    // Two segments of 1448 bytes and what is left.
+    // Two segments of 1448 bytes and the rest.
     client.write_all(&[7; 2 * 1448 + 100]).unwrap();
     stream.read_exact(&mut [0; 2 * 1448 + 100]).unwrap();
     capture.end().summary();
@@ -495,7 +496,7 @@ fn files_are_rotated_as_tcpdump_rotates_them() {
     assert_eq!(names, ["ring0", "ring1"]);
     captured("wide", "-C 1k -W 11");
     assert_eq!(files(&scratch, "wide")[1], ("wide01".to_owned(), each));
-    // Nothing came, and that is what the file says.
+    // Nothing came, and the file says so.
     captured("empty", "-C 1k greater 2000");
     assert_eq!(files(&scratch, "empty"), [("empty".to_owned(), 0)]);
 }
@@ -525,7 +526,7 @@ fn files_are_named_by_their_time_as_tcpdump_names_them() {
     }
 }
 
-/// What a snap length left of a packet is read, with the length the packet had.
+/// A packet under a snap length is read, with the length the packet had.
 #[test]
 fn cut_packets_are_read_and_keep_their_length() {
     let scratch = Scratch::new();

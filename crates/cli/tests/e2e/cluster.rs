@@ -1,4 +1,4 @@
-//! Processes that share what an interface receives.
+//! Processes that share the packets of an interface.
 
 use std::{
     collections::BTreeSet,
@@ -58,7 +58,7 @@ fn a_killed_consumer_of_an_interface_costs_the_others_nothing() {
     let of_w0 = figure("w0", "packets");
     let sent = number(&generator.end().summary(), "accepted");
     assert_eq!(sent, FRAMES);
-    // What a program was lent it has read when it holds nothing any more.
+    // A program has read its packets when it holds none any more.
     let has_read = |name: &str, packets: u64| {
         let shown = shown(name);
         (number(&shown, "packets"), number(&shown, "held")) == (packets, 0)
@@ -77,14 +77,14 @@ fn a_killed_consumer_of_an_interface_costs_the_others_nothing() {
     assert!(!fs::exists(&socket).unwrap(), "the socket is left");
 }
 
-/// How often the server is killed on each kind of port.
+/// Number of times that the server is killed on each kind of port.
 const KILLS: usize = 3;
 
-/// What a consumer has seen.
+/// Events of a consumer.
 #[derive(Default)]
 struct Seen {
     packets: AtomicU64,
-    /// When it learnt that its server had gone, and attached to the next; how often it did.
+    /// Times at which it noticed that its server had gone, and attached to the next.
     lost: Mutex<Vec<Instant>>,
     again: Mutex<Vec<Instant>>,
 }
@@ -131,7 +131,7 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
              t [1] -> ToConsumer(writes, ACCESS write);"
         );
         fs::write(&file, config).unwrap();
-        // All but what is counted: flags, who looks at it, programs.
+        // All but the counts: flags, listeners, programs.
         let interface = || {
             let text = far.ip(["-j", "-d", "address", "show", "s0"]);
             let mut shown: Value = serde_json::from_str(&text).unwrap();
@@ -179,7 +179,7 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
                 let last = |times: &Mutex<Vec<Instant>>| *times.lock().unwrap().last().unwrap();
                 let slowest = seen.iter().map(|seen| last(&seen.lost)).max().unwrap();
                 learnt = learnt.max(slowest - killed);
-                // Or shows below what it is.
+                // Or the assertion below shows the difference.
                 let _ = wait_until(|| left() == before, PATIENCE);
                 assert_eq!(left(), before, "{driver}: something is left");
                 let started = Instant::now();

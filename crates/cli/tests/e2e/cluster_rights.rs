@@ -1,4 +1,5 @@
-//! Which programs share a cluster's memory: processes with the users and capabilities that packaged ones have.
+//! Rights to share a cluster's memory: processes with the users and capabilities that packaged ones
+//! have.
 
 use std::{
     fs,
@@ -72,7 +73,7 @@ fn serving(capabilities: &str) -> Command {
     command
 }
 
-/// Whether the kernel lets a program of this command write to a process's memory.
+/// Returns true if the kernel lets a program of this command write to a process's memory.
 fn may_write(mut command: Command, process: u32) -> bool {
     command.args(["sh", "-c", &format!("exec 3<>/proc/{process}/mem")]).stderr(Stdio::null());
     command.status().unwrap().success()

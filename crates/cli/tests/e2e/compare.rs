@@ -22,8 +22,8 @@ fn namespaces(id: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&prefix)).collect()
 }
 
-/// What marks all that one comparison starts: a variable, which programs hand on. Other tests have the same
-/// peers meanwhile.
+/// Mark of all processes that one comparison starts: a variable, which programs hand on. Other
+/// tests have equal peers meanwhile.
 const MARK: &str = "LINERATE_TEST_COMPARISON";
 
 /// Programs that a comparison of this mark has started and that have not ended.
@@ -64,7 +64,7 @@ fn compare(mark: &str, line: &str, mut watch: impl FnMut(&Value, Pid)) -> Value 
     last
 }
 
-/// Those measured, and what is said of the others.
+/// The measured forwarders, and the reasons for the others.
 fn measured(result: &Value) -> Vec<String> {
     let rows = result["rows"].as_array().unwrap();
     for row in rows {
@@ -114,8 +114,8 @@ fn at_least_five_peers_are_measured_beside_ours() {
     assert_eq!(result["interrupted"], false);
 }
 
-/// Ctrl-C in the middle of a turn: what was measured is told, and neither
-/// namespaces nor processes are left.
+/// Ctrl-C in the middle of a turn: finished turns are reported, and neither namespaces nor
+/// processes are left.
 #[test]
 #[ignore = "needs root"]
 fn an_interrupted_comparison_leaves_nothing() {

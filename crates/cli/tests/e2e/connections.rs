@@ -29,7 +29,7 @@ fn pair() -> [Namespace; 2] {
     [a, b]
 }
 
-/// Both sides count the same, whatever the ports are and over both families.
+/// Both sides have equal counts, on ports of all kinds and over both families.
 #[test]
 #[ignore = "needs root"]
 fn a_sink_answers_what_is_opened() {
@@ -62,7 +62,7 @@ fn a_sink_answers_what_is_opened() {
     }
 }
 
-/// What a port says of its longest frame may count a tag, which these have not.
+/// The longest frame of a port may count a tag, which these have not.
 #[test]
 #[ignore = "needs root"]
 fn segments_are_no_longer_than_interfaces_carry() {

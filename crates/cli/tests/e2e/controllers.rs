@@ -1,4 +1,4 @@
-//! Controllers of others, and clients of others, with our switch between hosts.
+//! Controllers and clients of other projects, with our switch between hosts.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use linerate_testlab::{Lab, Namespace, Running, controllers, wait_until};
 use crate::hosts::{host, no_ping, wait_for_listener, wait_for_ping};
 use crate::support::{LINERATE, PATIENCE, Scratch};
 
-/// Where the first controller listens.
+/// Address of the first controller.
 const CONTROLLER: &str = "tcp:127.0.0.1:6653";
 
-/// Three hosts at a switch, and what may run beside it.
+/// Three hosts at a switch, and the namespace of the programs beside it.
 struct Net {
     hosts: [Namespace; 3],
     middle: Namespace,
@@ -42,7 +42,7 @@ impl Net {
         self.spawn(command, "switch.log")
     }
 
-    /// Starts a program whose words go into a file.
+    /// Starts a program whose output goes into a file.
     #[track_caller]
     fn spawn(&self, mut command: Command, log: &str) -> Running {
         let log = fs::File::create(self.scratch.file(log)).expect("a file");
@@ -73,7 +73,7 @@ impl Net {
         fs::read_to_string(self.scratch.file(log)).unwrap_or_default()
     }
 
-    /// What went wrong, for whoever reads a failure.
+    /// The logs of all programs, for the message of a failure.
     fn logs(&self) -> String {
         let entries = fs::read_dir(self.scratch.path()).expect("a folder").flatten();
         let logs = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "log"));

@@ -1,4 +1,4 @@
-//! What it costs to start, to be there, and to forward: memory and system calls.
+//! Cost of starting, of being there, and of forwarding: memory and system calls.
 //!
 //! Allocations and locks are counted in the worker crate's own test of the same name, inside the
 //! process.
@@ -39,8 +39,9 @@ fn four_megabytes_are_enough() {
     }
 }
 
-/// Memory of its own beyond the arena stays under 8 MB, whatever the arena. Pages of the program's file are not
-/// counted: unoptimised it has several times the code that is installed (8 MB of that are resident).
+/// Memory of its own beyond the arena stays under 8 MB, with arenas of any size. Pages of the
+/// program's file are not counted: unoptimised it has several times the code that is installed (8
+/// MB of that are resident).
 #[test]
 fn little_memory_is_used_beyond_the_arena() {
     for arena in [4, 64] {

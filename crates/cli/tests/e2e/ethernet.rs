@@ -1,4 +1,4 @@
-//! The Ethernet examples between hosts of the kernel: they must find each other, and nobody else
+//! The Ethernet examples between hosts of the kernel: they must find each other, and no third one
 //! may hear of it.
 
 use linerate_testlab::{Lab, Namespace, wait_until};
@@ -39,12 +39,12 @@ fn a_switch_joins_three_hosts() {
             ping(from, to);
         }
     }
-    // What is known goes to one port only: the third host hears nothing of it.
+    // Frames to a known host go to one port only: the third host gets none of them.
     let before = hosts[2].counters("e0").rx_packets;
     hosts[0].expect(["ping", "-c", "50", "-i", "0.002", "-W", "10", "198.18.0.2"]);
     let heard = hosts[2].counters("e0").rx_packets - before;
     assert!(heard < 20, "{heard} packets for others have reached a host");
-    // Whatever is long, and much of it.
+    // Long packets, and many of them.
     let shown = ping_text(&hosts[0], &["-s", "4000"], "198.18.0.2");
     assert!(shown.contains("4008 bytes from 198.18.0.2"), "{shown}");
     let (hops, text) = traceroute(&hosts[0], "--udp", "198.18.0.2");
@@ -93,7 +93,7 @@ fn vlans_are_apart_and_share_a_trunk() {
         assert!(line.contains("802.1Q") && line.contains(vlan), "{seen}");
     }
     assert!(seen.lines().count() >= 12, "{seen}");
-    // The same network in the other VLAN is another one.
+    // An equal network in the other VLAN is another one.
     hosts[1][1].add_address("e0", "198.18.10.3/24");
     unreachable(&hosts[0][0], "198.18.10.3");
     for program in programs {
@@ -111,7 +111,7 @@ fn queries_are_answered_for_a_network() {
     let config = example("arp-responder.click");
     let line = format!("run {config} DEV=p1 NET=198.18.7.0/24 MAC=02:00:00:00:00:77");
     let program = Program::ready(&middle, &line);
-    // Nothing answers the ping; the kernel's neighbour table says what it was told.
+    // Nothing answers the ping; the kernel's neighbour table has the answer of ARP.
     for to in ["198.18.7.1", "198.18.7.254", "198.18.8.1"] {
         let _ = asking.run(["ping", "-c", "1", "-W", "1", to]);
     }

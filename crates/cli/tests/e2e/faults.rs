@@ -1,5 +1,5 @@
-//! What goes wrong in the field: each time a clear message with what to do, no panic, nothing left
-//! behind, and the documented exit code.
+//! Faults of the field: each time a clear message with advice, no panic, nothing left behind, and
+//! the documented exit code.
 
 use std::{
     fs,
@@ -53,7 +53,7 @@ impl Line {
         assert_same(&listener.frames(frames().len()), &frames());
     }
 
-    /// The same when several queues may overtake each other.
+    /// Frames are carried in any order, as several queues may overtake each other.
     #[track_caller]
     fn assert_carries_in_any_order(&self) {
         let listener = Listener::start(&self.c, "c0");
@@ -113,7 +113,7 @@ fn killed_forwarders_leave_nothing_behind() {
         }
         forwarder.running.signal(Signal::KILL);
         assert_eq!(forwarder.running.wait(PATIENCE).signal(), Some(9));
-        // The kernel takes down what a process leaves a moment after its end.
+        // The kernel takes down the leftovers of a process a moment after its end.
         let clean = || {
             let links = line.b.ip(["-details", "link", "show"]);
             !links.contains("xdp") && !links.contains("promiscuity 1")
@@ -127,7 +127,7 @@ fn killed_forwarders_leave_nothing_behind() {
         line.a.add_address("a0", "198.18.0.1/24");
         line.b.add_address("b0", "198.18.0.2/24");
         line.a.expect(["ping", "-c", "2", "-i", "0.1", "-W", "10", "198.18.0.2"]);
-        // And ours, if somebody starts again, who now has to say that the host may lose it.
+        // And ours, if it is started again, now with the option that the host may lose it.
         let forwarder = Program::ready(&line.b, &format!("{command} --disconnect"));
         line.assert_carries();
         forwarder.stop();
@@ -144,7 +144,7 @@ fn an_interface_may_go_down_and_come_up() {
         line.wait_until_carries();
         for (namespace, interface) in [(&line.b, "b0"), (&line.b, "b1"), (&line.c, "c0")] {
             namespace.link_down(interface);
-            // Traffic meanwhile goes nowhere, and hurts nobody.
+            // Traffic meanwhile goes nowhere, and does no harm.
             line.a.run(["ip", "link", "show"]);
             thread::sleep(Duration::from_millis(100));
             namespace.link_up(interface);
@@ -286,7 +286,8 @@ fn an_mtu_larger_than_a_buffer_is_refused_with_advice() {
     assert_balanced(&forwarder.stop());
 }
 
-/// When it grows while we forward, what no longer fits is dropped and counted, and the rest goes on.
+/// When it grows while we forward, frames that no longer fit are dropped and counted, and the rest
+/// goes on.
 #[test]
 #[ignore = "needs root"]
 fn an_mtu_may_outgrow_the_buffers() {
@@ -303,8 +304,8 @@ fn an_mtu_may_outgrow_the_buffers() {
     assert_eq!(drops(flow, "receive_drops") + drops(flow, "transmit_drops"), 1, "{summary}");
 }
 
-/// A receiver that stops reading must not stop the forwarder: what it does not take is dropped and
-/// counted, and the other direction goes on.
+/// A receiver that stops reading must not stop the forwarder: frames it does not take are dropped
+/// and counted, and the other direction goes on.
 #[test]
 #[ignore = "needs root"]
 fn a_receiver_may_stop_reading() {
@@ -317,7 +318,7 @@ fn a_receiver_may_stop_reading() {
         let generated =
             Program::start(&line.a, "generate xdp:a0 --rate 50kpps --count 20000").end().summary();
         assert_eq!(number(&generated, "accepted"), 20_000, "{generated}");
-        // Nobody waits for the sleeper: the other direction works.
+        // Nothing waits for the sleeper: the other direction works.
         let listener = Listener::start(&line.a, "a0");
         send(&line.c, "c0", &frames());
         assert_same(&listener.frames(frames().len()), &frames());
@@ -332,8 +333,8 @@ fn a_receiver_may_stop_reading() {
     }
 }
 
-/// The same for a tap nobody reads: a program of the kernel's side that never empties its queue
-/// costs frames, not the forwarder.
+/// A tap without a reader: a program of the kernel's side that never empties its queue costs
+/// frames, not the forwarder.
 #[test]
 #[ignore = "needs root"]
 fn a_stopped_reader_of_a_tap_costs_only_frames() {
@@ -350,7 +351,7 @@ fn a_stopped_reader_of_a_tap_costs_only_frames() {
     let line = "generate xdp:a0 --rate 50kpps --count 20000";
     Program::start(&a, line).end().summary();
     sink.running.signal(Signal::CONT);
-    // The line of a direction has packets, bytes and drops behind the port and what it did.
+    // The line of a direction has packets, bytes and drops behind the port and the rewriting.
     let all = || {
         let counts = linerate(&format!("call {control} forward.counts")).stdout;
         let line = counts.lines().find(|line| line.contains("\treceived\t")).unwrap_or_default();
@@ -406,7 +407,7 @@ fn a_corrupt_record_ends_the_replay_where_it_is() {
     fs::write(&file, bytes).unwrap();
     let ended = linerate(&format!("replay {file} null: --rate max --json --quiet"));
     ended.failed(5, &["corrupt.pcap", &format!("corrupt at byte {at}"), "head -c"]);
-    // What it advises works.
+    // Its advice works.
     let (mended, cut) = (scratch.file("mended.pcap"), at.to_string());
     let head = Command::new("head").args(["-c", &cut, &file]).output().unwrap();
     fs::write(&mended, head.stdout).unwrap();
@@ -414,8 +415,8 @@ fn a_corrupt_record_ends_the_replay_where_it_is() {
     assert_eq!(number(&summary["flows"][0], "sent_packets"), 60, "{summary}");
 }
 
-/// A capture that was cut off, as by a crash, is worth what it has: the whole records are sent, and
-/// the torn one is counted.
+/// A capture that was cut off, as by a crash, is worth its whole records: they are sent, and the
+/// torn one is counted.
 #[test]
 fn a_truncated_capture_is_replayed_as_far_as_it_goes() {
     let scratch = Scratch::new();
@@ -468,7 +469,7 @@ fn an_arena_larger_than_memory_is_refused() {
     tiny.failed(2, &["choose at least 64 KiB"]);
 }
 
-/// With and without: it runs, and says what to do when it got small pages.
+/// With and without: it runs, and gives advice when it got small pages.
 #[test]
 fn huge_pages_are_not_needed() {
     let ended = linerate("forward null: null: --count 1000 --no-huge");
@@ -480,7 +481,7 @@ fn huge_pages_are_not_needed() {
     assert!(got_huge || ended.stderr.contains("vm.nr_hugepages"), "{ended:#?}");
 }
 
-/// Somebody without privileges is told which they need.
+/// A user without privileges is told the needed ones.
 #[test]
 #[ignore = "needs root"]
 fn missing_privileges_are_named() {

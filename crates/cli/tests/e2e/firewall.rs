@@ -75,9 +75,9 @@ impl Firewall {
     }
 }
 
-/// Whether a host gets an answer from a TCP port of another.
+/// Returns true if a host gets an answer from a TCP port of another.
 fn answers(from: &Namespace, to: &str, port: &str, refused: bool) -> bool {
-    // What is let through is waited for with patience, what is not for a while.
+    // Passed traffic is waited for with patience, blocked traffic for a while.
     let patience = if refused { "1.5" } else { "30" };
     match from.expect(["python3", "-c", CLIENT, to, port, patience]).trim() {
         "hello" => true,
@@ -110,7 +110,7 @@ fn passes(driver: &str) {
     for port in ["25", "80", "8080"] {
         assert!(answers(inside, OUTSIDE, port, false), "{port}");
     }
-    // Nobody pretends to be inside.
+    // A spoofed inside address does not pass.
     outside.add_address("e0", "198.18.0.3/24");
     let spoofed = ["ping", "-c", "1", "-W", "1", "-I", "198.18.0.3", INSIDE];
     assert!(!outside.run(spoofed).status.success());

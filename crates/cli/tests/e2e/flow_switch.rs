@@ -1,5 +1,5 @@
-//! `linerate switch --openflow`, ruled by `linerate flow`: what collectors are told, what a restart leaves,
-//! who is let in, and what ports do that come and go.
+//! `linerate switch --openflow`, ruled by `linerate flow`: records of collectors, state after a
+//! restart, access of controllers, and ports that come and go.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::switch::{Host, Pair, Raise, Switch, WINDOW};
 
 /// Two hosts at a switch of ours, whose ports are called `a` and `b`.
 struct Net {
-    // Programs end before what they are in.
+    // Programs end before their namespaces.
     switch: Option<Program>,
     hosts: [Namespace; 2],
     middle: Namespace,
@@ -63,7 +63,7 @@ impl Net {
         summary
     }
 
-    /// Ends it as nobody can prepare for.
+    /// Kills it without a warning.
     #[track_caller]
     fn kill(&mut self) {
         self.switch.take().expect("it runs").kill();
@@ -92,7 +92,7 @@ impl Net {
     }
 }
 
-/// A collector of nfdump's in a namespace, and where it keeps what it gets.
+/// A collector of nfdump's in a namespace, with the folder of its files.
 struct Collector {
     program: Running,
     folder: PathBuf,
@@ -116,7 +116,7 @@ impl Collector {
         collector
     }
 
-    /// What the kernel says of its socket: what is not read yet is the second word.
+    /// The kernel's line about its socket: unread bytes are the second word.
     fn socket(&self) -> String {
         self.namespace.expect(["ss", "-Hlun", &format!("sport = :{}", self.port)])
     }
@@ -148,7 +148,7 @@ impl Collector {
     }
 }
 
-/// Bytes of what is around IP in a frame, and of its check, which is not in what a port receives.
+/// Bytes around IP in a frame, and of its check, which is not in a received frame.
 const ETHERNET: u64 = 14;
 const CHECK: u64 = 4;
 
@@ -195,7 +195,7 @@ fn what_collectors_decode_is_what_went_through() {
     }
 }
 
-/// The same flows, groups, meters and settings, without what they have counted.
+/// The flows, groups, meters and settings, without their counts.
 #[track_caller]
 fn dumped(net: &Net) -> String {
     let flows = net.flow("dump --plain");
@@ -330,7 +330,7 @@ fn every_command_goes_by_tls_and_only_for_who_is_vouched_for() {
         assert!(ended.stdout.contains(said), "{words}: {ended:?}");
     }
     wait_for_ping(&net.hosts[0], "198.18.0.2");
-    // Somebody else's word does not count, on either side.
+    // A foreign authority's certificate does not count, on either side.
     let knows_us = Vouched { authority: owner.authority.clone(), ..stranger.clone() };
     let knows_them = Vouched { authority: stranger.authority.clone(), ..owner.clone() };
     ask(&knows_us, "dump").failed(1, &["refuses our certificate: UnknownCA"]);
@@ -401,7 +401,8 @@ fn links_of_ports_are_told_to_controllers() {
         net.hosts[1].link_down("e0");
         has(&[("b", false)]);
         assert!(state("b") != up && state("a") == up, "{driver}: {}", net.flow("ports"));
-        // Another port comes and goes: how the others are stays, and nobody is told otherwise.
+        // Another port comes and goes: the state of the others stays, and no message says
+        // otherwise.
         let ask = |words: &str| {
             let ended = linerate(&net.in_folder(&format!("switch {words} --control %/control")));
             assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -485,7 +486,7 @@ fn ports_come_and_go_between_flows_and_nothing_is_lost() {
             assert!(count(from, "received") >= came, "{ports:?}");
         }
         drop(pair);
-        // Where one has gone nobody sees one, and the others keep their numbers.
+        // The number of a port that has gone is empty, and the others keep their numbers.
         switch.ask("remove a");
         let left = flow("ports --json");
         assert!(left.lines().count() == 1 && left.contains("\"port\":\"2\""), "{left}");

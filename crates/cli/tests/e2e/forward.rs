@@ -1,5 +1,5 @@
 //! Two networks joined by `linerate forward` like by a cable, over every kind of port and mixed
-//! pairs: nothing that crosses may be able to tell.
+//! pairs: crossing frames must not show it.
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     wire::{Listener, assert_same, frames, send},
 };
 
-/// What joins the two networks.
+/// Kinds of port that join the two networks.
 const PAIRS: [(&str, &str); 6] = [
     ("packet", "packet"),
     ("xdp", "xdp"),
@@ -130,7 +130,7 @@ fn iperf(cable: &Cable) {
         let report = cable.left.expect([&client[..], direction].concat());
         let report: Value = serde_json::from_str(&report).unwrap();
         let received = number(&report["end"]["sum_received"], "bytes");
-        // What is on the way when the sender has had enough is not counted.
+        // Data on the way when the sender ends are not counted.
         assert!(received >= 8 << 20, "{received} bytes arrived");
         server.wait(PATIENCE);
     }
@@ -229,8 +229,8 @@ fn xdp_and_tap_ports_carry_everything() {
     carries_everything(("xdp", "tap"));
 }
 
-/// The kernel hands over segments of up to 64 KiB with checksums still to be filled in: what
-/// leaves the cable must nevertheless be what TCP accepts.
+/// The kernel hands over segments of up to 64 KiB with checksums still to be filled in: frames that
+/// leave the cable must nevertheless be accepted by TCP.
 #[test]
 #[ignore = "needs root"]
 fn packet_ports_carry_tcp_with_offloads_on() {

@@ -1,4 +1,4 @@
-//! What `generate` sends, judged by tshark and by the sink.
+//! Frames of `generate`, judged by tshark and by the sink.
 
 use std::{collections::BTreeMap, fs, process::Command};
 
@@ -141,7 +141,7 @@ fn the_sink_tells_loss_duplication_and_reordering() {
     }
 }
 
-/// The generator's account of what it could not send is the truth when nobody takes it.
+/// The generator's count of frames that the kernel refused is right.
 #[test]
 #[ignore = "needs root"]
 fn what_the_kernel_refuses_is_counted() {

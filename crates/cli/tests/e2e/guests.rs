@@ -108,7 +108,7 @@ impl Net {
     }
 }
 
-/// What comes behind the headers of an answer.
+/// The body of an answer, behind the headers.
 fn body(mut stream: TcpStream) -> Vec<u8> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();

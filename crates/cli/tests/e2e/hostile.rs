@@ -1,7 +1,7 @@
-//! Hostile clients at every listener: honest traffic of the same process loses nothing, honest clients are
-//! served, the process stays small, and SIGTERM ends it while the attacks go on.
+//! Hostile clients at every listener: honest traffic of the same process loses nothing, honest
+//! clients are served, the process stays small, and SIGTERM ends it while the attacks go on.
 //!
-//! `cargo xtask soak` runs the same for minutes and measures.
+//! `cargo xtask soak` runs these attacks for minutes and measures.
 
 use std::{path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ use linerate_testlab::hostile;
 
 use crate::support::LINERATE;
 
-/// How long the attacks of a listener last; each has at least one turn.
+/// Duration of the attacks on a listener; each has at least one turn.
 const ATTACK: Duration = Duration::from_secs(5);
 
 /// Attacks a listener, and demands that nothing came of it.

@@ -50,7 +50,7 @@ pub(crate) fn host(
     host
 }
 
-/// The same with a route to everywhere else.
+/// A host with a route to everywhere else.
 #[track_caller]
 pub(crate) fn routed_host(
     lab: &Lab,
@@ -79,7 +79,7 @@ pub(crate) fn ping(from: &Namespace, arguments: &[&str], to: &str) -> Output {
     from.run([&["ping", "-n", "-c", "1"], arguments, &[to]].concat())
 }
 
-/// What it printed, with an answer waited for patiently.
+/// Output of ping, with an answer waited for patiently.
 pub(crate) fn ping_text(from: &Namespace, arguments: &[&str], to: &str) -> String {
     text(&ping(from, &[&["-W", "10"], arguments].concat(), to))
 }
@@ -98,7 +98,7 @@ pub(crate) fn no_ping(from: &Namespace, arguments: &[&str], to: &str) {
     assert!(!output.status.success(), "{to} answers: {}", text(&output));
 }
 
-/// The routers traceroute sees on the way, and what it printed.
+/// The routers traceroute sees on the way, and its output.
 #[track_caller]
 pub(crate) fn traceroute(from: &Namespace, method: &str, to: &str) -> (Vec<String>, String) {
     let text = from.expect(["traceroute", "-n", "-w", "10", "-q", "1", "-N", "1", method, to]);
@@ -119,13 +119,13 @@ pub(crate) fn server(host: &Namespace, script: &str, arguments: &[&str]) -> Runn
     running
 }
 
-/// What a program in Python prints.
+/// Output of a program in Python.
 #[track_caller]
 pub(crate) fn python(host: &Namespace, script: &str, arguments: &[&str]) -> String {
     host.expect([&["python3", "-c", script], arguments].concat())
 }
 
-/// A datagram to a port where nobody listens is refused.
+/// A datagram to a port without a listener is refused.
 #[track_caller]
 pub(crate) fn assert_refused(from: &Namespace, to: &str) {
     const KNOCK: &str = "\
@@ -194,7 +194,7 @@ impl Between {
     }
 }
 
-/// What a program printed.
+/// Output of a program.
 pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -229,13 +229,12 @@ pub(crate) fn iperf(from: &Namespace, to: &str, arguments: &[&str]) -> u64 {
     number(received, "bytes").saturating_sub(lost * length)
 }
 
-/// TCP both ways and UDP, each of which must bring across most of what was sent. How fast is no
-/// test's business.
+/// TCP both ways and UDP, each of which must bring across most of the data. No rate is asserted.
 #[track_caller]
 pub(crate) fn iperf_all(from: &Namespace, to: &str, arguments: &[&str]) {
     for direction in [&[][..], &["--reverse"]] {
         let received = iperf(from, to, &[&["-n", "16M"], arguments, direction].concat());
-        // What is on the way when the sender has had enough is not counted.
+        // Data on the way when the sender ends are not counted.
         assert!(received >= 4 << 20, "TCP {direction:?}: {received} bytes");
     }
     let udp = ["-u", "-b", "8M", "-n", "200K", "-l", "1000"];

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::support::{Ended, LINERATE, linerate, words};
 
-/// Trials long enough for what buffers add to be small, and generous to a
-/// machine that does other things meanwhile.
+/// Trials long enough for the effect of buffers to be small, and generous to a machine with other
+/// load.
 const TRIALS: &str = "--trial 500ms --residual 100ms --late 100ms --retries 5 --force --json";
 
 /// The only object of this event.
@@ -27,7 +27,7 @@ fn linerate_in(namespace: &Namespace, line: &str) -> Ended {
     Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
-/// Measures until it comes out well: what else the machine does can spoil one of three, not all.
+/// Measures until it comes out well: other load can spoil one of three, not all.
 #[track_caller]
 fn in_three_tries<T>(measure: impl Fn() -> Result<T, String>) -> T {
     let tries: Result<Vec<String>, T> = (0..3).map(|_| measure().map_or_else(Ok, Err)).collect();
@@ -37,7 +37,7 @@ fn in_three_tries<T>(measure: impl Fn() -> Result<T, String>) -> T {
     }
 }
 
-/// The bounds found for the first goal, which must be regular, if what lies between them is not
+/// The bounds found for the first goal, which must be regular, if the range between them is not
 /// outside the limits.
 fn bounds(result: &Value, [least, most]: [f64; 2]) -> Result<[f64; 2], String> {
     let found = &result["goals"][0]["result"];
@@ -52,8 +52,8 @@ fn bounds(result: &Value, [least, most]: [f64; 2]) -> Result<[f64; 2], String> {
     }
 }
 
-/// 20,000 frames a second and a queue of 500: what a trial of half a second does
-/// not lose is 10,500 frames, of which 0.5 % may be lost on top.
+/// 20,000 frames a second and a queue of 500: a trial of half a second passes 10,500 frames without
+/// loss, of which 0.5 % may be lost on top.
 #[test]
 #[ignore = "needs the machine for itself"]
 fn a_configured_rate_is_found() {
@@ -120,7 +120,7 @@ fn a_device_beyond_the_highest_load_is_said_to_be() {
     let result = event(&ended, "result");
     let found = &result["goals"][0]["result"];
     assert_eq!((&found["ended"], found["lower"].as_f64()), (&"at-highest".into(), Some(5000.0)));
-    // What was measured before and how is told as well.
+    // Earlier measurements and the options are reported as well.
     assert_eq!(event(&ended, "start")["command"], "lab ndr");
     assert!(event(&ended, "platform")["highest_pps"].as_f64().unwrap() > 5000.0);
     assert!(ended.json().iter().filter(|object| object["event"] == "trial").count() > 10);

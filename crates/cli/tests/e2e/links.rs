@@ -1,4 +1,4 @@
-//! Examples that two networks are joined by: `port-mirror.click`, `shaper.click`, `vxlan.click`.
+//! Examples that join two networks: `port-mirror.click`, `shaper.click`, `vxlan.click`.
 
 use linerate_testlab::{Lab, wait_until};
 
@@ -54,7 +54,7 @@ fn mirror(options: &str) {
     for (line, frame) in told.iter().zip(&twice) {
         assert!(line.starts_with(&format!("{}\t02:00:00:00:00:0", frame.len())), "{line}");
     }
-    // What hosts say to each other: tshark finds each request and its reply.
+    // Frames between the hosts: tshark finds each request and its reply.
     a.add_address("e0", "198.18.0.1/24");
     b.add_address("e0", "198.18.0.2/24");
     wait_for_ping(&a, "198.18.0.2");
@@ -79,10 +79,11 @@ fn times(file: &[u8]) -> Vec<(f64, usize)> {
     times
 }
 
-/// Four times as much is sent as may pass. How much did is counted over the time that took, by the
-/// receiver's capture: not more than the rate, but for what a busy machine has delayed at the start and
-/// the shaper makes up for. Such a machine may hold up everything for any time, so that it is hardly
-/// less is asked of some stretches only, each much longer than the 4 ms between packets.
+/// Four times the rate is sent. The passed packets are counted over the time that took, by the
+/// receiver's capture: not more than the rate, but for packets that a busy machine has delayed at
+/// the start and the shaper makes up for. Such a machine may hold up everything for any time, so
+/// that it is hardly less is asked of some stretches only, each much longer than the 4 ms between
+/// packets.
 #[test]
 #[ignore = "needs root"]
 fn a_shaper_holds_its_rate() {
@@ -100,7 +101,7 @@ fn a_shaper_holds_its_rate() {
     a.expect(["iperf3", "-c", "198.18.0.2", "-u", "-b", "8M", "-l", "1000", "-t", "4"]);
     listener.frames_and_file(900, &file);
     let mut seen = times(&std::fs::read(&file).unwrap());
-    // Its control connection is not what is measured, but has its part of the rate.
+    // Its control connection is not measured, but has its part of the rate.
     let first = seen.iter().position(|(_, length)| *length > 1000).expect("datagrams");
     let last = seen.iter().rposition(|(_, length)| *length > 1000).expect("datagrams");
     seen = seen.drain(first..=last).collect();

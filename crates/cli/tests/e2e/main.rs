@@ -1,9 +1,9 @@
-//! The `linerate` program from end to end: real processes, real interfaces in network namespaces
-//! of their own, and independent programs to say what is right.
+//! The `linerate` program from end to end: real processes, real interfaces in network namespaces of
+//! their own, and independent programs as judges.
 //!
 //! Tests that need root are ignored unless asked for; `cargo xtask test` runs them one at a time.
-//! Run some by hand with, for example,
-//! `cargo test -p linerate --test e2e -- --ignored --test-threads=1 forward`.
+//! Run some by hand with, for example, `cargo test -p linerate --test e2e -- --ignored
+//! --test-threads=1 forward`.
 #![forbid(unsafe_code)]
 
 mod adapters;

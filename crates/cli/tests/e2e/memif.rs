@@ -39,7 +39,7 @@ impl Socket {
     }
 }
 
-/// What a handler of a running configuration says.
+/// Value of a handler of a running configuration.
 #[track_caller]
 fn read(control: &str, handler: &str) -> String {
     let ended = linerate(&format!("call {control} {handler}"));
@@ -48,7 +48,7 @@ fn read(control: &str, handler: &str) -> String {
 }
 
 /// The peer is killed and comes back, twice, and packets come all the time: forwarding goes on by
-/// itself, and what found nobody is counted.
+/// itself, and packets without a peer are counted.
 #[test]
 #[ignore = "needs root"]
 fn a_forwarder_follows_a_peer_that_dies_and_comes_back() {
@@ -87,7 +87,7 @@ fn a_forwarder_follows_a_peer_that_dies_and_comes_back() {
     assert!(number(flow, "sent_packets") > 2000 && drops(flow, "receive_drops") == 0, "{flow}");
 }
 
-/// A switch with two cables and a peer in memory. Who was at a port is forgotten when its link goes
+/// A switch with two cables and a peer in memory. Hosts at a port are forgotten when its link goes
 /// down, and the others go on.
 #[test]
 #[ignore = "needs root"]
@@ -196,8 +196,8 @@ fn commands_on_ports_share_memory_with_testpmd() {
 fn a_search_finds_what_testpmd_forwards_from_memory_to_memory() {
     let lab = Lab::new();
     let namespace = lab.namespace("n");
-    // A search opens its port anew for each trial, and testpmd (22.11) dies in net_memif when a peer
-    // leaves in the midst of a burst: then the device is gone, whatever ours does.
+    // A search opens its port anew for each trial, and testpmd (22.11) dies in net_memif when a
+    // peer leaves in the midst of a burst: then the device is gone, through no fault of ours.
     for _ in 0..5 {
         let socket = Socket::new();
         let mut device = socket.testpmd("server", "io");

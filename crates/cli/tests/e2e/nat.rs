@@ -15,7 +15,7 @@ use crate::{
 
 /// The host outside, behind a router at 203.0.113.2.
 const WORLD: &str = "192.0.2.2";
-/// The address everybody inside has outside.
+/// The outside address of all hosts inside.
 const PUBLIC: &str = "203.0.113.1";
 
 /// Answers with the address it sees, but only when it has two connections.
@@ -41,7 +41,7 @@ while True:
     wire.close()
 ";
 
-/// Prints what a server says, in so many seconds, to a connection from a port.
+/// Prints a server's answer, in so many seconds, to a connection from a port.
 const ASK: &str = "\
 import socket, sys
 to = (sys.argv[1], int(sys.argv[2]))
@@ -100,7 +100,7 @@ impl Net {
     }
 }
 
-/// A program in the background whose output is wanted.
+/// A program in the background with its output kept.
 #[track_caller]
 fn start(host: &Namespace, words: &[&str]) -> Running {
     let mut command = host.command(words);
@@ -159,7 +159,7 @@ fn errors_find_who_they_are_for() {
     }
     assert_refused(two, WORLD);
     for (size, expected) in [
-        // Its own link's MTU is smaller than the packet: the error is about what it has rewritten.
+        // Its own link's MTU is smaller than the packet: the error is about the rewritten packet.
         ("1390", "From 198.18.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)"),
         ("1300", "From 203.0.113.2 icmp_seq=1 Frag needed and DF set (mtu = 1280)"),
     ] {
@@ -193,10 +193,10 @@ fn the_gateway_is_found_at_its_new_address() {
 fn from_outside_one_port_leads_inside() {
     let net = net("");
     let _who = server(&net.inside[0], WHO, &[]);
-    // The server sees who asks.
+    // The server sees the client's address.
     assert_eq!(python(&net.world, ASK, &[PUBLIC, "8080", "0", "30"]).trim(), WORLD);
     let _iperf = iperf_server(&net.inside[0], 5201);
-    // Its other ports are not to be had, and nobody is by an address inside.
+    // Its other ports are closed, and so are all inside addresses.
     let refused = net.world.run(["python3", "-c", ASK, PUBLIC, "5201", "0", "2"]);
     assert!(!refused.status.success());
     net.gateway.ip(["route", "add", "198.18.0.0/24", "via", PUBLIC]);

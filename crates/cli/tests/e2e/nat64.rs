@@ -44,7 +44,7 @@ fn hosts_with_ipv6_reach_one_with_ipv4() {
         let shown = text(&ping.output(PATIENCE));
         assert!(shown.contains(" 0% packet loss"), "{shown}");
     }
-    // Errors come from the other side as well, and are for who they are about.
+    // Errors come from the other side as well, and go to the sender of the packet.
     for method in ["--udp", "--icmp", "--tcp"] {
         let (hops, text) = traceroute(&six[1], method, FOUR);
         assert_eq!(hops, ["2001:db8::1", FOUR], "{text}");

@@ -1,4 +1,4 @@
-//! `linerate pcap`: a program of somebody else's with our library.
+//! `linerate pcap`: a program of another project with our library.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ fn a_program_gets_the_variables_that_are_printed() {
     let printed = String::from_utf8(printed.stdout).unwrap();
     assert!(printed.contains("export LINERATE_PCAP_MAP='wan=ring:x?slots=8'\n"), "{printed}");
     assert!(printed.contains("export LINERATE_PCAP_PLAIN='xdp:'\n"), "{printed}");
-    // What is there of before is not meant for the program.
+    // Inherited variables are not meant for the program.
     let before = [("LINERATE_PCAP_SAY", "1"), ("LINERATE_PCAP_MAP", "lan=null:")];
     let script = format!("{printed} env");
     let by_shell = Command::new("sh").args(["-c", &script]).envs(before).output().unwrap();
@@ -90,7 +90,7 @@ fn a_libpcap_of_a_programs_own_is_told_about() {
         assert!(said.contains("warning: python3 (process "), "{said}");
         drop(running.stdin.take());
         assert!(running.wait().unwrap().success());
-        // Nobody is left who could say more.
+        // All writers have ended.
         assert_eq!(lines.read_line(&mut said).unwrap(), 0, "{said}");
     }
     let by_name = ["--", "python3", "-c", LOADER, "libpcap.so.0.8"];
@@ -98,7 +98,7 @@ fn a_libpcap_of_a_programs_own_is_told_about() {
     let said = String::from_utf8_lossy(&covered.stderr).into_owned();
     assert!(covered.status.success() && !said.contains("of its own"), "{said}");
     assert!(launch(&[&["-q"], &by_name[..]].concat()).stderr.is_empty());
-    // Linked with it: what is behind a program's end does not harm it.
+    // Linked with it: data behind a program's end do not harm it.
     let inside = scratch.file("inside");
     let shell = fs::read("/bin/sh").unwrap();
     fs::write(&inside, [&shell[..], b"libpcap version 1.10.4"].concat()).unwrap();
@@ -138,7 +138,7 @@ fn tcpdump_captures_by_xdp_and_ends_by_a_signal() {
     assert!(wait_until(|| !taken(), PATIENCE), "it is left taken");
 }
 
-/// Sends a hundred frames to everybody by libpcap, which is whatever the loader finds.
+/// Broadcasts a hundred frames by libpcap, as the loader finds it.
 const INJECTOR: &str = "\
 import ctypes, sys
 pcap = ctypes.CDLL('libpcap.so.0.8')
@@ -174,7 +174,7 @@ while left:
         break
 ";
 
-/// Tries to send, and says what libpcap says.
+/// Tries to send, and prints libpcap's error.
 const MUTE: &str = "\
 import ctypes, sys
 pcap = ctypes.CDLL('libpcap.so.0.8')
@@ -186,7 +186,7 @@ assert device, words.value
 print(pcap.pcap_sendpacket(device, b'x' * 60, 60), pcap.pcap_geterr(device).decode())
 ";
 
-/// Two programs capture what one interface receives, through a cluster, and one sends there.
+/// Two programs capture the frames of one interface, through a cluster, and one sends there.
 #[test]
 #[ignore = "needs root"]
 fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
@@ -242,7 +242,8 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     server.wait(PATIENCE);
 }
 
-/// What is sent packet after packet all goes, whether the handle is closed or not; and that the link is gone is told.
+/// Frames sent one after the other all go, whether the handle is closed or not; and a lost link is
+/// an error.
 #[test]
 #[ignore = "needs root"]
 fn a_loop_sends_all_and_is_told_what_becomes_of_it() {

@@ -1,8 +1,9 @@
-//! Programs of Debian's with our library in the place of libpcap, on interfaces and in memory, beside the
-//! same programs with libpcap, and all on the same packets: what they print is the same.
+//! Programs of Debian's with our library in the place of libpcap, on interfaces and in memory,
+//! beside the same programs with libpcap, and all on the same packets: their output is equal.
 //!
-//! They run at once, each on a port or a place of its own, so the traffic is one and the time that of the
-//! slowest. What there is on interfaces alone is tested with the library (`crates/pcap/tests/pcap`).
+//! They run at once, each on a port or a place of its own, so the traffic is one and the time that
+//! of the slowest. Cases of interfaces alone are tested with the library
+//! (`crates/pcap/tests/pcap`).
 
 use std::{
     fs::{self, File},
@@ -22,7 +23,7 @@ use crate::{
     wire::send,
 };
 
-/// By what a program captures and sends.
+/// Library and port by which a program captures and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// The system's libpcap, on the interface.
@@ -98,15 +99,15 @@ ask(Ether(dst=found.src) / IP(dst=sys.argv[1]) / ICMP() / b'a question')
 /// A program that listens.
 struct Listener {
     words: Vec<String>,
-    /// What it says when it captures.
+    /// Its message when it captures.
     ready: &'static str,
-    /// What it writes to, where that is not its output.
+    /// The file it writes to, where that is not its output.
     writes: Option<String>,
     /// Lines with one of these are not compared.
     unsteady: &'static [&'static str],
     /// Fewer lines than there must be.
     above: usize,
-    /// What tells that it has seen all, where it does not end by itself.
+    /// The message that it has seen all, where it does not end by itself.
     done: Option<&'static str>,
 }
 
@@ -218,7 +219,7 @@ impl Started {
     }
 }
 
-/// Starts a program; `device` is what the interface's name stands for.
+/// Starts a program; `device` replaces the interface's name.
 fn start(
     namespace: &Namespace,
     (interface, device): (&str, Option<&str>),
@@ -311,7 +312,7 @@ fn programs_that_listen_print_the_same_in_memory() {
     server.stop();
 }
 
-/// What is compared of what a program has written.
+/// The part of a program's output that is compared.
 fn lines(listener: &Listener, written: &[u8]) -> Vec<String> {
     if listener.words[0] == "dumpcap" {
         return crate::wire::records(written).iter().map(|bytes| format!("{bytes:02x?}")).collect();
@@ -336,8 +337,8 @@ fn askers(address: &str) -> Vec<Vec<String>> {
     ]
 }
 
-/// arping and nmap send by the kernel, whatever their library: they need an interface that has what they
-/// ask. The others do all by libpcap.
+/// arping and nmap send by the kernel, with either library: they need an interface with the address
+/// they ask from. The others do all by libpcap.
 #[test]
 #[ignore = "needs root"]
 fn programs_that_ask_hear_the_same_in_memory() {
@@ -425,7 +426,8 @@ fn programs_that_ask_hear_the_same_in_memory() {
     server.stop();
 }
 
-/// dumpcap and arp-scan give up what `AF_XDP` needs before they open a device. The cluster has it.
+/// dumpcap and arp-scan give up the rights of `AF_XDP` before they open a device. The cluster has
+/// them.
 #[test]
 #[ignore = "needs root"]
 fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
@@ -443,7 +445,7 @@ fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
     let server = Program::ready(&b, &format!("run -e '{configuration}'"));
     let file = scratch.file("dumped");
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    // What asks before the frames come is not among them.
+    // Questions before the frames are not among them.
     let line = format!("dumpcap -q -P -i b0 -c 25 -w {file} -f not,arp");
     let dumpcap = words(&line).iter().map(|word| word.replace(',', " ")).collect::<Vec<_>>();
     let device = format!("cluster:{cluster}?name=dumpcap");
@@ -465,8 +467,8 @@ fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
     server.stop();
 }
 
-/// Reads nothing until it is told to, then all there is, and says what was counted. Another thread asks for
-/// that all the time.
+/// Reads nothing until it is told to, then all there is, and prints the counts. Another thread asks
+/// for them all the time.
 const SLOW: &str = "\
 import ctypes, sys, threading, time
 from ctypes import byref, c_char_p, c_uint, c_void_p
@@ -502,7 +504,7 @@ assert pcap.pcap_stats(device, statistics) == 0
 print(given, *statistics)
 ";
 
-/// Whoever is too slow is told what he has lost, to the packet.
+/// A slow program is told its losses, to the packet.
 #[test]
 #[ignore = "needs root"]
 fn what_a_slow_program_loses_is_counted() {
@@ -531,7 +533,7 @@ fn what_a_slow_program_loses_is_counted() {
         let line = format!("generate packet:a0 --count {SENT} --rate 100kpps");
         let sent = Program::start(&a, &line).end().summary();
         assert_eq!(crate::support::number(&sent, "accepted"), u64::from(SENT));
-        // What is on its way is counted when it has come.
+        // Packets on their way are counted when they have come.
         let has_come = || {
             let count = linerate(&format!("call {control} c.count")).stdout;
             count.trim().parse::<u32>().is_ok_and(|count| count >= SENT)

@@ -25,7 +25,7 @@ use crate::support::{LINERATE, PATIENCE, Scratch};
 const NOBODY: u32 = 65534;
 const PORT: u16 = 17_780;
 
-/// Classes whose examples need what is not there: devices, files, peers.
+/// Classes whose examples need missing things: devices, files, peers.
 const WITHOUT_EXAMPLE: &[&str] = &["EnsureEther"];
 
 /// Handlers that say how much there is to do. Numbers are not written there: a run with all there is to
@@ -102,11 +102,11 @@ impl Client {
     }
 }
 
-/// A handler of an element that runs, and what its listing says.
+/// A handler of a running element, and its listed access.
 struct Found {
     name: String,
     access: String,
-    /// Whether its value stays when nothing is done to it.
+    /// Set if its value stays when nothing is done to it.
     stays: bool,
 }
 
@@ -127,7 +127,7 @@ fn handlers(client: &mut Client) -> Vec<Found> {
             let (name, access) = (format!("{element}.{name}"), access.to_owned());
             found.push(Found { name, access, stays });
         }
-        // A proxy does not list what it passes on.
+        // A proxy does not list the handlers it passes on.
         if element.ends_with("proxy") {
             let name = format!("{element}.script.run");
             found.push(Found { name, access: "rw+".into(), stays });
@@ -139,7 +139,7 @@ fn handlers(client: &mut Client) -> Vec<Found> {
     found
 }
 
-/// Whatever could make a program do something: `file` must not come to be.
+/// Values that could make a program do something: `file` must not come to be.
 fn values(file: &str) -> Vec<String> {
     vec![
         String::new(),
@@ -165,8 +165,8 @@ fn values(file: &str) -> Vec<String> {
 const HEAD: &str = "elementclass Made { script :: Script(TYPE PASSIVE, print >$1 ran); proxy :: HandlerProxy }\n\
     made :: Made;\nDriverManager(label again, pause 1000000, goto again);\n";
 
-/// Configurations with an element of each class whose example can run, in compounds of their own. Those that
-/// cannot be together are in several.
+/// Configurations with an element of each class whose example can run, in compounds of their own.
+/// Those that cannot be together are in several.
 fn configurations() -> Vec<String> {
     let library = linerate_elements::library();
     let mut left_out = Vec::new();
@@ -290,7 +290,7 @@ fn written(client: &mut Client, found: &[Found]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// As somebody else: all that could change anything is refused, and nothing changes.
+/// As another user: all writes that could change anything are refused, and nothing changes.
 fn nobody_changes_anything(text: &str, more: &[&str]) -> usize {
     let mut victim = Victim::start(text, more);
     let mut root = victim.connect(0, false);
@@ -332,7 +332,7 @@ fn nobody_changes_anything(text: &str, more: &[&str]) -> usize {
     found.len()
 }
 
-/// In all configurations, which are made where they can open what they open.
+/// In all configurations, which are made where their devices and files can be opened.
 fn nobody_changes_anything_anywhere(more: &[&str]) {
     let texts = Lab::new().namespace("examples").enter(configurations);
     let handlers: usize = texts.iter().map(|text| nobody_changes_anything(text, more)).sum();
@@ -367,7 +367,7 @@ fn a_writer_opens_nothing(text: &str) -> u32 {
     let mut client = victim.connect(0, false);
     let file = victim.file();
     let mut done = 0;
-    // The socket is taken away by what ends the run, which is one's right.
+    // The end of the run takes the socket away, which is the client's right.
     for one in found.iter().filter(|one| one.name != "stop") {
         let name = one.name.rsplit('.').next().unwrap();
         let is_pace = PACE.contains(&name);

@@ -26,7 +26,7 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
         (&["-t", "1"][..], "198.19.0.2", "From 198.18.0.1 icmp_seq=1 Time to live exceeded"),
         (&["-M", "do", "-s", "1400"], "198.19.0.2", "Frag needed and DF set (mtu = 1280)"),
         (&[], "203.0.113.1", "From 198.18.0.1 icmp_seq=1 Destination Net Unreachable"),
-        // The router's own addresses answer, also to what comes in fragments.
+        // The router's own addresses answer, also to fragments.
         (&[], "198.18.0.1", "64 bytes from 198.18.0.1: icmp_seq=1 ttl=254"),
         (&[], "198.19.0.1", "64 bytes from 198.19.0.1: icmp_seq=1 ttl=254"),
         (&["-s", "1700"], "198.18.0.1", "1708 bytes from 198.18.0.1"),
@@ -34,7 +34,7 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
         let output = ping_text(&a, arguments, to);
         assert!(output.contains(expected), "{to} {arguments:?}: {output}");
     }
-    // Nobody answers for a whole network.
+    // No host answers for a whole network.
     assert!(!ping(&a, &["-W", "1", "-b"], "198.19.0.255").status.success());
     // The kernel of the router's namespace has no part in it.
     assert_eq!(router.expect(["cat", "/proc/sys/net/ipv4/ip_forward"]).trim(), "0");

@@ -1,5 +1,5 @@
 //! The examples that answer by themselves, `ping-responder.click` and `echo.click`, and the one
-//! that finds somebody who does, `load-balancer.click`.
+//! that finds a server, `load-balancer.click`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn pings_are_answered_for_a_network() {
     let asking = host(&lab, &middle, "asking", "p1", "198.18.0.1/16");
     let program = run(&middle, "ping-responder.click", "DEV=p1 NET=198.18.7.0/24");
     for to in ["198.18.7.0", "198.18.7.1", "198.18.7.254"] {
-        // ping compares what comes back with what it sent.
+        // ping compares the answer with its request.
         for size in ["0", "1", "56", "1472"] {
             let shown = ping_text(&asking, &["-s", size], to);
             assert!(shown.contains(&format!("bytes from {to}: icmp_seq=1 ttl=255")), "{shown}");
@@ -30,7 +30,7 @@ fn pings_are_answered_for_a_network() {
     stop(program);
 }
 
-/// Sends datagrams of all lengths and compares what comes back.
+/// Sends datagrams of all lengths and compares the answers.
 const ECHO: &str = "\
 import random, socket, sys
 wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -82,8 +82,8 @@ while True:
             wire.close()
 ";
 
-/// Who answers three datagrams and a connection from each of some ports: `PORT NAME...`, a line
-/// each. Of what gets lost, nothing is repeated.
+/// Names of the servers that answer three datagrams and a connection from each of some ports: `PORT
+/// NAME...`, a line each. Lost ones are not repeated.
 const FLOWS: &str = "\
 import socket, sys
 address = (sys.argv[1], 5000)
@@ -103,7 +103,7 @@ for port in range(20000, 20000 + int(sys.argv[2])):
     print(port, *names)
 ";
 
-/// Which server each flow's datagrams came to.
+/// The server of each flow's datagrams.
 #[track_caller]
 fn flows(client: &Namespace, count: usize) -> BTreeMap<String, String> {
     let shown = python(client, FLOWS, &["198.18.0.100", &count.to_string()]);
@@ -151,7 +151,7 @@ fn flows_are_spread_over_servers_and_stay_there() {
 
     let before = flows(&client, FLOW_COUNT);
     for name in names {
-        // The same addresses and ports give the same choice each time: no luck is in it.
+        // Equal addresses and ports give equal choices each time: no luck is in it.
         let count = before.values().filter(|server| *server == name).count();
         assert!((60..=140).contains(&count), "{count} of {FLOW_COUNT} flows came to {name}");
     }

@@ -1,5 +1,5 @@
-//! Running `linerate`: its output goes to files, its JSON is parsed, and whatever happens it must
-//! not panic.
+//! Running `linerate`: its output goes to files, its JSON is parsed, and it must not panic in any
+//! test.
 
 use std::{
     fs::{self, File},
@@ -12,13 +12,13 @@ use std::{
 use linerate_testlab::{Namespace, Running, wait_until};
 use serde_json::Value;
 
-/// How long anything may take before a test gives up: a bound, not a measurement.
+/// Longest time that anything may take before a test gives up: a bound, not a measurement.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program under test.
 pub(crate) const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// Drivers of ports on interfaces: what is said of one is true of all.
+/// Drivers of ports on interfaces: statements about one are true of all.
 pub(crate) const DRIVERS: [&str; 2] = ["packet", "xdp"];
 
 /// A directory of a test's own, removed when dropped.
@@ -54,7 +54,7 @@ impl Drop for Scratch {
     }
 }
 
-/// How a program ended, and what it printed.
+/// Exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// `None` when a signal killed it.
@@ -88,7 +88,7 @@ impl Ended {
         for part in parts {
             assert!(self.stderr.contains(part), "no {part:?} in {self:#?}");
         }
-        // A person reads it: one line, which says whose it is.
+        // A person reads it: one line, which names the program.
         let last = self.stderr.lines().last().unwrap_or_default();
         assert!(last.starts_with("linerate: error: "), "{self:#?}");
     }
@@ -210,7 +210,7 @@ impl Program {
         self.end().summary()
     }
 
-    /// Ends it as nobody can prepare for.
+    /// Kills it without a warning.
     pub(crate) fn kill(mut self) {
         self.running.signal(rustix::process::Signal::KILL);
         let _killed = self.running.wait(PATIENCE);
@@ -247,7 +247,7 @@ pub(crate) fn drops(object: &Value, key: &str) -> u64 {
     reasons.values().map(|count| count.as_u64().expect("a count")).sum()
 }
 
-/// What came out of each flow is what came in, less the drops counted.
+/// The output of each flow is its input, less the drops counted.
 #[track_caller]
 pub(crate) fn assert_balanced(summary: &Value) {
     for flow in summary["flows"].as_array().expect("flows") {

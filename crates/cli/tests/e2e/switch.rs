@@ -1,7 +1,7 @@
 //! `linerate switch` between strangers: programs in shared memory, machines, interfaces.
 //!
-//! Two programs exchange numbered frames, a window of them at a time, so that what is lost or out of
-//! order is known exactly and nothing depends on who runs when.
+//! Two programs exchange numbered frames, a window of them at a time, so that losses and reordering
+//! are known exactly and nothing depends on scheduling.
 
 use std::{
     collections::VecDeque,
@@ -27,7 +27,7 @@ pub(crate) const WINDOW: usize = 100;
 /// The type of the frames that are counted (IEEE Std 802, local experiments).
 const TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// A switch, and what is asked of it.
+/// A running switch, with its control socket.
 pub(crate) struct Switch {
     scratch: Scratch,
     program: Program,
@@ -91,7 +91,7 @@ impl Switch {
         hosts.map(|host| (text(&host["mac"])[15..].to_owned(), text(&host["port"]))).collect()
     }
 
-    /// Ends it: all packets are back, and nothing but what the test made is left.
+    /// Ends it: all packets are back, and only files of the test are left.
     #[track_caller]
     pub(crate) fn stop(self) -> Value {
         let summary = self.program.stop();
@@ -114,7 +114,7 @@ enum Link {
 }
 
 impl Host {
-    /// One that connects to a port in shared memory.
+    /// A host that connects to a port in shared memory.
     pub(crate) fn memif(number: u8, socket: &str) -> Host {
         let options = ArenaOptions { size: 8 << 20, huge: false, ..Default::default() };
         let arena = options.create().unwrap();
@@ -168,7 +168,7 @@ impl Host {
         }
     }
 
-    /// What has come from a host, in order; what is of others is not looked at.
+    /// Takes the frames from a host, in order, and passes over others.
     fn receive(&mut self, from: u8, into: &mut VecDeque<u64>) {
         let (own, other) = (Host::mac(self.number), Host::mac(from));
         self.take(|bytes| {
@@ -179,7 +179,7 @@ impl Host {
         });
     }
 
-    /// What has come for two others who talk to each other, and what else.
+    /// Counts of frames between two other hosts, and of the rest.
     fn overheard(&mut self, others: [u8; 2]) -> (usize, usize) {
         let others = others.map(Host::mac);
         let is_of = |mac: &[u8]| others.iter().any(|other| other == mac);
@@ -241,7 +241,7 @@ impl Pair {
         pair
     }
 
-    /// What is left of getting to know each other.
+    /// Takes the frames that are left of the first exchange.
     fn drain(&mut self) {
         let mut rest = VecDeque::new();
         let (mut quiet, until) = (0, Instant::now() + PATIENCE);
@@ -256,8 +256,8 @@ impl Pair {
         }
     }
 
-    /// Sends as many as may be on their way, and takes what comes, which must be all there is, once
-    /// and in order.
+    /// Sends as many as may be on their way, and takes the arrived ones, which must be all there
+    /// are, once and in order.
     #[track_caller]
     fn turn(&mut self) {
         for from in [0, 1] {
@@ -297,8 +297,8 @@ impl Pair {
 }
 
 /// Ports of all kinds come and go a hundred times while two programs exchange frames: none of these
-/// is lost, out of order, or goes to anybody else, because who is where stays known; and who was behind
-/// a port that went is forgotten.
+/// is lost, out of order, or goes to a third one, because the hosts' ports stay known; and hosts
+/// behind a port that went are forgotten.
 #[test]
 #[ignore = "needs root"]
 fn ports_come_and_go_and_nobody_else_notices() {
@@ -340,7 +340,7 @@ fn ports_come_and_go_and_nobody_else_notices() {
             assert!(wait_until(goes_on, PATIENCE), "frames flow between two changes");
         }
     });
-    // But those that the third host sent to everybody.
+    // But those that the third host broadcast.
     let (theirs, others) = bystander.overheard([1, 2]);
     assert!(theirs == 0 && others > 0, "{theirs} frames of theirs have come, and {others} others");
     let third = switch.ports().iter().map(|port| port["name"].clone()).collect::<Vec<_>>();
@@ -354,8 +354,8 @@ fn ports_come_and_go_and_nobody_else_notices() {
     switch.stop();
 }
 
-/// Where a port has gone, the packets of those that are left wait apart as before, and what has been
-/// lost stays counted.
+/// Where a port has gone, the packets of those that are left wait apart as before, and losses stay
+/// counted.
 #[test]
 #[ignore = "needs root"]
 fn packets_wait_apart_where_a_port_has_gone() {
@@ -396,7 +396,7 @@ impl Drop for Raise<'_> {
     }
 }
 
-/// A program that ends is forgotten as who is behind a cable is, and one that comes by its name is
+/// A program that ends is forgotten as a host behind a cable is, and one that comes by its name is
 /// learnt anew.
 #[test]
 #[ignore = "needs root"]
@@ -486,7 +486,7 @@ fn vlans_are_networks_of_their_own() {
     far.ip(["addr", "add", "198.18.1.2/24", "dev", "e0"]);
     let other = here.run(["ping", "-c", "2", "-i", "0.2", "-W", "1", "-I", "sw1", "198.18.1.2"]);
     assert!(!other.status.success(), "the cable is not in VLAN 20");
-    // Both have asked everybody, by ARP: with tags on the trunk.
+    // Both have broadcast, by ARP: with tags on the trunk.
     let (mut asked, arp) = (Vec::new(), [0x08, 0x06]);
     let came = || {
         all.take(|bytes| asked.push(bytes.to_vec()));
@@ -502,7 +502,7 @@ fn vlans_are_networks_of_their_own() {
     let hosts = [Host::memif(3, &switch.file("c")), Host::isolated(4, &switch.file("socket"), "d")];
     let mut pair = Pair::new(hosts);
     pair.exchange(1000);
-    // What goes to everybody goes to those of the VLAN, with a tag where there are tags.
+    // A broadcast goes to those of the VLAN, with a tag where there are tags.
     assert!(pair.hosts[0].send(0xff, 5));
     let mut tagged = Vec::new();
     let came = || {
@@ -545,7 +545,7 @@ fn vlans_are_networks_of_their_own() {
     switch.stop();
 }
 
-/// Bytes for those who play foul, another series for each turn.
+/// Bytes for malicious peers, another series for each turn.
 fn noise(turn: u64) -> Vec<u8> {
     let mut state = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -557,9 +557,9 @@ fn noise(turn: u64) -> Vec<u8> {
     (0..1500).map(|_| next()).collect()
 }
 
-/// One program does not read, one floods everybody and one of them, and three write garbage into
-/// all that they share with the switch: two others, in the midst of it, lose nothing, get nothing
-/// twice and all in order. What the flood loses is the flood's.
+/// One program does not read, one floods all and one of them, and three write garbage into all that
+/// they share with the switch: two others, in the midst of it, lose nothing, get nothing twice and
+/// all in order. The flood loses its own frames.
 #[test]
 #[ignore = "needs root"]
 fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
@@ -622,7 +622,7 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
             }),
         ];
         let _ends = Raise(&ends);
-        // To everybody, to one that does not read, to one of the two that talk.
+        // To all, to one that does not read, to one of the two that talk.
         for to in ["ff:ff:ff:ff:ff:ff", "02:00:00:00:00:04", "02:00:00:00:00:02"] {
             let flooding = flood(&format!("--dst-mac {to}"));
             pair.exchange(3_000);
@@ -637,7 +637,7 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
     assert!(figure("sleeps", "full") > 1000, "who does not read loses what is for it");
     assert!(figure("drowns", "full") > 0, "{:?}", switch.ports());
     assert!(figure("nonsense", "refused") > 0, "{:?}", switch.ports());
-    // Who is still there, and sleeps, finds what came at first.
+    // The sleeper, which is still there, finds the first frames.
     let mut found = VecDeque::new();
     sleeps.receive(6, &mut found);
     drop((pair, sleeps, drowns));
@@ -654,8 +654,8 @@ fn until(ends: &AtomicBool, mut once: impl FnMut(u64)) -> u64 {
     turn
 }
 
-/// An address of one port is nobody else's, whatever others say; without it, who says to be somebody
-/// gets what is for him, as on every switch.
+/// A static address of one port cannot be taken by others; without one, a port that claims an
+/// address gets the frames to it, as on every switch.
 #[test]
 #[ignore = "needs root"]
 fn who_says_to_be_another_gets_nothing_of_his() {
@@ -679,8 +679,8 @@ fn who_says_to_be_another_gets_nothing_of_his() {
     switch.stop();
 }
 
-/// Peers that nobody here has written: this machine's stack behind a TAP interface and behind a cable,
-/// DPDK's testpmd as a client in shared memory and as a driver, and iperf3 through all of it.
+/// Peers of other projects: this machine's stack behind a TAP interface and behind a cable, DPDK's
+/// testpmd as a client in shared memory and as a driver, and iperf3 through all of it.
 #[test]
 #[ignore = "needs root"]
 fn a_kernel_a_cable_and_testpmd_reach_each_other() {
@@ -736,7 +736,7 @@ fn a_kernel_a_cable_and_testpmd_reach_each_other() {
     switch.stop();
 }
 
-/// What cannot be done says so, with what to do, and changes nothing.
+/// Impossible requests are refused, with advice, and change nothing.
 #[test]
 #[ignore = "needs root"]
 fn what_a_switch_cannot_do_changes_nothing() {
@@ -754,7 +754,7 @@ fn what_a_switch_cannot_do_changes_nothing() {
     ] {
         at(words).failed(code, &parts);
     }
-    // The same words on the line that starts one.
+    // The errors are equal on the line that starts one.
     for (port, part) in [
         ("b=tap:no/name", "an interface name is 1 to 15"),
         ("b=nodriver:x", "there is no driver \"nodriver\""),

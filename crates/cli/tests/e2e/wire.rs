@@ -35,7 +35,7 @@ pub(crate) fn send(namespace: &Namespace, interface: &str, frames: &[Vec<u8>]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// tcpdump on an interface, for what arrives there.
+/// tcpdump on an interface, for the arriving frames.
 #[derive(Debug)]
 pub(crate) struct Listener {
     tcpdump: Running,
@@ -81,13 +81,13 @@ impl Listener {
         self.frames_and_file(count, &copy)
     }
 
-    /// The same, leaving the file tcpdump wrote at `copy`.
+    /// Returns `count` frames, leaving the file tcpdump wrote at `copy`.
     #[track_caller]
     pub(crate) fn frames_and_file(self, count: usize, copy: &str) -> Vec<Vec<u8>> {
         self.until(|frames| frames.len() >= count, copy)
     }
 
-    /// The same, until what has come is all there will be.
+    /// Returns the frames when `all` is true of them.
     #[track_caller]
     pub(crate) fn frames_until(self, all: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
         let copy = self.scratch.file("copy.pcap");

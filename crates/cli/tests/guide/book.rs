@@ -15,20 +15,20 @@ pub(crate) struct Page {
     pub(crate) name: String,
     /// Its headings, as links name them.
     pub(crate) anchors: BTreeSet<String>,
-    /// Where its links lead.
+    /// Targets of its links.
     pub(crate) links: Vec<String>,
     /// Its fenced code.
     pub(crate) blocks: Vec<Block>,
     /// Code within its text.
     pub(crate) spans: Vec<String>,
-    /// What it quotes: messages of the programs.
+    /// Its quotes: messages of the programs.
     pub(crate) quotes: Vec<String>,
 }
 
 /// A fenced block of code.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
-    /// What it is, behind the fence: `console run`.
+    /// Its kind, behind the fence: `console run`.
     pub(crate) info: String,
     pub(crate) text: String,
 }
@@ -54,7 +54,7 @@ pub(crate) fn pages() -> Vec<Page> {
 
 fn page(name: &str, text: &str) -> Page {
     let mut page = Page { name: name.into(), ..Page::default() };
-    // What is being collected: a heading, a block of code, a quote.
+    // The open parts: a heading, a block of code, a quote.
     let (mut heading, mut block, mut quote) = (None::<String>, None::<Block>, None::<String>);
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         match event {

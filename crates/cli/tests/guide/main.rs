@@ -1,5 +1,5 @@
 //! The guide in `docs/guide` is true: its links lead somewhere, its configurations are accepted,
-//! its commands do what it says, and the messages it explains are the programs'. That its commands
+//! its commands do as it says, and the messages it explains are the programs'. That its commands
 //! are ones of the command line is tested where that is declared (`src/args`).
 //!
 //! A block of code is `click`, a configuration; `sh` or `console`, commands, those of `sh` for
@@ -28,7 +28,7 @@ fn desk() -> TempDir {
     desk
 }
 
-/// Has a shell do what is in `script`, with the program under test.
+/// Has a shell run `script`, with the program under test.
 fn shell(script: &str, desk: &Path, mut command: Command) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_linerate"));
     let path = format!("{}:{}", program.parent().unwrap().display(), env::var("PATH").unwrap());
@@ -133,7 +133,7 @@ fn commands_in_memory_do_what_it_says() {
     });
 }
 
-/// What the guide shows of a command is what it printed, where no figures are in it.
+/// Lines that the guide shows of a command were printed, where no figures are in them.
 fn assert_shown(page: &str, block: &Block, output: &Output) {
     let printed = [&*output.stdout, &*output.stderr].concat();
     let printed = String::from_utf8_lossy(&printed);
@@ -152,7 +152,7 @@ fn commands_on_interfaces_do_what_it_says() {
     let mut runs = 0;
     for (page, block) in blocks(&pages, "console root") {
         let desk = desk();
-        // Interfaces, and the names of namespaces, that nobody else sees.
+        // Interfaces, and the names of namespaces, that no other process sees.
         let script = format!(
             "mkdir -p /run/netns\nmount -t tmpfs none /run/netns\n{}\nwait",
             block.typed().join("\n")
@@ -166,8 +166,8 @@ fn commands_on_interfaces_do_what_it_says() {
     assert!(runs > 0);
 }
 
-/// What `linerate` is while commands of the guide are tried: none takes long, those with a control
-/// socket end with the block, and cores are those there are.
+/// Wrapper of `linerate` while commands of the guide are tried: none takes long, those with a
+/// control socket end with the block, and cores are those there are.
 const SHIM: &str = r#"#!/bin/sh
 left=$#
 socket=
@@ -267,7 +267,7 @@ fn what_it_says_of_interfaces_works_on_them() {
     });
 }
 
-/// The sources with what belongs to texts alone: lines that go on are one.
+/// The sources as texts for the quotes: lines that go on are one.
 fn sources(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -114,7 +114,7 @@ pub(in crate::commands) struct Client {
     stream: BufReader<Timed>,
 }
 
-/// What a router says to a command.
+/// A router's reply to a command.
 #[derive(Debug, PartialEq, Eq)]
 struct Reply {
     code: u16,
@@ -129,12 +129,12 @@ impl Reply {
     }
 }
 
-/// A router that has answered, and does not do what it was asked for.
+/// A router has answered, and refuses the command.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::commands) struct Refusal(Reply);
 
 impl Refusal {
-    /// Whether what was read can only be written.
+    /// Returns true if the handler read can only be written.
     pub(super) fn is_write_only(&self) -> bool {
         self.0.code == PERMISSION && self.0.text.ends_with(" write-only")
     }
@@ -148,8 +148,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// A conversation that has broken off. It is no error of a file, and nobody who reads our output
-/// has gone.
+/// The error for a conversation that has broken off. It is no error of a file, and the reader of
+/// our output has not gone.
 fn broken(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => anyhow!("no answer in time"),
@@ -329,11 +329,11 @@ impl Client {
         Ok(data)
     }
 
-    /// Writes a handler; returns what there is to be told of it.
+    /// Writes a handler; returns its messages.
     pub(in crate::commands) fn write(&mut self, handler: &str, value: &[u8]) -> Result<String> {
         self.send(&format!("WRITEDATA {handler} {}", value.len()), value)?;
         let reply = self.reply()?.success()?;
-        // The first line says that it was done, and more lines what there is to tell.
+        // The first line says that it was done, further ones are its messages.
         let told = reply.text.split_once('\n').map_or("", |(_, told)| told);
         Ok(if reply.code == 200 { told.into() } else { reply.text })
     }
@@ -373,7 +373,7 @@ fn connect_tcp(host: &str, port: u16, timeout: Duration) -> Result<TcpStream> {
 mod tests {
     use super::*;
 
-    /// Answers with what it was made with and keeps what is written.
+    /// Answers with the replies given and keeps all that is written.
     struct Script {
         answers: io::Cursor<Vec<u8>>,
     }

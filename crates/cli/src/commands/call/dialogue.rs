@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{exit::cannot_read, output};
 
-/// What can be typed.
+/// Help for the commands that can be typed.
 const HELP: &str = "\
 HANDLER              read it; one that can only be written is written without a value
 HANDLER VALUE        write it
@@ -28,7 +28,7 @@ pub(super) struct Dialogue {
     client: Client,
 }
 
-/// What a line asks for.
+/// The command of a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Command<'a> {
     Nothing,
@@ -63,7 +63,7 @@ impl Command<'_> {
     }
 }
 
-/// The first word of a text, and what is behind it.
+/// The first word of a text, and the rest.
 fn first_word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -93,8 +93,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Carries out a line that somebody has typed; returns whether there may be more. What the
-    /// router refuses is said, and the conversation goes on.
+    /// Carries out a typed line; returns whether there may be more. A refusal by the router is
+    /// printed, and the conversation goes on.
     pub(super) fn answer(&mut self, line: &str) -> Result<bool> {
         match self.carry_out(line) {
             Err(error) if error.is::<Refusal>() => {
@@ -126,7 +126,7 @@ impl Dialogue {
         Ok(true)
     }
 
-    /// Whether a handler can be written and not read.
+    /// Returns true if a handler can be written and not read.
     fn is_button(&mut self, handler: &str) -> bool {
         let (element, name) = match handler.rsplit_once('.') {
             Some((element, name)) => (Some(element), name),
@@ -136,7 +136,7 @@ impl Dialogue {
         found.is_some_and(|(_, access)| access.contains('w') && !access.contains('r'))
     }
 
-    /// What the last word of the beginning of a line can be, and where that word begins.
+    /// Completions of the last word of a line's beginning, and where that word begins.
     pub(super) fn completions(&mut self, line: &str) -> (usize, Vec<String>) {
         let Some((start, word)) = handler_word(line) else { return (line.len(), Vec::new()) };
         let mut names: Vec<String> = match word.rsplit_once('.') {
@@ -164,8 +164,8 @@ impl Dialogue {
         String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect()
     }
 
-    /// The handlers of an element, or the global ones, and what can be done with each. None where
-    /// the router does not say.
+    /// The handlers of an element, or the global ones, and the access to each. None where the
+    /// router does not say.
     fn handlers(&mut self, element: Option<&str>) -> Vec<(String, String)> {
         let handler = element.map_or("handlers".into(), |element| format!("{element}.handlers"));
         let text = self.client.read(&handler, None).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Lines that somebody types: edited, remembered, and completed by the names the router has.
+//! Typed lines: edited, remembered, and completed by the names the router has.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -10,7 +10,7 @@ use rustyline::{
 
 use super::dialogue::Dialogue;
 
-/// Carries out what is typed until there is enough.
+/// Carries out typed lines until the last.
 pub(super) fn converse(dialogue: Dialogue, address: &str) -> Result<()> {
     let dialogue = Rc::new(RefCell::new(dialogue));
     let config =

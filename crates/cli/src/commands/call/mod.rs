@@ -1,4 +1,4 @@
-//! `linerate call`: handlers of what runs, read and written over its control socket.
+//! `linerate call`: handlers of a running router, read and written over its control socket.
 
 mod client;
 mod dialogue;
@@ -17,7 +17,7 @@ use crate::{args::Call, output};
 pub(in crate::commands) use client::{Client, Refusal};
 use dialogue::Dialogue;
 
-/// How often it is asked whether a router is ready.
+/// Interval of asking whether a router is ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Call) -> Result<()> {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Call) -> Result<()> {
     Ok(())
 }
 
-/// Why there is nothing to show. What has an effect is not brought about by who asks for a value.
+/// The error for a value that cannot be read. Asking for a value never writes a handler.
 fn unread(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(refusal) if Refusal::is_write_only(refusal) => {
@@ -62,7 +62,7 @@ fn unread(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Prints what was read.
+/// Prints a value.
 fn show(mut data: Vec<u8>) -> io::Result<()> {
     if data.last().is_some_and(|last| *last != b'\n') {
         data.push(b'\n');
@@ -70,7 +70,7 @@ fn show(mut data: Vec<u8>) -> io::Result<()> {
     output::bytes(&data)
 }
 
-/// Prints what there is to be told of what was written.
+/// Prints the messages of a written handler.
 fn tell(told: &str) {
     if !told.is_empty() {
         eprintln!("{told}");
@@ -88,8 +88,8 @@ fn list() -> Result<()> {
     Ok(output::data(&instances.iter().map(|name| format!("{name}\n")).collect::<String>())?)
 }
 
-/// Waits until a router answers. Its ports are open when its control socket is, and what
-/// answers is a worker that runs, or one beside those that move packets.
+/// Waits until a router answers. Its ports are open when its control socket is, and the answer
+/// comes from a running worker, or from one beside those that move packets.
 fn wait_until_ready(args: &Call, address: &str) -> Result<()> {
     let end = Instant::now().checked_add(args.timeout);
     loop {

@@ -18,10 +18,10 @@ use crate::{
     units::grouped,
 };
 
-/// How soon a signal is acted upon, and a server looked for that is not there.
+/// Interval of looking for signals, and for a server that is not there.
 const ALERT: Duration = Duration::from_millis(50);
 
-/// What was done with packets.
+/// Counts of packets.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
     packets: u64,
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
     ended.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Why a turn was the last.
+/// The reason why a turn was the last.
 enum Failure {
     Client(ClientError),
     File(Error),
@@ -119,7 +119,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Waits for packets and does with a burst of them what is asked for.
+/// Waits for packets and counts, records or sends a burst of them.
 fn turn(
     consumer: &mut Consumer,
     patience: Duration,
@@ -135,7 +135,7 @@ fn turn(
     if let Some(file) = file {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for (time, packet) in consumer.timed_packets() {
-            // The server says when it received a packet, unless nobody asked its port to.
+            // The server gives the time of reception, unless its port was not asked for times.
             let time = if time == 0 { now.as_nanos() as u64 } else { time };
             file.write(time, packet).map_err(Failure::File)?;
         }
@@ -148,7 +148,7 @@ fn turn(
     Ok(())
 }
 
-/// What packets are written to.
+/// File or files of recorded packets.
 enum File {
     One(Writer),
     Many(Box<Rotating>),

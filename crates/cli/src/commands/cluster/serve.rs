@@ -1,5 +1,5 @@
-//! `linerate cluster serve`: `linerate run` with a place where programs attach, and what memory that
-//! takes.
+//! `linerate cluster serve`: `linerate run` with a place where programs attach, and the packet
+//! memory of that.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Serve, library: &Library) -> Result<()> {
     run::run(subject, sockets, &args.operation)
 }
 
-/// Says what packet memory a configuration needs, and what for.
+/// Prints the packet memory that a configuration needs, by use.
 fn say_memory(subject: Subject, args: &Serve) -> Result<()> {
     let running = &args.operation.running;
     let devices = subject.devices.clone();

@@ -1,4 +1,5 @@
-//! `linerate cluster status`, `top` and `balance`: figures of a cluster, out of the memory they are in.
+//! `linerate cluster status`, `top` and `balance`: figures of a cluster, read from its shared
+//! memory.
 
 use std::{
     fmt::Write as _,
@@ -18,7 +19,7 @@ use crate::{
     units::{grouped, short},
 };
 
-/// How soon a signal is acted upon.
+/// Interval of looking for signals.
 const ALERT: Duration = Duration::from_millis(50);
 
 pub(crate) fn status(args: &Status) -> Result<()> {
@@ -160,7 +161,7 @@ fn begun(name: String, of: &Figures) -> Vec<String> {
     vec![name, process, access.into()]
 }
 
-/// What a program may do.
+/// Access of a program.
 fn access(of: &Figures) -> &'static str {
     match of.access {
         0 => "read",

@@ -1,4 +1,4 @@
-//! Building a program, in a folder that stays: what was compiled once is there the next time.
+//! Building a program, in a folder that stays: compiled crates are there the next time.
 
 use std::{
     env,
@@ -25,12 +25,12 @@ use super::{
 };
 use crate::{args::Compile, exit::cannot_write, terminal};
 
-/// How soon a signal is acted upon.
+/// Interval of looking for signals.
 const ALERT: Duration = Duration::from_millis(50);
-/// How often progress is told where lines cannot be written anew.
+/// Interval of progress lines where lines cannot be written anew.
 const NEWS: Duration = Duration::from_secs(10);
 
-/// A program that was built. Nobody else builds there as long as this lives.
+/// A program that was built. The folder is locked as long as this lives.
 #[derive(Debug)]
 pub(super) struct Built {
     folder: PathBuf,
@@ -72,7 +72,7 @@ pub(super) fn build(
         take_versions(&versions, &folder.join("Cargo.lock"))?;
     }
     let mut cargo = toolchain.cargo(&args.target_cpu);
-    // Flags are for what is told the target, which build scripts and macros are not.
+    // Flags are for crates compiled for the target, which build scripts and macros are not.
     cargo.args(["build", "--target", &toolchain.host, "--target-dir"]).arg(&target);
     let profile = if args.unoptimized { "debug" } else { "release" };
     if !args.unoptimized {
@@ -97,7 +97,7 @@ pub(super) fn build(
     Ok(Built { folder, program, outcome, _lock: lock })
 }
 
-/// The user's folder for what can be made again.
+/// The user's folder for files that can be made again.
 fn cache() -> Result<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let said = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(absolute);
@@ -105,7 +105,7 @@ fn cache() -> Result<PathBuf> {
     said.or_else(home).context("there is no folder to build in: set HOME or XDG_CACHE_HOME")
 }
 
-/// Waits until nobody else builds there.
+/// Waits for the lock of the folder.
 fn lock(path: &Path, stop: &Stop, say: &dyn Fn(&str)) -> Result<File> {
     let file = File::create(path).map_err(|error| cannot_write(path, error))?;
     let mut told = false;
@@ -139,14 +139,14 @@ fn take_versions(from: &Path, to: &Path) -> Result<()> {
     write(&taken)
 }
 
-/// Follows cargo to its end, which comes at once when the user wants it. Returns what it
-/// complained about, unless the user has seen it.
+/// Follows cargo to its end, which comes at once when the user wants it. Returns its errors, unless
+/// the user has seen them.
 fn watch(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, String)> {
     let (tell, news) = mpsc::channel();
     let complaints = child.stderr.take().map(|mut stderr| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What cannot be read any more is not missed.
+            // Output that cannot be read any more is not missed.
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         })
@@ -155,7 +155,7 @@ fn watch(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, 
         Some(stdout) => drop(thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some(name) = compiled(&line) {
-                    // Nobody listens any more only at the end.
+                    // The receiver is gone only at the end.
                     let _ = tell.send(name);
                 }
             }
@@ -192,7 +192,7 @@ fn compiled(line: &str) -> Option<String> {
     message["target"]["name"].as_str().filter(|_| is_news).map(str::to_owned)
 }
 
-/// What was compiled so far, on standard error.
+/// Progress of the compilation, on standard error.
 struct Progress {
     shown: bool,
     count: usize,
@@ -216,7 +216,7 @@ impl Progress {
         let seconds = self.begun.elapsed().as_secs();
         let line = format!("{seconds:>4} s  {} crates compiled, {name}", self.count);
         let mut err = std::io::stderr().lock();
-        // That nobody can read it ends nothing.
+        // An unread line ends nothing.
         if terminal::moves() {
             let _ = write!(err, "\r\x1b[K{line}");
             self.drawn = true;
@@ -233,7 +233,7 @@ impl Progress {
     }
 }
 
-/// Why it could not be built, with what to do about it where that is known.
+/// The error of a build, with advice where the cause is known.
 fn explained(complaint: &str, origin: &Origin) -> String {
     let has = |text: &str| complaint.contains(text);
     let advice = if has("linker `") && has("not found") {

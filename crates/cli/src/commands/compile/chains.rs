@@ -1,4 +1,4 @@
-//! The ways of packets through a graph, for those who read what is generated: elements that stand
+//! The ways of packets through a graph, for readers of the generated code: elements that stand
 //! behind each other are one line.
 
 use linerate_graph::{Plan, Processing};
@@ -10,7 +10,7 @@ pub(super) fn chains(plan: &Plan) -> Vec<String> {
     let mut done: Vec<Vec<bool>> =
         plan.elements.iter().map(|element| vec![false; element.targets.len()]).collect();
     let mut chains = Vec::new();
-    // Those that begin where others part or meet, then what goes round in circles.
+    // Chains that begin where others part or meet, then the circles.
     for begins in [true, false] {
         for at in 0..plan.elements.len() {
             for port in 0..plan.elements[at].targets.len() {
@@ -27,7 +27,7 @@ pub(super) fn chains(plan: &Plan) -> Vec<String> {
 
 struct Ways<'a> {
     plan: &'a Plan,
-    /// How many connections lead to an element.
+    /// Number of connections to an element.
     into: Vec<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Ways<'_> {
         Ways { plan, into }
     }
 
-    /// Whether one connection leads to it and one away.
+    /// Returns true if one connection leads to it and one away.
     fn is_inner(&self, at: usize) -> bool {
         let away: usize = self.plan.elements[at].targets.iter().map(Vec::len).sum();
         self.into[at] == 1 && away == 1

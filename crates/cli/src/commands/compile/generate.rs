@@ -11,7 +11,7 @@ use crate::exit::UsageError;
 /// place of the one before in the folder it is built in.
 pub(super) const NAME: &str = "linerate-program";
 
-/// What each generated file begins with.
+/// Mark at the beginning of each generated file.
 pub(super) const MARK: &str = "written by `linerate compile`";
 
 /// The crate with the element that `--control` adds.
@@ -47,7 +47,7 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
-/// What the program is of.
+/// Sources of the program.
 #[derive(Debug)]
 pub(super) struct Description {
     pub(super) configuration: String,
@@ -58,7 +58,7 @@ pub(super) struct Description {
     /// Crates of elements, and the classes that are wanted of them.
     pub(super) crates: BTreeMap<&'static str, Vec<&'static str>>,
     pub(super) chains: Vec<String>,
-    /// How many elements there are.
+    /// Number of elements.
     pub(super) elements: usize,
     pub(super) processor: String,
 }
@@ -119,7 +119,7 @@ pub(super) fn files(description: &Description, origin: &Origin) -> Vec<Generated
     files
 }
 
-/// A file name for what came from `path`.
+/// A file name for the text from `path`.
 fn file_name(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -153,7 +153,7 @@ fn manifest(description: &Description, origin: &Origin) -> String {
         env!("CARGO_PKG_VERSION"),
     );
     let line = |name: &str, more: &str| format!("{name} = {{ {}{more} }}\n", origin.of(name));
-    // What only other commands need is left out.
+    // Dependencies of other commands are left out.
     text += &line("linerate", ", default-features = false");
     for name in description.crates.keys() {
         text += &line(name, "");
@@ -173,7 +173,7 @@ fn manifest(description: &Description, origin: &Origin) -> String {
         opt-level = 0\n\
         codegen-units = 16\n\n\
         [profile.release.package]\n";
-    // No packet meets what is there for `--control` alone, or for consumers that there are none of.
+    // Elements for `--control` alone, or for absent consumers, meet no packet.
     let elements = description.crates.iter();
     let elements = elements.filter(|(name, classes)| **name != CONTROL || !classes.is_empty());
     let mut hot: Vec<&str> = HOT.into_iter().chain(elements.map(|(name, _)| *name)).collect();
@@ -328,7 +328,7 @@ mod tests {
         files.iter().find(|file| file.path.ends_with(path)).unwrap().text.clone()
     }
 
-    /// What the guide shows is what is generated.
+    /// The guide shows the generated file.
     #[test]
     fn the_guide_shows_what_is_generated() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -1,9 +1,9 @@
 //! `linerate compile`: a configuration becomes a program.
 //!
 //! The configuration is read and checked as by `linerate check`, but for devices, which are not
-//! opened. [`generate`] writes a crate whose only statement is what [`Program`](crate::Program) it
-//! is; [`origin`] says where its dependencies are, [`toolchain`] what compiler there is, [`build`]
-//! has cargo build it in a folder that stays, and [`place`] puts the program where it is wanted.
+//! opened. [`generate`] writes a crate whose only statement is its [`Program`](crate::Program);
+//! [`origin`] finds its dependencies, [`toolchain`] the compiler, [`build`] has cargo build it in a
+//! folder that stays, and [`place`] puts the program where it is wanted.
 
 mod build;
 mod chains;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Compile, library: &Library) -> Result<()> {
     Ok(())
 }
 
-/// Checks what elements say of their arguments.
+/// Checks the arguments of elements.
 fn check(plan: Plan, sources: &SourceMap, library: &Library, args: &Compile) -> Result<()> {
     let options = ArenaOptions { size: ARENA, gradual: true, ..ArenaOptions::default() };
     let ports = linerate_port::Context {
@@ -123,7 +123,7 @@ fn check(plan: Plan, sources: &SourceMap, library: &Library, args: &Compile) -> 
     Ok(())
 }
 
-/// Where the program is wanted.
+/// The path of the program.
 fn wanted(args: &Compile, source: &Source) -> Result<PathBuf, UsageError> {
     if let Some(output) = &args.output {
         return Ok(output.clone());

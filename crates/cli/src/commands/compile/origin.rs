@@ -1,4 +1,4 @@
-//! Where the crates are that a program is made of.
+//! Origin of the crates that a program is made of.
 
 use std::{
     env, fs,
@@ -17,7 +17,7 @@ const VARIABLE: &str = "LINERATE_SOURCE";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// Where they are.
+/// Place of the crates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     /// In the workspace in this folder, which is named from the root.
@@ -27,7 +27,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Where the user says they are; else where this program is from.
+    /// The place that the user names; else the origin of this program.
     pub(super) fn find(said: Option<&str>) -> Result<Origin, UsageError> {
         let variable = env::var(VARIABLE).ok().filter(|value| !value.is_empty());
         let (by, said) = match said {
@@ -52,7 +52,7 @@ impl Origin {
         }
     }
 
-    /// Where a crate is, in the words of a manifest.
+    /// The place of a crate, in the words of a manifest.
     pub(super) fn of(&self, name: &str) -> String {
         match self {
             Origin::Folder(folder) => {

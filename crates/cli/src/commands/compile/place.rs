@@ -1,4 +1,4 @@
-//! Where what was made is put: the program, and the crate for those who keep it.
+//! Placing of the results: the program, and the crate if it is kept.
 
 use std::{
     fs,
@@ -52,7 +52,7 @@ impl Destination {
         parent.unwrap_or(Path::new("."))
     }
 
-    /// How it is called from here.
+    /// The command that calls it from here.
     pub(super) fn called(&self) -> String {
         let here = if self.0.components().count() == 1 { "./" } else { "" };
         format!("{here}{}", self.0.display())
@@ -64,7 +64,7 @@ impl Destination {
         let beside = Removed(self.folder().join(format!(".{name}.{}", process::id())));
         let put = || {
             let size = fs::copy(program, &beside.0)?;
-            // The mode of what cargo made depends on the user's mask, as that of this does.
+            // The mode of cargo's file depends on the user's mask, as that of this does.
             let mode = fs::metadata(&beside.0)?.permissions().mode();
             fs::set_permissions(&beside.0, fs::Permissions::from_mode(mode | 0o100))?;
             fs::rename(&beside.0, &self.0)?;
@@ -110,8 +110,8 @@ impl Kept {
     }
 }
 
-/// Writes a crate to a folder. What is as it should be is not touched, so that cargo sees what has
-/// changed; what is of another configuration is removed.
+/// Writes a crate to a folder. Files that are as they should be are not touched, so that cargo sees
+/// the changes; files of another configuration are removed.
 pub(super) fn write(folder: &Path, files: &[GeneratedFile]) -> Result<()> {
     let configuration = folder.join("configuration");
     for entry in fs::read_dir(&configuration).into_iter().flatten().flatten() {

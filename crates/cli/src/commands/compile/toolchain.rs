@@ -18,16 +18,16 @@ use crate::exit::UsageError;
 const LEAST: &str = env!("CARGO_PKG_RUST_VERSION");
 const GET_ONE: &str = "get one from https://rustup.rs";
 
-/// What there is.
+/// The toolchain found.
 #[derive(Debug)]
 pub(super) struct Toolchain {
     cargo: PathBuf,
     rustc: PathBuf,
     /// The machines it makes programs for.
     pub(super) host: String,
-    /// What the processor is called.
+    /// The compiler's name of the processor.
     pub(super) processor: String,
-    /// What all that was built by the same compiler for the same processor has in common.
+    /// Key of builds by one compiler for one processor.
     pub(super) key: String,
 }
 
@@ -56,8 +56,8 @@ impl Toolchain {
         }
         let processors = said(&rustc, &["--print", "target-cpus"])?;
         let processor = processor(&processors, asked)?;
-        // What a processor is capable of, too: "native" is another one on another machine that has
-        // the same home.
+        // The capabilities of a processor, too: "native" is another one on another machine with
+        // this home.
         let flag = format!("target-cpu={asked}");
         let capabilities = said(&rustc, &["-C", &flag, "--print", "cfg"])?;
         let mut hasher = DefaultHasher::new();
@@ -77,7 +77,7 @@ impl Toolchain {
         flags.extend(["-C".into(), format!("target-cpu={processor}").into()]);
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f".as_ref()));
         command.env("RUSTC", &self.rustc);
-        // They describe the package whose test or task runs this program, if there is one.
+        // The variables describe the package whose test or task runs this program, if there is one.
         let leaks = |name: &OsString| name.to_string_lossy().starts_with("CARGO_PKG_");
         for (name, _) in env::vars_os().filter(|(name, _)| leaks(name)) {
             command.env_remove(name);
@@ -87,7 +87,7 @@ impl Toolchain {
     }
 }
 
-/// Cargo: what has started this program, that in the path, or that of the user.
+/// Cargo: the one that has started this program, that in the path, or that of the user.
 fn cargo() -> Option<PathBuf> {
     let said = env::var_os("CARGO").map(PathBuf::from);
     let paths = env::var_os("PATH").unwrap_or_default();
@@ -98,7 +98,7 @@ fn cargo() -> Option<PathBuf> {
     said.into_iter().chain(in_path).chain(at_home).find(|path| path.is_file())
 }
 
-/// What to do where there is none.
+/// Advice where there is none.
 fn missing() -> String {
     let sudo = match env::var_os("SUDO_USER") {
         Some(_) => "; nothing here needs root: compile without sudo, if that user has one",
@@ -110,7 +110,7 @@ fn missing() -> String {
     )
 }
 
-/// What the compiler says.
+/// The output of the compiler.
 fn said(rustc: &Path, arguments: &[&str]) -> Result<String> {
     let name = rustc.display();
     let output = Command::new(rustc).args(arguments).stdin(Stdio::null()).output();
@@ -125,7 +125,7 @@ fn said(rustc: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the processor asked for is called, if there is one in the compiler's list.
+/// The compiler's name of the processor asked for, if there is one in its list.
 fn processor(list: &str, asked: &str) -> Result<String, UsageError> {
     let lines = || list.lines().filter_map(|line| line.strip_prefix("    "));
     let names = lines().filter_map(|line| line.split_whitespace().next());
@@ -144,7 +144,7 @@ fn processor(list: &str, asked: &str) -> Result<String, UsageError> {
     Ok(of_this_host.filter(|_| asked == "native").unwrap_or(asked).to_owned())
 }
 
-/// Whether a release comes before another.
+/// Returns true if a release comes before another.
 fn older(release: &str, least: &str) -> bool {
     let numbers = |text: &str| -> Vec<u32> {
         let plain = text.split(['-', '+']).next().unwrap_or_default();

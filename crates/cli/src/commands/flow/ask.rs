@@ -1,4 +1,4 @@
-//! `linerate flow trace` and `cache`: what only a switch of ours can say.
+//! `linerate flow trace` and `cache`: questions that only a switch of ours can answer.
 
 use anyhow::{Context as _, Result, bail};
 use linerate_flow::{text::Syntax, wire::Version};
@@ -56,7 +56,7 @@ pub(super) fn tell(at: &FlowAt, asked: &FlowControl, handler: &str, value: &str)
 }
 
 pub(super) fn trace(at: &FlowAt, args: &FlowTrace) -> Result<()> {
-    // What is wrong with them is better said here.
+    // Mistakes in them are better explained here.
     let syntax = Syntax::new(Version::V13);
     if let Err(error) = syntax.matching(&args.fields) {
         // Names of ports are the switch's.

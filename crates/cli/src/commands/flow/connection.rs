@@ -39,9 +39,9 @@ fn running(name: &str) -> Result<PathBuf> {
 /// A switch that is spoken with.
 pub(super) struct Connection {
     client: Client,
-    /// What the ports are called.
+    /// Names of the ports.
     names: Names,
-    /// The same, where they are printed.
+    /// Names of the ports in printed texts.
     printed: Names,
 }
 
@@ -95,12 +95,12 @@ impl Connection {
         self.client.version()
     }
 
-    /// How texts are read.
+    /// The syntax of texts to be read.
     pub(super) fn syntax(&self) -> Syntax<'_> {
         Syntax::with_names(self.version(), &self.names)
     }
 
-    /// How texts are printed.
+    /// The syntax of printed texts.
     pub(super) fn printing(&self) -> Syntax<'_> {
         Syntax::with_names(self.version(), &self.printed)
     }
@@ -134,7 +134,7 @@ impl Connection {
             .collect())
     }
 
-    /// Flows, with what they did.
+    /// Flows, with their counts.
     pub(super) fn flows(&mut self, request: &FlowRequest) -> Result<Vec<FlowStats>> {
         let old = self.version() == Version::V10;
         // Nicira's form says more, where it is known.
@@ -151,13 +151,13 @@ impl Connection {
         Ok(flows.collect())
     }
 
-    /// Which flows a text means.
+    /// The request of the flows that a text describes.
     pub(super) fn request(&self, text: &str) -> Result<FlowRequest> {
         let parsed = self.syntax().request(text);
         Ok(parsed.map_err(|error| super::texts::wrong("", &error, text))?)
     }
 
-    /// What to send for changes of flows, with what has to be said before.
+    /// The messages for changes of flows, and for the settings they need.
     ///
     /// In OpenFlow 1.0 a change has no table, but by an extension that is turned on first.
     pub(super) fn messages(&mut self, flows: Vec<FlowMod>) -> Result<Vec<Message>> {
@@ -178,7 +178,7 @@ impl Connection {
         Ok(flows.into_iter().map(Message::FlowMod).collect())
     }
 
-    /// Has messages obeyed; the first that is refused is the error. `place` says what one is.
+    /// Has messages handled; the first that is refused is the error. `place` names one.
     pub(super) fn tell(
         &mut self,
         messages: &[Message],
@@ -212,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// What comes unasked, or nothing when the time is over.
+    /// The next message that comes unasked, or nothing when the time is over.
     pub(super) fn next(&mut self, timeout: Duration) -> Result<Option<Message>> {
         Ok(self.client.next(timeout)?.map(|(_, message)| message))
     }

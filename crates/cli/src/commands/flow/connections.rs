@@ -1,4 +1,4 @@
-//! `linerate flow connections`: what a switch of ours remembers of connections.
+//! `linerate flow connections`: the connection table of a switch of ours.
 
 use anyhow::Result;
 use serde_json::{Map, Value};
@@ -49,13 +49,13 @@ fn fragments(at: &FlowAt, args: &FlowConnectionsFragments) -> Result<()> {
     tell(at, &args.asked, "fragments", &said.join(" "))
 }
 
-/// Prints what a handler says, or each of its lines as an object.
+/// Prints the text of a handler, or each of its lines as an object.
 fn print(at: &FlowAt, asked: &FlowControl, handler: &str, parameter: Option<&str>) -> Result<()> {
     let text = ask(at, asked, handler, parameter)?;
     if !at.json {
         return Ok(output::data(&text)?);
     }
-    // What is not told is no connection.
+    // The line of those left out is no connection.
     let lines = text.lines().filter(|line| !line.starts_with('…'));
     let text: String = lines.map(|line| format!("{}\n", Value::Object(object(line)))).collect();
     Ok(output::data(&text)?)

@@ -23,7 +23,7 @@ use crate::{
     units::{grouped, short},
 };
 
-/// Columns a match may have before what is behind it is moved.
+/// Columns of a match beyond which the rest of the line is moved.
 const MATCH: usize = 56;
 
 /// A flow, and how much it does.
@@ -36,7 +36,7 @@ pub(super) struct Measured {
     pub(super) bytes: f64,
 }
 
-/// Which of two looks at a switch a flow is in.
+/// Key of a flow, by which two looks at a switch find it.
 type Place = (u8, u16, Match);
 
 fn place(flow: &FlowStats) -> Place {
@@ -56,7 +56,7 @@ fn since_added(flows: Vec<FlowStats>) -> Vec<Measured> {
     flows.into_iter().map(measure).collect()
 }
 
-/// What flows had counted when they were last looked at.
+/// Counts of flows at the last look.
 #[derive(Debug, Default)]
 pub(super) struct Before(HashMap<Place, (u64, u64)>);
 
@@ -174,7 +174,7 @@ pub(super) fn row(syntax: &Syntax<'_>, measured: &Measured) -> [String; 7] {
 
 const TITLES: [&str; 7] = ["priority", "packets", "pkt/s", "bytes", "age", "idle", "match"];
 
-/// What else a flow has: time-outs, a cookie, flags.
+/// The other properties of a flow: time-outs, a cookie, flags.
 fn others(flow: &FlowStats) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.

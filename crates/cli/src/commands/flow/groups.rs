@@ -19,7 +19,7 @@ use crate::{
     units::grouped,
 };
 
-/// Texts, in the order things are done: what is deleted makes room.
+/// Texts of the command line.
 fn words(words: &[String]) -> Vec<Text> {
     words.iter().map(|text| Text { text: text.clone(), place: String::new() }).collect()
 }
@@ -63,7 +63,7 @@ pub(super) fn groups(at: &FlowAt, args: &FlowGroups) -> Result<()> {
             groups.extend(more);
         }
     }
-    // What they did is told where the switch knows it.
+    // Their counts are printed where the switch knows them.
     for reply in connection.ask_if_known(Request::Group(ALL_GROUPS))? {
         if let Reply::Group(more) = reply {
             counts.extend(more);

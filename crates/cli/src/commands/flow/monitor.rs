@@ -1,4 +1,4 @@
-//! `linerate flow monitor`: what a switch tells controllers.
+//! `linerate flow monitor`: messages of a switch to controllers.
 
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,12 @@ use crate::{
     session::stop_on_signals,
 };
 
-/// How soon a signal is acted upon.
+/// Interval of looking for signals.
 const ALERT: Duration = Duration::from_millis(100);
 
 pub(super) fn run(at: &FlowAt, args: &FlowMonitor) -> Result<()> {
     let mut connection = Connection::open(at)?;
-    // Who sets a length for packets wants to hear.
+    // A controller that sets a length for packets gets asynchronous messages.
     let config = Config { flags: ConfigFlags::default(), miss_send_len: u16::MAX };
     connection.tell(&[Message::SetConfig(config)], |_| "setting a length for packets".into())?;
     let stop = stop_on_signals()?;
@@ -115,7 +115,7 @@ fn packet_in(syntax: &Syntax<'_>, packet: &PacketIn) -> (String, Value) {
     };
     let mut key = Key::default();
     extract(&packet.data, &mut key);
-    // What the switch says of it, and what is in its headers.
+    // The fields that the switch sends, and those of the headers.
     let told = packet.fields.entries().map(|entry| (entry.field(), *entry));
     let headers = key.fields();
     let headers = headers.entries().map(|entry| (entry.field(), *entry));

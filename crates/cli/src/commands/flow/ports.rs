@@ -66,7 +66,7 @@ pub(super) fn ports(at: &FlowAt) -> Result<()> {
                 stats.received_bytes,
                 stats.sent,
                 stats.sent_bytes,
-                // What is not counted adds nothing.
+                // Counts that are not kept add nothing.
                 stats.received_dropped.saturating_add(stats.sent_dropped),
             ]
             .map(known),
@@ -79,7 +79,7 @@ pub(super) fn ports(at: &FlowAt) -> Result<()> {
     Ok(output::data(&table(&titles, ports.iter().map(row).collect()))?)
 }
 
-/// How a port is, and what it is told.
+/// State of a port, and its configuration.
 fn state(port: &Port) -> String {
     let mut words = Vec::new();
     if port.config.contains(PortConfig::DOWN) {

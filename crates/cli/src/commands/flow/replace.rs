@@ -25,12 +25,12 @@ use crate::{
 /// A flow is the only one of its table, priority and match.
 type Place = (u8, u16, Match);
 
-/// What has to be done.
+/// Changes to be made.
 #[derive(Debug, Default)]
 struct Difference {
     /// Flows that go.
     deleted: Vec<FlowMod>,
-    /// Flows that are new, or change what they do, and where they were written.
+    /// Flows that are new, or get other actions, and where they were written.
     added: Vec<(FlowMod, String)>,
     /// Flows that stay.
     same: usize,
@@ -105,7 +105,7 @@ fn unique(flows: Vec<FlowMod>, texts: &[Text]) -> Result<Vec<(FlowMod, String)>,
     Ok(wanted)
 }
 
-/// What a flow does and how long it stays, as far as a switch tells it.
+/// The actions and time-outs of a flow, as far as a switch tells them.
 fn nature(syntax: &Syntax<'_>, flow: &FlowStats) -> String {
     // These are of the change, not of the flow.
     let of_change = FlowFlags::CHECK_OVERLAP.0 | FlowFlags::RESET_COUNTS.0;

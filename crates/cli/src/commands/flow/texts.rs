@@ -19,13 +19,13 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// What it is called in errors.
+    /// Its name in errors.
     pub(super) fn name(&self) -> String {
         if self.place.is_empty() { format!("\"{}\"", self.text) } else { self.place.clone() }
     }
 }
 
-/// What is in a file, or on standard input.
+/// The texts of a file, or of standard input.
 pub(super) fn read(file: &str) -> Result<Vec<Text>> {
     let (name, content) = if file == "-" {
         let mut content = String::new();
@@ -42,7 +42,7 @@ pub(super) fn read(file: &str) -> Result<Vec<Text>> {
     Ok(lines(&content).map(text).collect())
 }
 
-/// What is on the command line and what is in a file.
+/// The texts of the command line and those of a file.
 pub(super) fn all(words: &[String], file: Option<&str>) -> Result<Vec<Text>> {
     let word = |text: &String| Text { text: text.clone(), place: String::new() };
     let mut texts: Vec<Text> = words.iter().map(word).collect();
@@ -62,7 +62,7 @@ pub(super) fn parse<T>(
     texts.iter().map(one).collect()
 }
 
-/// What is wrong, with the place shown.
+/// The error of a text, with the place shown.
 pub(super) fn wrong(place: &str, error: &TextError, text: &str) -> UsageError {
     let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
     UsageError(format!("{place}{}\n{}", error.what(), error.shown(text)))

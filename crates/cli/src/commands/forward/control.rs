@@ -1,4 +1,4 @@
-//! What clients of its control socket can ask `linerate forward`, and tell it.
+//! Handlers of `linerate forward` for clients of its control socket.
 
 use std::{
     fmt::Write as _,
@@ -43,7 +43,7 @@ struct State {
     /// Over these ports.
     flows: Vec<Flow>,
     readers: Vec<UsageReader>,
-    /// What was counted when a client cleared it.
+    /// Counts at the time when a client cleared them.
     cleared: Vec<FlowCounts>,
 }
 
@@ -80,7 +80,7 @@ impl Board {
         (state.flows, state.readers) = (Vec::new(), Vec::new());
     }
 
-    /// Directions with what was counted since a client cleared it.
+    /// Directions with their counts since a client cleared them.
     fn since_cleared(&self) -> Vec<([String; 2], FlowCounts)> {
         let state = self.state();
         let now = state.now();

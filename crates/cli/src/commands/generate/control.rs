@@ -1,4 +1,4 @@
-//! What clients of its control socket can ask `linerate generate`, and tell it.
+//! Handlers of `linerate generate` for clients of its control socket.
 
 use std::{
     fmt::Write as _,
@@ -34,7 +34,7 @@ pub(super) const CLASS: Class = Class {
     ..COMMAND
 };
 
-/// What a generator does, and how it is changed.
+/// State of a generator, and the handles to change it.
 pub(super) struct Helm {
     pattern: Pattern,
     seed: u64,
@@ -48,10 +48,10 @@ pub(super) struct Helm {
 struct State {
     sources: Sources,
     sizes: Option<Sizes>,
-    /// The run whose frames are sent: a sink tells them from others by it.
+    /// Number of the run whose frames are sent: a sink tells them from others by it.
     run: u16,
     active: bool,
-    /// What was counted when a client cleared it.
+    /// Figures at the time when a client cleared them.
     cleared: Figures,
 }
 

@@ -32,16 +32,16 @@ use crate::{
 const PORTS: [(&str, &str); 2] = [("IN", "ring:in"), ("OUT", "ring:out")];
 /// A device that does nothing, to measure the platform with.
 const BARE: &str = "FromPort($IN) -> ToPort($OUT)";
-/// How long the links of ports are waited for.
+/// Time for which the links of ports are waited for.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long frames that are still on the way are waited for there.
+/// Time for which frames that are still on the way are waited for there.
 const BARE_RESIDUAL: Duration = Duration::from_millis(200);
 
 /// A device under test, ready for trials.
 pub(super) struct TestBed {
     show: Show,
     runner: Runs,
-    /// What generator and sink do by themselves.
+    /// Limits of generator and sink by themselves.
     pub(super) platform: Platform,
     /// The highest load to try.
     pub(super) highest: PacketsPerSecond,
@@ -52,7 +52,7 @@ pub(super) struct TestBed {
 
 /// The tester with the device it tests.
 struct Runs {
-    // Dropped first: it takes back what the device holds.
+    // Dropped first: it takes back the buffers that the device holds.
     tester: Tester,
     device: Option<Device>,
 }
@@ -258,7 +258,7 @@ fn lowest(goal: &Goal) -> PacketsPerSecond {
     PacketsPerSecond::new(frames / goal.initial_trial.get())
 }
 
-/// What it takes to set a device up, once or twice.
+/// Means of setting a device up, once or twice.
 struct Setup<'a> {
     args: &'a Bench,
     library: &'a Library,
@@ -368,7 +368,7 @@ impl Setup<'_> {
     }
 }
 
-/// RFC 6815's guard: trials go up to what the generator can do.
+/// RFC 6815's guard: trials go up to the generator's limit.
 fn guard(traffic: &Traffic, isolated: bool) -> Result<(), UsageError> {
     let address = |bits: u128| {
         if traffic.ipv6 {

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Compare) -> Result<()> {
     )
 }
 
-/// Those asked for; the first, which the others are compared with, always.
+/// The contenders asked for; the first, which the others are compared with, always.
 fn wanted(found: Vec<Contender>, only: &[String]) -> Vec<Contender> {
     let keep = |(index, contender): &(usize, Contender)| {
         *index == 0 || only.is_empty() || named(contender.name(), only)

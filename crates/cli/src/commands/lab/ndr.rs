@@ -61,7 +61,7 @@ pub(super) fn run(args: &Ndr, library: &Library) -> Result<()> {
     )
 }
 
-/// The goal with what was said otherwise.
+/// The goal with the options of the command line.
 fn changed(goal: Goal, args: &Ndr) -> Goal {
     let final_trial = args.trial.map_or(goal.final_trial, seconds);
     Goal {

@@ -46,7 +46,7 @@ fn measure(spec: Spec, machine: &Description) -> Result<Record> {
     Ok(Record::new(spec, "", &machine.id, measured))
 }
 
-/// What measures points: this program in another process.
+/// The measuring process: this program again.
 pub(super) fn guarded() -> Result<Guarded> {
     let program = env::current_exe().context("this program has no path")?;
     let mut command = Command::new(program);

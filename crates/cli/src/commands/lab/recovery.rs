@@ -1,4 +1,4 @@
-//! `linerate lab recovery`: how long frames are lost after an overload.
+//! `linerate lab recovery`: time of losses after an overload.
 
 use anyhow::Result;
 use linerate_graph::Library;

@@ -70,7 +70,7 @@ pub(super) fn after_run(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The criteria, and what was written.
+/// Prints the criteria, and the files written.
 fn show(made: &Report, files: &Files) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for line in &made.summary {

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &LabRun) -> Result<()> {
     }
 }
 
-/// What is shown of a run.
+/// Progress of a run, as it is shown.
 struct Shown {
     bar: ProgressBar,
     terminal: bool,

@@ -1,5 +1,5 @@
-//! What benchmarks of a device print: trials as they go by, on standard error
-//! for people, and results on standard output; all as JSON for machines.
+//! Output of benchmarks of a device: trials as they go by, on standard error for people, and
+//! results on standard output; all as JSON for machines.
 
 use std::io::{self, Write};
 
@@ -49,7 +49,7 @@ impl Show {
         Ok(out.flush()?)
     }
 
-    /// What is about to be measured.
+    /// Announces the measurement.
     pub(super) fn start(self, lines: &[String], object: &Value) -> Result<()> {
         if self.quiet && !self.json {
             return Ok(());
@@ -57,8 +57,8 @@ impl Show {
         self.event("start", lines, object)
     }
 
-    /// What generator and sink do by themselves, or by way of a device that
-    /// cannot be left out.
+    /// Prints the limits of generator and sink by themselves, or by way of a device that cannot be
+    /// left out.
     pub(super) fn platform(self, platform: &Platform, by_themselves: bool) -> Result<()> {
         let who = if by_themselves {
             "generator and sink by themselves"
@@ -83,7 +83,7 @@ impl Show {
         self.event("platform", &lines, platform)
     }
 
-    /// A trial that has ended whose result is only part of what is said of the platform.
+    /// Prints a trial whose result is only part of the platform's limits.
     pub(super) fn preparation(self, report: &Report) -> Result<()> {
         if self.json { self.trial(report) } else { Ok(()) }
     }
@@ -129,7 +129,7 @@ impl Show {
         Ok(())
     }
 
-    /// How far a trial is.
+    /// Prints the progress of a trial.
     pub(super) fn progress(self, progress: &Progress) {
         if self.terminal && !self.quiet && !self.json {
             self.line(&format!("  {} frames sent", grouped(progress.accepted)));

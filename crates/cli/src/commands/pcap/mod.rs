@@ -25,7 +25,7 @@ use crate::{
     output::{self, Output},
 };
 
-/// Where the loader looks first.
+/// Variable of the directories where the loader looks first.
 const PATH: &str = "LD_LIBRARY_PATH";
 
 pub(crate) fn run(args: &Pcap) -> Result<()> {
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
         let passed_by = find(program).and_then(|path| why_passed_by(&path));
         match passed_by {
             Some(text) => output.line(&text),
-            // What cannot be watched is run all the same.
+            // A program that cannot be watched is run all the same.
             None => watch::start(&folder).unwrap_or_default(),
         }
         output.line(effect(args));
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
     Err(error).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// What the program is started with, and without: what somebody has set before is not meant for it.
+/// The variables the program is started with, and without: inherited ones are not meant for it.
 fn variables(args: &Pcap, folder: &Path) -> Result<Vec<(&'static str, Option<OsString>)>> {
     let mut path = OsString::from(folder);
     if let Some(before) = env::var_os(PATH).filter(|before| !before.is_empty()) {
@@ -99,7 +99,7 @@ fn variables(args: &Pcap, folder: &Path) -> Result<Vec<(&'static str, Option<OsS
     Ok(variables)
 }
 
-/// What becomes of the packets of interfaces that are named as they are.
+/// The effect on the packets of interfaces that are not mapped.
 fn effect(args: &Pcap) -> &'static str {
     match (args.take, args.only_mapped) {
         (true, _) => {
@@ -136,7 +136,7 @@ fn why_passed_by(program: &Path) -> Option<String> {
     })
 }
 
-/// Why the loader and the library ignore what whoever starts the program says, if they do.
+/// The reason why the loader and the library ignore the variables of the environment, if they do.
 fn why_ignored(program: &Path) -> Option<&'static str> {
     const SET_ID: u32 = 0o6000;
     let file = fs::metadata(program).ok()?;

@@ -1,21 +1,21 @@
-//! Programs and libraries with a libpcap inside of them, which was linked when they were made: no other
-//! library takes its place.
+//! Programs and libraries with a libpcap inside of them, which was linked when they were made: no
+//! other library takes its place.
 //!
-//! libpcap says its version by a text that only it has. A program that asks the loader for libpcap names its
-//! file, and may say anything of its version.
+//! A text that only libpcap has tells its version. A program that asks the loader for libpcap names
+//! its file, and may say anything of its version.
 
 use std::{fs::File, io::Read, path::Path};
 
-/// How libpcap's text about its version begins.
+/// Beginning of libpcap's text about its version.
 const VERSION: &[u8] = b"libpcap version ";
 /// A name that every program linked with libpcap contains.
 const ASKED_FOR: &[u8] = b"libpcap.so";
-/// How programs and libraries begin.
+/// First bytes of programs and libraries.
 const ELF: &[u8] = b"\x7fELF";
 /// Bytes that are looked at at once.
 const PIECE: usize = 1 << 20;
 
-/// Whether there is a libpcap in a file. What cannot be read is not known to have one.
+/// Returns true if there is a libpcap in a file. A file that cannot be read counts as without.
 pub(super) fn is_inside(file: &Path) -> bool {
     File::open(file).is_ok_and(|file| has_libpcap(file, PIECE))
 }

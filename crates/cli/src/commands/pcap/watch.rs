@@ -1,8 +1,9 @@
-//! Looks what libpcap a program has loaded, and says so where it is none of ours: one that came with a wheel,
-//! that is linked into a module, or that a program asks for by its path.
+//! Watch for a foreign libpcap that a program has loaded, which is reported: one that came with a
+//! wheel, that is linked into a module, or that a program asks for by its path.
 //!
-//! The launcher becomes the program, so this is done by another process: not by a child of the program, which
-//! may wait for all of its children, but by one whose parent has ended. It goes when the program does.
+//! The launcher becomes the program, so this is done by another process: not by a child of the
+//! program, which may wait for all of its children, but by one whose parent has ended. It goes when
+//! the program does.
 
 use std::{
     collections::HashSet,
@@ -21,15 +22,16 @@ use rustix::{
 use super::{folder, own};
 use crate::output::Output;
 
-/// How long libraries may be loaded after the start, so that it is noticed.
+/// Time after the start in which libraries that are loaded are noticed.
 const WATCHED: Duration = Duration::from_secs(30);
-/// How soon it is looked first, and how rarely later.
+/// Time until the first look, and longest between later ones.
 const FIRST: Duration = Duration::from_millis(20);
 const RARE: Duration = Duration::from_secs(1);
-/// Where the distribution's libraries are: of these, none but libpcap has one inside.
+/// Directories of the distribution's libraries: of these, none but libpcap has one inside.
 const SYSTEM: [&str; 4] = ["/usr/lib/", "/lib/", "/usr/lib64/", "/lib64/"];
 
-/// Starts a watch of this process, whatever it becomes, which is to load our library from a folder.
+/// Starts a watch of this process, also of the program it becomes, which is to load our library
+/// from a folder.
 ///
 /// # Errors
 ///
@@ -74,7 +76,7 @@ pub(super) fn run(process: u32, library: &Path, detached: bool) -> Result<()> {
         for found in watch.look(process) {
             Output::new(false).line(&found);
         }
-        // Its own libpcap is ours, and what it starts has our variables.
+        // Its own libpcap is ours, and its children have our variables.
         if watch.covered.contains(&process) {
             break;
         }

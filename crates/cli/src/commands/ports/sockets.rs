@@ -1,7 +1,7 @@
 //! Sockets at which programs wait for others to share memory with: `memif:` and `vhost:`.
 //!
-//! A socket does not say which protocol is spoken there, and asking is connecting, which a program may
-//! not expect. So the protocol is inferred: memif's are nearly the only sockets of messages in order that
+//! A socket does not tell its protocol, and asking is connecting, which a program may not expect.
+//! So the protocol is inferred: memif's are nearly the only sockets of messages in order that
 //! programs of users listen at; vhost-user's are known by the threads or arguments of the listener.
 
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Folders of the system's own sockets for messages.
 const SYSTEM: [&str; 2] = ["/run/systemd/", "/run/udev/"];
 
-/// Whether what was named is a socket, and not an interface.
+/// Returns true if the word names a socket, and not an interface.
 pub(super) fn is_named(name: &str) -> bool {
     address(name).is_some()
 }
@@ -94,7 +94,7 @@ fn uses(one: &Listener) -> Vec<Use> {
     }
 }
 
-/// Who listens and who is connected in a line, and what can be done in another.
+/// Listener and connected programs in a line, and the possible ports in another.
 fn text(one: &Listener) -> String {
     let name = |owner: &Owner| format!("{} ({})", owner.name, owner.pid);
     let unknown = || "another user's program".to_owned();

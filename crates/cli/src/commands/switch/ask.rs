@@ -1,8 +1,7 @@
-//! What clients of its control socket can ask a switch, and tell it: which ports it has, and to have
-//! others.
+//! Handlers of a switch for clients of its control socket: its ports, and requests for others.
 //!
-//! A handler must not wait for the graph it is a part of to be replaced. So what is wanted is written
-//! with a number that the client has chosen, and what came of it is read when it is done.
+//! A handler must not wait for the graph it is a part of to be replaced. So a request is written
+//! with a number that the client has chosen, and its result is read when it is done.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -55,7 +54,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// From what was written to a handler.
+    /// Reads the text written to a handler.
     fn parse(handler: &str, text: &str) -> Result<Request, String> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let what = lines.next().ok_or("expected a port")?;
@@ -199,7 +198,7 @@ mod tests {
         assert_eq!(all.lines().count(), OUTCOMES);
         assert!(!all.contains("error"));
         drop(queue);
-        // Nobody is left to ask.
+        // No client is left.
         status.set_ports(String::new());
         assert!(waiting.recv().is_err());
     }

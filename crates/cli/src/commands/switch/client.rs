@@ -21,7 +21,7 @@ use crate::{
     units::grouped,
 };
 
-/// How often it is asked whether something is done.
+/// Interval of asking whether a request is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// A conversation with a switch.
 struct Asked {
@@ -47,7 +47,7 @@ impl Asked {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The same of something that may be gone by now, or was never there.
+    /// Reads a handler of a port that may be gone by now, or was never there.
     fn read_any(&mut self, handler: &str) -> Result<Option<String>> {
         match self.read(handler) {
             Ok(text) => Ok(Some(text)),
@@ -149,17 +149,17 @@ fn list_text(ports: &[Value]) -> String {
     table(&titles, rows)
 }
 
-/// What was counted at a port.
+/// Counts of a port.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
-    /// Whether its other end is there.
+    /// Set while its other end is there.
     link: bool,
     received: u64,
     received_bytes: u64,
     sent: u64,
     /// Not sent: it had no room.
     full: u64,
-    /// Not sent: nobody was there.
+    /// Not sent, for want of a peer.
     absent: u64,
     /// Received, and made no sense.
     refused: u64,
@@ -195,7 +195,7 @@ impl Counted {
             counted.sent = value(&counters, "packets");
             counted.full = value(&counters, "queue_full");
             counted.absent = value(&counters, "link_down");
-            // Where nobody comes and goes there is nothing to say.
+            // A port whose link does not come and go has no detail, and counts as up.
             counted.link =
                 read(&from, "link")?.trim() == "true" || read(&from, "link_detail")?.is_empty();
         }
@@ -228,7 +228,7 @@ impl Counted {
     }
 }
 
-/// What a handler says, of which the first line is a number, perhaps with words behind.
+/// The number at the beginning of a handler's value, perhaps with words behind.
 fn number(text: &str) -> u64 {
     let digits = text.trim_start().split(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
@@ -269,7 +269,7 @@ impl Host {
 }
 
 fn hosts(asked: &mut Asked) -> Result<Vec<Host>> {
-    // Where controllers say what becomes of packets nothing is learnt.
+    // Under controllers nothing is learnt.
     let text = asked.read_any("learning.table")?.unwrap_or_default();
     Ok(text.lines().filter_map(Host::parse).collect())
 }

@@ -1,10 +1,10 @@
-//! What runs: the configuration of a switch with these ports.
+//! The configuration of a switch with these ports.
 //!
-//! Each port's packets wait apart in front of each other port, in as many queues as there are groups
-//! of ports, and take turns. So who floods a port, or all, has its share of them and no more; with
-//! more ports than groups, of its group. Nothing waits for a port that does not take packets: its
-//! queues are full, which is why sources say how many packets they bring in a turn instead of
-//! asking what room there is.
+//! Each port's packets wait apart in front of each other port, in as many queues as there are
+//! groups of ports, and take turns. So a port that floods another, or all, has its share of them
+//! and no more; with more ports than groups, of its group. Nothing waits for a port that does not
+//! take packets: its queues are full, which is why sources have a number of packets in a turn
+//! instead of asking for room.
 
 use std::{fmt::Write as _, iter};
 
@@ -38,7 +38,7 @@ const TABLE_PORTS: usize = 64;
 /// Packets that a program of a cluster has at a time.
 const CELLS: usize = 1024;
 
-/// What a switch is, whichever ports it has.
+/// Settings of a switch, with any ports.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) vlans: bool,
@@ -52,21 +52,21 @@ pub(super) struct Settings {
     pub(super) waiting: usize,
     /// Ports that there is to be room for, however they come.
     pub(super) room: usize,
-    /// Whether programs can attach.
+    /// Set if programs can attach.
     pub(super) has_socket: bool,
-    /// Who says what becomes of packets, where that is not learning.
+    /// The configuration under controllers, where it does not learn.
     pub(super) open_flow: Option<OpenFlow>,
 }
 
 /// Packets that all queues may hold in that memory. The other buffers are for ports, workers and
-/// what is on its way.
+/// packets on their way.
 pub(super) fn waiting(memory: &Memory) -> usize {
     let arena = Some(memory.arena.unwrap_or(ARENA));
     precompute(&Memory { arena, ..memory.clone() }, 0).buffers as usize / 2
 }
 
-/// The packet memory of a switch: what was asked for, or that for queues, and for what the ports that it starts
-/// with keep.
+/// The packet memory of a switch: the size asked for, or that for queues, and for the packets that
+/// its first ports keep.
 pub(super) fn arena(memory: &Memory, ports: &[PortSpec]) -> usize {
     let kept = ports.iter().map(|port| match &port.behind {
         Behind::Uri(uri) => packets_kept(uri),
@@ -75,7 +75,7 @@ pub(super) fn arena(memory: &Memory, ports: &[PortSpec]) -> usize {
     memory.arena.unwrap_or_else(|| ARENA + bytes_for(memory, kept.sum()))
 }
 
-/// How packets wait, with these ports.
+/// Queues with these ports.
 #[derive(Debug, PartialEq, Eq)]
 struct Waiting {
     queue: usize,
@@ -103,9 +103,9 @@ pub(super) fn places(settings: &Settings, ports: &[Port]) -> String {
     format!("StaticThreadSched({});\n", places.collect::<Vec<_>>().join(", "))
 }
 
-/// Groups of ports, of which there were so many before. Numbers have gaps where ports have gone, so
-/// the highest counts. None goes while the switch runs: packets wait in its queues, and what is lost
-/// there is counted there.
+/// Number of groups of ports, of which there were `before`. Numbers have gaps where ports have
+/// gone, so the highest counts. None goes while the switch runs: packets wait in its queues, and
+/// losses are counted there.
 pub(super) fn groups(settings: &Settings, ports: &[Port], before: usize) -> usize {
     let numbers = ports.iter().map(|port| port.number + 1).max().unwrap_or(1);
     let now = settings.waiting / (ports.len().max(1) * QUEUE.1);
@@ -114,12 +114,12 @@ pub(super) fn groups(settings: &Settings, ports: &[Port], before: usize) -> usiz
     now.min(later).clamp(1, numbers.min(GROUPS)).max(before)
 }
 
-/// Whether the queues of so many ports have room in the memory for packets.
+/// Returns true if the queues of so many ports have room in the memory for packets.
 pub(super) fn has_room(settings: &Settings, ports: usize, groups: usize) -> bool {
     settings.direct || ports * groups * QUEUE.0 <= settings.waiting
 }
 
-/// The configuration's text. The element `learning` knows the hosts, `switch` is who is asked for
+/// The configuration's text. The element `learning` knows the hosts, `switch` takes requests for
 /// other ports; those of port `a` are `a_in` and `a_out` and, with addresses of its own somewhere,
 /// `a_forged`.
 pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String {
@@ -211,8 +211,8 @@ pub(super) fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) 
     }
 }
 
-/// What lets only those packets pass whose source may be at this port: `owned` says which addresses
-/// are whose. Nothing where no port has any.
+/// The filter of packets whose source may be at this port: `owned` gives each address with its
+/// port. Nothing where no port has any.
 fn admission(port: &Port, owned: &[(&str, MacAddr)]) -> String {
     if owned.is_empty() {
         return String::new();
@@ -274,7 +274,7 @@ mod tests {
             .collect()
     }
 
-    /// What is wrong with the configuration, and how many packets it may hold.
+    /// Checks the configuration, and returns the packets it may hold.
     fn check(settings: &Settings, ports: &[Port]) -> Result<usize, String> {
         let library = linerate_elements::library().with([&CLASS]).unwrap();
         let text = text(settings, ports, groups(settings, ports, 1));
@@ -366,7 +366,7 @@ mod tests {
             assert!(text.contains("p2_from3 :: Queue"), "{text}");
         }
         let many = self::ports(40);
-        // Those that there were stay, whoever comes or goes.
+        // Groups stay while ports come and go.
         assert_eq!(groups(&settings, &ports[..1], 4), 4);
         assert_eq!(groups(&settings, &many, 8), 8);
     }
@@ -383,12 +383,12 @@ mod tests {
         let more = arena(&memory(None), &one);
         let buffers = |bytes| precompute(&memory(Some(bytes)), 0).buffers as usize;
         assert!(buffers(more) - buffers(ARENA) >= packets_kept(&"xdp:lo".parse().unwrap()));
-        // What was asked for is what is taken; queues are bounded by that, or as if there were no rings.
+        // The size asked for is taken; queues are bounded by that, or as if there were no rings.
         assert_eq!(arena(&memory(Some(32 << 20)), &one), 32 << 20);
         assert_eq!(waiting(&memory(None)), waiting(&memory(Some(ARENA))));
     }
 
-    /// What help and the guide say of ports and memory.
+    /// The statements of help and the guide on ports and memory hold.
     #[test]
     fn memory_has_room_for_what_help_says() {
         let settings = |arena| {

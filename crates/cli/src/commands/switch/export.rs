@@ -1,4 +1,4 @@
-//! Whom a switch under controllers tells of its packets, as its configuration says it.
+//! Flow export of a switch under controllers, as its configuration has it.
 
 use std::{
     fmt::Write as _,
@@ -11,7 +11,7 @@ use crate::{
     exit::UsageError,
 };
 
-/// The collectors, and what they are told.
+/// The collectors, and the options of their records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Export {
     ipfix: Vec<SocketAddr>,
@@ -26,7 +26,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// What a command line says of it: names are looked up once.
+    /// The options of a command line: names are looked up once.
     pub(super) fn of(given: &SwitchExport) -> Result<Option<Export>, UsageError> {
         if given.ipfix.is_empty() && given.ipfix_set.is_empty() && given.sflow.is_empty() {
             return Ok(None);
@@ -49,7 +49,7 @@ impl Export {
         }))
     }
 
-    /// The element that tells them of what the element `flows` does.
+    /// The element that exports the records of the element `flows`.
     pub(super) fn text(&self) -> String {
         let mut text = "export :: FlowExport(flows".to_owned();
         // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! Running a switch, with ports that come and go.
+//! Supervisor of a running switch, with ports that come and go.
 
 use std::{
     collections::BTreeSet,
@@ -31,7 +31,7 @@ use crate::{
 
 /// Ports that no others are there beside.
 const PORTS: usize = 1024;
-/// Those of them that lead to programs of a cluster, each of which has a line and a balancer there.
+/// Most ports of programs of a cluster, each of which has a line and a balancer there.
 const CONSUMERS: usize = if LINES < BALANCERS { LINES } else { BALANCERS };
 /// The name of a switch in the runtime directory, by which its clients find it.
 pub(in crate::commands) const NAME: &str = "switch";
@@ -104,7 +104,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         readiness: args.readiness,
         allow_reconfigure: false,
     };
-    // Nobody has seen the configuration.
+    // The user has not seen the configuration.
     run::run(subject, sockets, &operation).map_err(|error| {
         if !error.is::<ConfigurationError>() {
             return error;
@@ -113,7 +113,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
     })
 }
 
-/// The ports there are, and what they are ports of.
+/// Ports of the switch, and its settings.
 #[derive(Debug, Clone)]
 struct Switch {
     settings: Settings,
@@ -170,7 +170,7 @@ impl Switch {
         )))
     }
 
-    /// What is told of the ports.
+    /// The list of ports for clients.
     fn told(&self) -> String {
         self.ports.iter().map(|port| format!("{}\n", port.json())).collect()
     }
@@ -229,7 +229,7 @@ impl Switch {
         Ok(())
     }
 
-    /// The same with what is wanted, and what is to be said of it.
+    /// The switch after a request, and the message about it.
     fn with(&self, wanted: &PortRequest) -> Result<(Switch, String), UsageError> {
         let mut next = self.clone();
         if let Some(open_flow) = &mut next.settings.open_flow {
@@ -258,7 +258,7 @@ impl Switch {
         Ok((next, said.unwrap_or_default()))
     }
 
-    /// Does what clients want, one after the other, until the switch ends.
+    /// Carries out the requests of clients, one after the other, until the switch ends.
     fn keep(mut self, stage: &Stage<'_>, waiting: &Receiver<Request>, status: &StatusWriter) {
         for Request { ticket, wanted } in waiting {
             let replaced = self.with(&wanted).map_err(Error::from).and_then(|(next, said)| {
@@ -279,7 +279,7 @@ impl Switch {
     }
 }
 
-/// The code for who asked: what is wrong with the words of a port is no fault of a configuration.
+/// The code for a client: a mistake in the words of a port is no fault of a configuration.
 fn code(error: &Error) -> Code {
     match error.downcast_ref::<ConfigurationError>() {
         Some(error) if error.is_usage() => Code::Usage,
@@ -287,7 +287,7 @@ fn code(error: &Error) -> Code {
     }
 }
 
-/// What is wrong: nobody who asked for a port has seen the configuration.
+/// The error for a client, which has not seen the configuration.
 fn brief(error: &Error) -> String {
     match error.downcast_ref::<ConfigurationError>() {
         Some(error) => error.brief().to_owned(),
@@ -295,7 +295,7 @@ fn brief(error: &Error) -> String {
     }
 }
 
-/// Ports with names: those without take what names are left.
+/// Ports with names: those without take the names that are left.
 fn with_names(specs: &[PortSpec]) -> Vec<PortSpec> {
     let given: BTreeSet<&str> = specs.iter().filter_map(|spec| spec.name.as_deref()).collect();
     let all = (1..).map(|number| format!("port{number}"));

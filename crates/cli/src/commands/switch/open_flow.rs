@@ -1,7 +1,7 @@
-//! The configuration of a switch that does what controllers say.
+//! The configuration of a switch under controllers.
 //!
-//! Ports keep the numbers they have while others come and go: where one has gone there is nothing, until
-//! another one comes.
+//! Ports keep their numbers while others come and go: the number of one that has gone is empty
+//! until another one comes.
 
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
@@ -26,24 +26,24 @@ use crate::{
 /// Packets that wait for a port, where several workers have some for it.
 const QUEUE: usize = 1024;
 
-/// Who says what becomes of packets.
+/// Options of a switch under controllers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenFlow {
-    /// Where controllers are.
+    /// Addresses of controllers.
     targets: Vec<String>,
     tables: u8,
     datapath: MacAddr,
     fail_mode: SwitchFailMode,
     /// Flows that are there from the start.
     flows: Option<String>,
-    /// Where flows are kept.
+    /// File of the kept flows.
     state: Option<String>,
     packet_rate: Option<u32>,
-    /// How long a bundle may be idle.
+    /// Longest idle time of a bundle.
     bundle_idle: Duration,
     /// Users whose programs may control the switch without TLS.
     users: Vec<String>,
-    /// Whether every peer may.
+    /// Set if every peer may.
     insecure: bool,
     /// Key, certificate and authorities.
     files: Option<[String; 3]>,
@@ -51,7 +51,7 @@ pub(super) struct OpenFlow {
 }
 
 impl OpenFlow {
-    /// What a command line says of it.
+    /// The options of a command line.
     pub(super) fn of(args: &SwitchServe, sockets: &mut ControlSockets) -> Result<Option<OpenFlow>> {
         let given = &args.open_flow;
         if given.targets.is_empty() {
@@ -115,13 +115,14 @@ impl OpenFlow {
         }))
     }
 
-    /// What was there from the start is not added once more.
+    /// Drops the flows of the start, which are not added once more.
     pub(super) fn has_started(&mut self) {
         self.flows = None;
     }
 
-    /// The configuration's text. The element `flows` is the switch, `controllers` its channel, `export` who
-    /// tells collectors, `switch` is who is asked for other ports; those of port `a` are `a_in` and `a_out`.
+    /// The configuration's text. The element `flows` is the switch, `controllers` its channel,
+    /// `export` the exporter, `switch` takes requests for other ports; those of port `a` are `a_in`
+    /// and `a_out`.
     pub(super) fn text(&self, settings: &Settings, ports: &[Port]) -> String {
         let mut text = "switch :: SwitchPorts;\n".to_owned();
         let count = ports.iter().map(|port| port.number + 1).max().unwrap_or(1);

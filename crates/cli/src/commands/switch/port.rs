@@ -1,4 +1,4 @@
-//! A port of the switch: how it is written, kept and told.
+//! A port of the switch: its text, its properties and its description.
 
 use std::{fmt, str::FromStr};
 
@@ -11,10 +11,10 @@ use crate::exit::UsageError;
 /// Longest name of a port.
 const LONGEST: usize = 32;
 
-/// What a port leads to.
+/// The other end of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Behind {
-    /// Whatever a driver of ports has.
+    /// A port of any driver.
     Uri(PortUri),
     /// A program of a cluster, isolated, that attaches by the port's name.
     Consumer,
@@ -31,7 +31,7 @@ impl FromStr for PortSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PortSpec, String> {
-        // What is before the first = of a port without a name has a colon in it.
+        // A port without a name has a colon before its first =.
         let (name, port) = match text.split_once('=') {
             Some((name, port)) if !name.contains(':') => (Some(name), port),
             _ => (None, text),
@@ -68,7 +68,7 @@ impl fmt::Display for PortSpec {
     }
 }
 
-/// Whether a port may be called so: elements are named after it.
+/// Checks a name for a port: elements are named after it.
 fn check_name(name: &str) -> Result<(), String> {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic());
     let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -125,7 +125,7 @@ impl Port {
         if uri.driver() == "memif" && !has_role { uri.with("role", "server") } else { uri }
     }
 
-    /// What it leads to, as it is written. A secret stays one.
+    /// Its other end, as it is written. A secret stays one.
     pub(super) fn behind_text(&self) -> String {
         match &self.behind {
             Behind::Consumer => "consumer:".into(),
@@ -136,7 +136,7 @@ impl Port {
         }
     }
 
-    /// What is told of it.
+    /// Its description for clients.
     pub(super) fn json(&self) -> Value {
         let macs: Vec<String> = self.macs.iter().map(ToString::to_string).collect();
         json!({"name": self.name, "port": self.behind_text(), "vlan": self.vlan, "macs": macs})

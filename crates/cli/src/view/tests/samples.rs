@@ -91,7 +91,7 @@ fn tcp_of(
     four(ends, 6, &summed(bytes, 16, pseudo))
 }
 
-/// A header of DNS, and what follows.
+/// A header of DNS, and its sections.
 fn dns(flags: u16, counts: [u16; 4], sections: &[&[u8]]) -> Vec<u8> {
     let header = [[0x30, 0x39], flags.to_be_bytes()].concat();
     [&header[..], &counts.map(u16::to_be_bytes).concat(), &sections.concat()].concat()
@@ -315,7 +315,7 @@ fn discovery() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The option of IPv4 with times, with what is wrong about some.
+/// The option of IPv4 with times, also with mistakes.
 fn time_stamps() -> Vec<Vec<u8>> {
     let host = [10_u8, 0, 0, 1];
     let (early, late) = (1000_u32.to_be_bytes(), 86_399_999_u32.to_be_bytes());
@@ -339,7 +339,7 @@ fn time_stamps() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Segments to and from a server of DNS: a message each, or what is none.
+/// Segments to and from a server of DNS: a message each, or other data.
 fn dns_in_streams() -> Vec<Vec<u8>> {
     let question = dns(0x0100, [1, 0, 0, 0], &[QUESTION]);
     let answer = dns(0x8180, [1, 1, 0, 0], &[QUESTION, ADDRESS]);

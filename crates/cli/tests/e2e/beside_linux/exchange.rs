@@ -1,4 +1,4 @@
-//! Frames that are sent one after the other at the ends of a network, where what is done with one may
+//! Frames that are sent one after the other at the ends of a network, where the fate of one may
 //! depend on those before it.
 
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::hosts::python;
 
 /// A network with something in its middle that frames are sent to.
 pub(super) struct Net {
-    /// All ends: interfaces that nobody answers at, `e0` and so on.
+    /// All ends: interfaces without an address, `e0` and so on.
     pub(super) ends: Namespace,
     /// Its interfaces `p0` and so on are the other ends.
     pub(super) middle: Namespace,
@@ -33,7 +33,7 @@ pub(super) fn net(ports: usize) -> Net {
     Net { ends, middle }
 }
 
-/// What came of a frame.
+/// The frames that one frame has caused.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Step {
     pub(super) name: String,
@@ -64,7 +64,7 @@ impl Step {
         self.out.iter().all(Vec::is_empty)
     }
 
-    /// Whether something came out at that end.
+    /// Returns true if something came out at that end.
     pub(super) fn came(&self, end: usize) -> bool {
         !self.out[end].is_empty()
     }
@@ -81,8 +81,8 @@ pub(super) fn steps(net: &Net, script: &str, arguments: &[&str]) -> Vec<Step> {
     serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {shown}"))
 }
 
-/// What the two make of each frame is the same, but for the differences explained; and so many frames
-/// at least get somewhere.
+/// Linux's and our frames for each frame are equal, but for the differences explained; and so many
+/// frames at least get somewhere.
 #[track_caller]
 pub(super) fn compare(linux: &[Step], ours: &[Step], differences: &[Difference], least: usize) {
     let (mut explained, mut unexplained) = (0, String::new());

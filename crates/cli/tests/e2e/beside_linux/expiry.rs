@@ -1,7 +1,6 @@
-//! What is remembered of hosts and flows runs out as it does in the kernel.
+//! Entries of hosts and flows run out as they do in the kernel.
 //!
-//! The programs that send wait as long as times say, and longer; nothing is asserted of how long
-//! anything takes.
+//! The programs that send wait as long as times say, and longer; no time is asserted.
 
 use linerate_testlab::wait_until;
 
@@ -53,7 +52,7 @@ fn a_switch_forgets_who_is_silent() {
         assert_eq!(step(&ours, name).came(1), everywhere, "{name}");
     }
     compare(&linux, &ours, &[], 20);
-    // In the end nobody says anything, and nobody is known.
+    // In the end all hosts are silent, and none is known.
     let forgotten =
         || call(["s.count", ""]).trim() == "0" && call(["s.table", ""]).trim().is_empty();
     assert!(wait_until(forgotten, PATIENCE), "{}", call(["s.table", ""]));

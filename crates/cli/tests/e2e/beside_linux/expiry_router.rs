@@ -8,7 +8,7 @@ use crate::hosts::{python, run, stop};
 
 const SCRIPT: &str = concat!(include_str!("exchange.py"), "\n", include_str!("expiry_router.py"));
 
-/// A name, and what was seen.
+/// A name, and the observation.
 type Fact = (String, String);
 
 #[track_caller]
@@ -17,7 +17,7 @@ fn facts(net: &Net, arguments: [&str; 2]) -> Vec<Fact> {
     serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {shown}"))
 }
 
-/// The same is seen of the kernel and of an example, and it is what is expected.
+/// Observations of the kernel and of an example are equal, and as expected.
 #[track_caller]
 fn compare(
     linux: fn(&Namespace),
@@ -75,7 +75,7 @@ fn linux6(router: &Namespace) {
     times(router, "ipv6");
 }
 
-/// What is seen of neighbours; `told` is the error about who is not there.
+/// Observations of neighbours; `told` is the error about an absent one.
 #[track_caller]
 fn neighbours(linux: fn(&Namespace), example: &str, variables: &str, family: &str, told: &str) {
     let told = format!("[{told}, {told}, {told}]");

@@ -7,7 +7,7 @@ use crate::hosts::{bridge, run, stop};
 
 const SCRIPT: &str = include_str!("firewall.py");
 
-/// The example's rules. What comes from outside comes by `p0`.
+/// The example's rules. Outside is `p0`.
 const RULES: &str = "\
 table bridge firewall {
   chain forward {

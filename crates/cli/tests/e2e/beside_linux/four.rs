@@ -51,7 +51,7 @@ fn case(frame: &[u8]) -> Option<usize> {
     })
 }
 
-/// How a router writes the headers of what it says itself.
+/// A router's headers of its own packets.
 struct Manners {
     /// The TTL of errors and of echo replies when they arrive. Ours go through the whole path of
     /// a packet to forward, as in Click's classic router, where 200 and 255 are counted down.
@@ -64,8 +64,8 @@ struct Manners {
 const LINUX: Manners = Manners { ttl: [64, 64], tos: 0xc0 };
 const OURS: Manners = Manners { ttl: [199, 254], tos: 0 };
 
-/// A frame for the near end without what legitimately varies: the IP identification, and what
-/// follows from the manners, which must be as said.
+/// A frame for the near end without parts that legitimately vary: the IP identification, and the
+/// fields that follow from the manners, which must be as said.
 #[track_caller]
 fn own(mut frame: Vec<u8>, who: Who) -> Vec<u8> {
     let manners = if who == Who::Linux { LINUX } else { OURS };
@@ -77,7 +77,7 @@ fn own(mut frame: Vec<u8>, who: Who) -> Vec<u8> {
         let echo_reply = packet[length] == 0;
         assert_eq!(packet[8], manners.ttl[usize::from(echo_reply)]);
         if !echo_reply {
-            // Of the quoted packet's Linux takes over what was the type before RFC 2474.
+            // From the quoted packet Linux takes over the bits that were the type before RFC 2474.
             let quoted = if manners.tos == 0 { 0 } else { packet[length + 8 + 1] & 0x1e };
             assert_eq!(packet[1], manners.tos | quoted);
             packet[1] = 0;
@@ -155,7 +155,7 @@ fn same_but_for_the_quoted_ttl(linux: &Sides, ours: &Sides) -> bool {
     let mut expected = linux.clone();
     let quoted = &mut expected[NEAR][0][14 + 20 + 8..];
     quoted[8] -= 1;
-    // The sum grows by what the TTL loses.
+    // The sum grows by the decrement of the TTL.
     let sum = word(quoted, 10) + 0x100;
     quoted[10..12].copy_from_slice(&u16::try_from(sum).expect("no carry").to_be_bytes());
     expected == *ours

@@ -1,5 +1,5 @@
-//! Examples beside the kernel doing the same job: the same packets go to either in the same topology,
-//! and what comes out is compared packet by packet.
+//! Examples beside the kernel doing the same job: equal packets go to either in the same topology,
+//! and their output is compared packet by packet.
 
 mod exchange;
 mod expiry;

@@ -18,7 +18,7 @@ const INSIDE_MAC: &str = "02:00:00:00:0a:00";
 const GATEWAY: &str = "203.0.113.2";
 const GATEWAY_MAC: &str = "02:00:00:00:0a:01";
 
-/// What the example does. Inside is `p0`.
+/// The example's rules. Inside is `p0`.
 const RULES: &str = "\
 table ip nat {
   chain incoming {
@@ -46,7 +46,7 @@ table ip filter {
 }
 ";
 
-/// Has the kernel do what the example does.
+/// Configures the kernel as the example.
 pub(super) fn linux(nat: &Namespace) {
     for (interface, own) in [("p0", "198.18.0.1/24"), ("p1", "203.0.113.1/24")] {
         nat.add_address(interface, own);
@@ -79,8 +79,8 @@ pub(super) fn ours(net: &Net, control: &str, arguments: &str) -> Program {
     program
 }
 
-/// Ports and identifiers are compared by who got the first, the second and so on, since each side may
-/// choose them as it likes; the program that makes the packets answers to the ports that it sees.
+/// Ports and identifiers are compared by the order of their first use, since each side may choose
+/// them as it likes; the program that makes the packets answers to the ports that it sees.
 #[test]
 #[ignore = "needs root"]
 fn flows_are_translated_as_they_are_by_nftables() {
@@ -106,7 +106,7 @@ const DIFFERENCES: &[Difference] = &[
             let ((at, mut linux), (ours_at, ours)) = (linux.only(), ours.only());
             let quoted = &mut linux[14 + 20 + 8..];
             quoted[8] -= 1;
-            // The sum grows by what the TTL loses.
+            // The sum grows by the decrement of the TTL.
             let sum = u16::try_from(word(quoted, 10) + 0x100).expect("no carry");
             quoted[10..12].copy_from_slice(&sum.to_be_bytes());
             (at, ours_at) == (0, 0) && linux == ours

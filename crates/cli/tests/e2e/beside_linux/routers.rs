@@ -1,5 +1,5 @@
-//! The routers among the examples beside the kernel's forwarding: the same packets, made by scapy,
-//! go to either in the same topology, and what comes out at the far end and back at the near end is
+//! The routers among the examples beside the kernel's forwarding: equal packets, made by scapy, go
+//! to either in the same topology, and their output at the far end and back at the near end is
 //! compared packet by packet.
 
 use std::collections::BTreeMap;
@@ -17,25 +17,25 @@ pub(super) const FAR_MAC: &str = "02:00:00:00:00:0b";
 const LEFT_MAC: &str = "02:00:00:00:00:11";
 const RIGHT_MAC: &str = "02:00:00:00:00:12";
 
-/// What comes out at the far end and at the near one.
+/// Frames that come out at the far end and at the near one.
 pub(super) type Sides = [Vec<Vec<u8>>; 2];
 pub(super) const FAR: usize = 0;
 pub(super) const NEAR: usize = 1;
 
-/// What came out, by the number of the packet it is a consequence of.
+/// Frames that come out, by the number of the packet that caused them.
 type Outcome = BTreeMap<usize, Sides>;
 
 /// A packet, why the two treat it differently, and whether they do so as described.
 pub(super) type Difference = (&'static str, &'static str, fn(&Sides, &Sides) -> bool);
 
-/// Who made a packet.
+/// The router that made a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Linux,
     Ours,
 }
 
-/// What is compared.
+/// Packets to be compared, and the allowed differences.
 pub(super) struct Comparison {
     /// The program that makes the packets.
     pub(super) packets: &'static str,
@@ -46,7 +46,7 @@ pub(super) struct Comparison {
     pub(super) neighbours: [(&'static str, &'static str); 2],
     /// The number of the packet a frame is a consequence of, if it is one.
     pub(super) case: fn(&[u8]) -> Option<usize>,
-    /// A frame for the near end without what legitimately varies.
+    /// A frame for the near end without parts that legitimately vary.
     pub(super) own: fn(Vec<u8>, Who) -> Vec<u8>,
     pub(super) differences: &'static [Difference],
     /// Packets that at least get to the far end, and that are answered.
@@ -59,7 +59,7 @@ struct Net {
     far: Namespace,
 }
 
-/// Two interfaces that nobody answers at, and a router's two between them.
+/// Two interfaces without hosts, and a router's two between them.
 #[track_caller]
 fn net() -> Net {
     let lab = Lab::new();
@@ -88,7 +88,7 @@ fn packets(net: &Net, script: &str) -> (Vec<String>, Vec<Vec<u8>>) {
     shown.lines().map(line).unzip()
 }
 
-/// Sends all packets and sorts out what comes of them.
+/// Sends all packets and sorts out their consequences.
 #[track_caller]
 fn outcome(net: &Net, case: fn(&[u8]) -> Option<usize>, frames: &[Vec<u8>]) -> Outcome {
     let far = Listener::start(&net.far, "e0");
@@ -130,7 +130,7 @@ impl Comparison {
         self.compare(&names, &linux, &ours);
     }
 
-    /// What the two make of a packet is the same, but for the differences explained.
+    /// Linux's and our frames for a packet are equal, but for the differences explained.
     #[track_caller]
     fn compare(&self, names: &[String], linux: &Outcome, ours: &Outcome) {
         let mut came = [0, 0];

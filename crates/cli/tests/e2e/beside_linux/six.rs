@@ -38,7 +38,8 @@ fn linux(router: &Namespace) {
     router.set("net/ipv6/icmp/ratelimit", "0");
 }
 
-/// The flow label of the packet, or of the one that an error quotes; of answers what they have.
+/// Case of a frame: the flow label of its packet, or of the one an error quotes; a number in
+/// answers.
 fn case(frame: &[u8]) -> Option<usize> {
     if word(frame, 12) != 0x86dd {
         return None;
@@ -58,7 +59,7 @@ fn case(frame: &[u8]) -> Option<usize> {
 }
 
 /// The hop limit of errors when they arrive differs: ours go through the whole path of a packet to
-/// forward. Linux gives what it sends a flow label (RFC 6437), ours none.
+/// forward. Linux gives its own packets a flow label (RFC 6437), ours none.
 fn own(mut frame: Vec<u8>, who: Who) -> Vec<u8> {
     let packet = &mut frame[14..];
     if packet[6] == 58 {
@@ -82,7 +83,7 @@ const DIFFERENCES: &[Difference] = &[
         |linux, ours| {
             let source = |sides: &Sides| only(sides, NEAR)[14 + 8..14 + 24].to_vec();
             let quoted = |sides: &Sides| only(sides, NEAR)[14 + 44..].to_vec();
-            // The address that was asked is the destination of what is quoted.
+            // The address that was asked is the destination of the quoted packet.
             source(linux) == quoted(linux)[4 + 24..4 + 40]
                 && source(linux) != source(ours)
                 && kind(ours) == (1, 4)
@@ -113,7 +114,8 @@ fn kind(sides: &Sides) -> (u8, u8) {
     (packet[40], packet[41])
 }
 
-/// The same error about the same packet, with less of it, and a hop limit so much smaller.
+/// Errors of one kind about one packet, of which ours quotes less, with so much smaller a hop
+/// limit.
 fn quotes_less(linux: &Sides, ours: &Sides, down: u8) -> bool {
     let mut linux_quotes = only(linux, NEAR)[14 + 48..].to_vec();
     let ours_quotes = &only(ours, NEAR)[14 + 48..];
