@@ -1,4 +1,4 @@
-//! Authorities of certificates, by `openssl`: who is vouched for, and by whom.
+//! Certificate authorities for tests, by `openssl`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::{process, programs};
 
-/// How long a key may take.
+/// Time that making a key may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kinds of keys. RSA is what Open vSwitch's own tool makes.
+/// Kinds of keys. RSA is the default of Open vSwitch's own tool.
 pub const RSA: &[&str] = &["rsa:2048"];
-/// The same on an elliptic curve.
+/// As [`RSA`], on an elliptic curve.
 pub const EC: &[&str] = &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
 
 /// An authority, with all its files in a folder.
@@ -21,7 +21,7 @@ pub struct Authority {
     folder: PathBuf,
 }
 
-/// Files in PEM of somebody who is vouched for.
+/// Files in PEM of a certificate that an authority has issued.
 #[derive(Debug, Clone)]
 pub struct Vouched {
     /// The private key.

@@ -1,13 +1,14 @@
-//! A consumer of a cluster that plays foul, as bytes say.
+//! Malicious consumer of a cluster, driven by bytes.
 //!
-//! It speaks to the server's socket and writes into the memory that it is handed, and does any of it
-//! wrong: messages out of turn, of other lengths, with other numbers or descriptors; positions that run
-//! or go back, words for buffers it does not hold, twice, or with places outside of them; doorbells that
-//! are full or gone. In memory of its own it writes anywhere, and makes holes. Most of what it says is
-//! right, because who is refused at once finds nothing. Property tests and fuzz targets make up the bytes.
+//! It speaks to the server's socket and writes into the memory that it is handed, and does any of
+//! it wrong: messages out of turn, of other lengths, with other numbers or descriptors; positions
+//! that run or go back, words for buffers it does not hold, twice, or with places outside of them;
+//! doorbells that are full or gone. In memory of its own it writes anywhere, and makes holes. Most
+//! of its messages are right, because a peer that is refused at once finds nothing. Property tests
+//! and fuzz targets make up the bytes.
 //!
-//! It accesses memory by system calls alone, so that whatever it does to it is done to the others, and
-//! knows the format from its description, not from the code it is played against.
+//! It accesses memory by system calls alone, so that its faults reach only the others, and knows
+//! the format from its description, not from the code under test.
 
 use std::{
     fs::File,
@@ -34,12 +35,12 @@ pub(crate) const SIZE: usize = 512;
 pub(crate) const ATTACH: u32 = 1;
 pub(crate) const LOOK: u32 = 2;
 const ATTACHED: u32 = 17;
-/// What may be granted, as the server says it.
+/// Grant of isolated memory, as the server writes it.
 const ISOLATED: u32 = 3;
 /// Bytes of a channel in front of its rings, and of a ring in front of its words.
 const HEADER: u64 = 64;
 const RING: u64 = 192;
-/// Where a ring has its positions, and whether its reader sleeps.
+/// Offsets in a ring of its positions, and of the flag that its reader sleeps.
 const TAIL: u64 = 0;
 const HEAD: u64 = 64;
 const SLEEPS: u64 = 128;
@@ -47,7 +48,7 @@ const SLEEPS: u64 = 128;
 const FLOW: u64 = 1 << 29;
 const EMPTY: u64 = 1 << 30;
 const KEPT: u64 = 1 << 31;
-/// How long an answer is waited for.
+/// Time that an answer is waited for.
 const ANSWER: Duration = Duration::from_millis(50);
 
 /// The consumer.
@@ -60,7 +61,7 @@ pub struct Foul<'a> {
     place: Option<Place>,
 }
 
-/// What it was handed.
+/// Memory and descriptors it was handed.
 #[derive(Debug)]
 pub(crate) struct Place {
     directory: File,
@@ -73,13 +74,13 @@ pub(crate) struct Place {
     /// Words it has taken and put.
     head: u64,
     tail: u64,
-    /// What it has of the server's.
+    /// Words of the server's buffers that it holds.
     held: Vec<u64>,
 }
 
 impl Foul<'_> {
     /// A consumer at an abstract socket, `@NAME`, which attaches as one of these names and asks for
-    /// nobody else's; it does what the bytes say, one [`Foul::step`] at a time.
+    /// those of no other; the bytes drive it, one [`Foul::step`] at a time.
     pub fn new<'a>(socket: &str, names: &'a [&'a str], bytes: &'a [u8]) -> Foul<'a> {
         let socket_name = socket.trim_start_matches('@').to_string();
         Foul { socket_name, names, rest: bytes, socket: None, place: None }
@@ -185,7 +186,7 @@ impl Foul<'_> {
         }
     }
 
-    /// Takes what is on its ring, as it should.
+    /// Takes the words on its ring, as it should.
     fn take(&mut self) {
         let Some(place) = &mut self.place else { return };
         place.take();
@@ -251,8 +252,8 @@ impl Foul<'_> {
         }
     }
 
-    /// Writes to packets: where it is isolated they are its own, all of them. Nobody but the server
-    /// writes the ledger and the figures.
+    /// Writes to packets: where it is isolated they are its own, all of them. Only the server can
+    /// write the ledger and the figures.
     fn scribble(&mut self) {
         let (at, byte, what) = (self.number(), self.byte(), self.below(8));
         let Some(place) = &mut self.place else { return };
@@ -291,7 +292,7 @@ impl Foul<'_> {
 }
 
 impl Place {
-    /// What comes with a message, if it says that it is attached.
+    /// Takes the descriptors of a message, if it says that it is attached.
     pub(crate) fn of(message: &[u8; SIZE], files: Vec<OwnedFd>) -> Option<Place> {
         let number =
             |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().expect("four bytes"));
@@ -332,7 +333,7 @@ impl Place {
         self.channel.write_all_at(&word.to_ne_bytes(), at).expect("inside of the channel");
     }
 
-    /// Takes what is on its ring, as it should.
+    /// Takes the words on its ring, as it should.
     pub(crate) fn take(&mut self) {
         let tail = self.word(HEADER + TAIL).min(self.head + self.cells);
         while self.head < tail {
@@ -343,7 +344,8 @@ impl Place {
         self.set(HEADER + HEAD, self.head);
     }
 
-    /// Publishes as many words as there is room for: what it holds, said twice, and whatever cells have.
+    /// Publishes as many words as there is room for: those it holds, twice, and the contents of
+    /// cells.
     pub(crate) fn flood(&mut self) {
         let ring = self.to_server();
         for _ in 0..2 {

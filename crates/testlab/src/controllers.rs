@@ -1,11 +1,11 @@
-//! Controllers of others, most of them written in Python, in an environment of their own.
+//! OpenFlow controllers of others, most of them written in Python, in an environment of their own.
 //!
 //! `cargo xtask peers` makes it; nothing is installed from here.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What is in the environment, as pip is told.
+/// Packages of the environment, as given to pip.
 pub const PACKAGES: [&str; 2] = ["os-ken==4.2.2", "c65faucet==1.0.106"];
 
 /// The package with Open vSwitch's controller, which is only unpacked.

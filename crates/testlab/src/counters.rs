@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What an interface has counted since it was made. Bytes include the Ethernet header, not the FCS.
+/// Counts of an interface since it was made. Bytes include the Ethernet header, not the FCS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames received.

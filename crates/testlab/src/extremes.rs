@@ -1,10 +1,11 @@
 //! Extreme values for durations, sizes and counts, and processes in which definitions are tried with them.
 //!
-//! A fault may end the process: an allocation beyond what there is, a stack that overflows, a loop without an end. So
-//! values are tried in a process of its own with a bounded address space ([`tried_in_processes`]), which records each
-//! attempt before it is made ([`Record`]). When it dies, the attempt is reported and another process goes on behind the
-//! definition that killed it. Processes have a network of their own where the kernel grants one, so that no value
-//! reaches an interface of the machine.
+//! A fault may end the process: an allocation beyond all memory, a stack that overflows, a loop
+//! without an end. So values are tried in a process of its own with a bounded address space
+//! ([`tried_in_processes`]), which records each attempt before it is made ([`Record`]). When it
+//! dies, the attempt is reported and another process goes on behind the definition that killed it.
+//! Processes have a network of their own where the kernel grants one, so that no value reaches an
+//! interface of the machine.
 
 use std::{
     env,
@@ -146,7 +147,7 @@ impl Record {
         self.write("end", self.attempts.load(Ordering::Relaxed));
     }
 
-    /// One write per line: what was written is there when the process has died.
+    /// One write per line: written lines are there when the process has died.
     fn write(&self, kind: &str, text: impl Display) {
         let text = text.to_string().replace('\n', "\\n");
         let line = format!("{kind} {text}\n");

@@ -1,8 +1,9 @@
-//! A virtual machine with a network interface by vhost-user: QEMU without KVM, Debian's kernel for
+//! Virtual machine with a network interface by vhost-user: QEMU without KVM, Debian's kernel for
 //! clouds, and a root file system in memory that is busybox and a script.
 //!
-//! It serves files by HTTP: `/file`, random bytes, and `/sum`, their MD5 sum. What is posted to
-//! `/cgi-bin/sum` is answered with its sum, and `/cgi-bin/fetch?HOST` with that of another guest's file.
+//! It serves files by HTTP: `/file`, random bytes, and `/sum`, their MD5 sum. A post to
+//! `/cgi-bin/sum` is answered with its sum, and `/cgi-bin/fetch?HOST` with that of another guest's
+//! file.
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use std::{
 
 use crate::{process::wait_until, programs};
 
-/// Where `cargo xtask peers` unpacks the kernel's package.
+/// The folder to which `cargo xtask peers` unpacks the kernel's package.
 const KERNEL: &str = "/var/cache/linerate/kernel";
 /// Modules of the network interface, in the order in which they need each other.
 const MODULES: &[&str] = &[
@@ -26,9 +27,9 @@ const MODULES: &[&str] = &[
     "drivers/net/net_failover",
     "drivers/net/virtio_net",
 ];
-/// What it says when it serves.
+/// Its message when it serves.
 const READY: &str = "GUEST READY";
-/// How long that may take: it is interpreted, on a machine that does other things.
+/// Time that booting may take: it is interpreted, on a machine that does other things.
 const BOOT: Duration = Duration::from_secs(120);
 
 /// A folder with `boot` and `lib/modules`, if there is one.
@@ -37,7 +38,7 @@ pub fn kernel() -> Option<PathBuf> {
     image(Path::new(KERNEL)).map(|_| KERNEL.into())
 }
 
-/// Where it is to be unpacked.
+/// The folder to unpack it to.
 #[must_use]
 pub fn kernel_folder() -> &'static Path {
     Path::new(KERNEL)
@@ -50,10 +51,10 @@ fn image(folder: &Path) -> Option<PathBuf> {
         .find(|path| path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"vmlinuz")))
 }
 
-/// What a guest is to be.
+/// Setup of a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
-    /// What its files are called by.
+    /// Prefix of the names of its files.
     pub name: &'a str,
     /// The device's socket, to which it connects again and again.
     pub socket: &'a Path,
@@ -138,7 +139,7 @@ impl Guest {
         self.child.try_wait().expect("a child of ours").is_none()
     }
 
-    /// What QEMU complained of, and what came by the guest's console, so far.
+    /// The errors of QEMU and the text of the guest's console, so far.
     #[must_use]
     pub fn console(&self) -> String {
         let read =

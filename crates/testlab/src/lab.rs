@@ -1,4 +1,4 @@
-//! A set of namespaces and the links between them.
+//! Lab: a set of namespaces and the links between them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

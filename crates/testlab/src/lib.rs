@@ -1,9 +1,9 @@
-//! What end-to-end tests stand on: isolated networks and the programs they are checked against.
+//! Support of end-to-end tests: isolated networks and peer programs.
 //!
-//! A [`Lab`] makes network namespaces with unique names, joins them by veth pairs that carry
-//! frames exactly as sent (all offloads off, no background IPv6 chatter), runs programs inside
-//! them, and removes everything when it is dropped, also while a test panics. What a killed test
-//! left behind is removed by the next lab.
+//! A [`Lab`] makes network namespaces with unique names, joins them by veth pairs that carry frames
+//! exactly as sent (all offloads off, no background IPv6 chatter), runs programs inside them, and
+//! removes everything when it is dropped, also while a test panics. Remains of a killed test are
+//! removed by the next lab.
 //!
 //! ```no_run
 //! use linerate_testlab::Lab;

@@ -1,12 +1,13 @@
-//! A memif peer that plays foul, as bytes say.
+//! Malicious memif peer, driven by bytes.
 //!
 //! It speaks protocol 2.0 over a socket and writes into the shared memory, in either role, and does
 //! any of it wrong: messages out of turn, of other lengths, with other numbers or descriptors;
 //! memory that is too small, or cut short later; counts that run, chains that never end, places
-//! outside of every region, and all of that while the other side looks at it. Most of what it says is right,
-//! because who is refused at once finds nothing. Property tests and fuzz targets make up the bytes.
+//! outside of every region, and all of that while the other side looks at it. Most of its messages
+//! are right, because a peer that is refused at once finds nothing. Property tests and fuzz targets
+//! make up the bytes.
 //!
-//! It accesses memory by system calls alone, so that whatever it does to it is done to the others.
+//! It accesses memory by system calls alone, so that its faults reach only the others.
 
 use std::{
     fs::File,
@@ -33,7 +34,7 @@ use rustix::{
     },
 };
 
-/// What the peer is to whom it plays foul with.
+/// Role of the malicious peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It connects, and owns the memory.
@@ -42,7 +43,7 @@ pub enum Role {
     Server,
 }
 
-/// What no packet may contain, since it lies behind the regions.
+/// Bytes that no packet may contain, since they lie behind the regions.
 pub const SENTINEL: [u8; 16] = *b"\xf0BEHIND A REGION";
 
 const SIZE: usize = 128;
@@ -60,7 +61,7 @@ const HEADER: u64 = 128;
 const DESCRIPTOR: u64 = 16;
 /// Bytes of each of its buffers.
 const BUFFER: u64 = 2048;
-/// How long an answer is waited for.
+/// Time that an answer is waited for.
 const ANSWER: Duration = Duration::from_millis(50);
 
 /// Numbers at which things end.
@@ -77,7 +78,7 @@ pub struct Foul<'a> {
     rest: &'a [u8],
     listener: Option<OwnedFd>,
     socket: Option<OwnedFd>,
-    /// How many messages of an orderly negotiation were said.
+    /// Number of messages sent of an orderly negotiation.
     said: usize,
     connected: bool,
     plan: Plan,
@@ -86,7 +87,7 @@ pub struct Foul<'a> {
     scribbler: Option<Scribbler>,
 }
 
-/// What an orderly client would give.
+/// Rings of an orderly client.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plan {
     log2: u8,
@@ -105,7 +106,7 @@ struct Region {
 #[derive(Debug, Clone)]
 struct Ring {
     memory: Arc<File>,
-    /// Where the region ends that it is announced in, which its cells may be behind.
+    /// End of the region that it is announced in, which its cells may be behind.
     end: u64,
     at: u64,
     size: u16,
@@ -120,8 +121,7 @@ struct Scribbler {
 }
 
 impl Foul<'_> {
-    /// A peer at an abstract socket, `@NAME`, that does what the bytes say, one [`Foul::step`] at a
-    /// time.
+    /// A peer at an abstract socket, `@NAME`, driven by the bytes, one [`Foul::step`] at a time.
     ///
     /// # Panics
     ///
@@ -252,7 +252,7 @@ impl Foul<'_> {
         self.connected = false;
     }
 
-    /// Waits for a message, takes what comes with it to be the peer's memory, and returns its kind.
+    /// Waits for a message, takes its descriptor as the peer's memory, and returns its kind.
     fn hear(&mut self) -> Option<u16> {
         let socket = self.socket.as_ref()?;
         wait(socket.as_fd());
@@ -331,7 +331,7 @@ impl Foul<'_> {
         }
     }
 
-    /// What is to be said next, possibly with something wrong about it.
+    /// Sends the next message, possibly with a fault.
     fn proceed(&mut self, wrong: bool) {
         let fresh = self.socket.is_none();
         self.connect();
@@ -408,7 +408,8 @@ impl Foul<'_> {
         }
     }
 
-    /// What an orderly client says next: which interface, two regions, rings, and that it is done.
+    /// Returns an orderly client's next message: which interface, two regions, rings, and that it
+    /// is done.
     fn next_of_client(&mut self) -> Option<([u8; SIZE], Option<Arc<OwnedFd>>)> {
         let Plan { log2, to_server, to_client } = self.plan;
         let rings = usize::from(to_server + to_client);
@@ -419,7 +420,7 @@ impl Foul<'_> {
             at @ 1..=2 => {
                 let announced =
                     if at == 1 { ring_bytes * rings as u64 } else { BUFFER * size * rings as u64 };
-                // Not a multiple of a page: behind it there are bytes that are nobody's.
+                // Not a multiple of a page: the bytes behind it belong to no region.
                 let announced = announced.max(64);
                 let file = Arc::new(memory(announced + SENTINEL.len() as u64));
                 file.write_all_at(&SENTINEL, announced).expect("memory");
@@ -495,7 +496,7 @@ impl Foul<'_> {
         self.advance(&ring, count, 0, length);
     }
 
-    /// The same with descriptors that are wrong in some way.
+    /// As `exchange`, with descriptors that are wrong in some way.
     fn exchange_wrong(&mut self) {
         let Some(ring) = self.ring() else { return };
         let (flags, length) = (self.choice(SHORT), self.number());
@@ -513,7 +514,7 @@ impl Foul<'_> {
             ring.describe(at, flags, region, length, offset);
         }
         let theirs = ring.get16(self.their_count_at());
-        // What there is room for: packets behind those not taken yet, buffers up to a whole ring.
+        // The room: packets behind those not taken yet, buffers up to a whole ring.
         let room = match self.role {
             Role::Client => ring.size.saturating_sub(ours.wrapping_sub(theirs)),
             Role::Server => theirs.wrapping_sub(ours).min(ring.size),
@@ -522,7 +523,7 @@ impl Foul<'_> {
         ring.kick();
     }
 
-    /// Where in a ring the count is that this side moves.
+    /// Offset in a ring of the count that this side moves.
     fn count_at(&self) -> u64 {
         if self.role == Role::Client { 6 } else { 64 }
     }
@@ -572,7 +573,7 @@ impl Foul<'_> {
         ring.kick();
     }
 
-    /// Counts as fast as it can, whatever the other side does.
+    /// Counts as fast as it can, in any state of the other side.
     fn run(&mut self) {
         let Some(ring) = self.ring() else { return };
         let step = self.choice(&[1, ring.size, ring.size / 2, 0x4000, 0xffff]);
@@ -619,7 +620,7 @@ impl Foul<'_> {
         self.scribbler = Some(Scribbler { stop, thread });
     }
 
-    /// Nobody has written behind a region.
+    /// Checks that no bytes have been written behind a region.
     fn check(&self) {
         for region in self.regions.iter().filter(|region| region.whole) {
             let mut behind = [0; SENTINEL.len()];
@@ -645,8 +646,8 @@ impl Scribbler {
 }
 
 impl Ring {
-    /// Writes where there is memory still, without making any, and not behind the region, where what the
-    /// other side writes is looked for.
+    /// Writes where there is memory still, without making any, and not behind the region, where
+    /// bytes written by the other side are looked for.
     fn put(&self, at: u64, bytes: &[u8]) {
         let end = self.at + at + bytes.len() as u64;
         if end <= self.end && self.memory.metadata().is_ok_and(|memory| end <= memory.len()) {

@@ -1,4 +1,4 @@
-//! A network namespace: its links, the programs in it, and threads that visit it.
+//! Network namespace: its links, the programs in it, and threads that visit it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::counters::Counters;
 use crate::process::{self, Running, wait_until};
 use crate::{programs, stale};
 
-/// How long a program may take that is run to its end, unless the test says otherwise.
+/// Time in which a program must end, unless the test says otherwise.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Offloads that change frames between the sender and the receiver, as `ethtool -K` names them.
@@ -95,7 +95,7 @@ impl Namespace {
         process::collect(self.command(words), DEADLINE)
     }
 
-    /// Runs a program inside that has to succeed, and returns what it printed.
+    /// Runs a program inside that has to succeed, and returns its output.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Namespace {
         self.spawn_command(self.command(words))
     }
 
-    /// Starts what [`Self::command`] set up.
+    /// Starts the command that [`Self::command`] set up.
     ///
     /// # Panics
     ///
@@ -149,7 +149,7 @@ impl Namespace {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Runs `ip` inside, for what has no function here.
+    /// Runs `ip` inside, for settings without a function here.
     ///
     /// # Panics
     ///
@@ -252,7 +252,7 @@ impl Namespace {
     #[track_caller]
     pub fn set(&self, setting: &str, value: &str) {
         let path = PathBuf::from("/proc/sys").join(setting);
-        // These files show the settings of the namespace of whoever opens them.
+        // These files show the settings of the namespace of the thread that opens them.
         let result = self.enter(|| fs::write(&path, value));
         result.unwrap_or_else(|error| {
             panic!("cannot write {value} to {} in {}: {error}", path.display(), self.name())

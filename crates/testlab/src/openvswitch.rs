@@ -1,4 +1,4 @@
-//! Open vSwitch with its datapath in user space, in a namespace or with ports that are nobody's.
+//! Open vSwitch with its datapath in user space, in a namespace or with dummy ports.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::{Namespace, Running, process, programs, wait_until};
 /// The table of contents of its database.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// How long its programs may take to answer.
+/// Time that its programs may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A database and a daemon of their own. Both are killed when this is dropped.
@@ -45,8 +45,8 @@ impl OpenVswitch {
         Self::with(Some(namespace.clone()), &["--disable-system"])
     }
 
-    /// Starts one whose ports are of type `dummy`: what they receive is said by `netdev-dummy/receive`,
-    /// what they send goes into files. It needs no privileges.
+    /// Starts one whose ports are of type `dummy`: they receive the frames of
+    /// `netdev-dummy/receive`, and send into files. It needs no privileges.
     ///
     /// # Panics
     ///
@@ -91,7 +91,7 @@ impl OpenVswitch {
         switch
     }
 
-    /// Where its files are: sockets, logs and what its ports of type `dummy` send.
+    /// The folder of its files: sockets, logs and the frames that its ports of type `dummy` send.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder.0
@@ -116,7 +116,7 @@ impl OpenVswitch {
         command(&self.folder.0, self.namespace.as_ref(), words)
     }
 
-    /// Runs `ovs-vsctl`, and returns what it prints.
+    /// Runs `ovs-vsctl`, and returns its output.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl OpenVswitch {
         process::expect(self.command(&words), PATIENCE)
     }
 
-    /// Runs `ovs-ofctl` with a command for a bridge, and returns what it prints.
+    /// Runs `ovs-ofctl` with a command for a bridge, and returns its output.
     ///
     /// # Panics
     ///
@@ -140,7 +140,7 @@ impl OpenVswitch {
         process::expect(self.command(&words), PATIENCE)
     }
 
-    /// Runs `ovs-appctl`, and returns what it prints.
+    /// Runs `ovs-appctl`, and returns its output.
     ///
     /// # Panics
     ///

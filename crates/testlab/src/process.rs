@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at something that is waited for.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Waits until a condition holds, and returns whether it came to hold within `timeout`.
+/// Waits until a condition holds, and returns true if it came to hold within `timeout`.
 ///
-/// For what happens in another process or in the kernel. The timeout is a bound on how long a
-/// broken test hangs, not a measurement: give seconds, not the time it takes.
+/// For events in another process or in the kernel. The timeout is a bound on how long a broken test
+/// hangs, not a measurement: give seconds, not the time it takes.
 #[must_use]
 pub fn wait_until(mut condition: impl FnMut() -> bool, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
@@ -52,11 +52,11 @@ pub fn is_waiting(process: u32) -> bool {
     waits && children.split_whitespace().all(|child| child.parse().is_ok_and(is_waiting))
 }
 
-/// Whether this process runs nothing but the test of that name, as libtest lists it. Else one that does
-/// has been started, and has passed: the caller has nothing left to do.
+/// Returns true if this process runs nothing but the test of that name, as libtest lists it. Else
+/// one that does has been started, and has passed: the caller has nothing left to do.
 ///
-/// For tests that count what their process has open: others of their program open and close things,
-/// too.
+/// For tests that count the open files of their process: others of their program open and close
+/// some, too.
 ///
 /// # Panics
 ///
@@ -115,7 +115,7 @@ impl Running {
         self.try_status().is_none()
     }
 
-    /// What it prints, where that was piped and not taken before.
+    /// Its standard output, where that was piped and not taken before.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
@@ -155,7 +155,7 @@ impl Running {
         self.try_status().expect("it has ended")
     }
 
-    /// Waits for it to end by itself, and returns what it printed.
+    /// Waits for it to end by itself, and returns its output.
     ///
     /// # Panics
     ///
@@ -181,7 +181,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Either may fail because it has ended: that is what is wanted.
+        // Either may fail because it has ended: that is the purpose.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -194,7 +194,7 @@ pub(crate) fn collect(mut command: Command, timeout: Duration) -> Output {
     Running::start(command).output(timeout)
 }
 
-/// Returns what a program printed to its standard output, or panics with all it printed.
+/// Returns the standard output of a program, or panics with all it printed.
 #[track_caller]
 pub(crate) fn expect(command: Command, timeout: Duration) -> String {
     let shown = describe(&command);
@@ -213,7 +213,7 @@ fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
-            // What was read before an error is what there is to show.
+            // Bytes read before an error are all there is to show.
             let _ = stream.read_to_end(&mut bytes);
         }
         bytes

@@ -1,7 +1,7 @@
-//! The peer programs tests are checked against, and the Debian packages that hold them.
+//! Peer programs that tests are checked against, and the Debian packages that hold them.
 //!
-//! One table for both users: `cargo xtask peers` installs what is missing, [`require`] fails a test
-//! with the name of the package when a program is absent. Nothing is installed from here.
+//! One table for both users: `cargo xtask peers` installs missing packages, [`require`] fails a
+//! test with the name of the package when a program is absent. Nothing is installed from here.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Program {
     pub name: &'static str,
     /// Debian package that holds it.
     pub package: &'static str,
-    /// What the tests use it for.
+    /// The tests' use of it.
     pub purpose: &'static str,
 }
 
@@ -80,8 +80,8 @@ pub const PROGRAMS: &[Program] = &[
 const SYSTEM_DIRS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
 
 impl Program {
-    /// Where the program is, if it is installed. For `python3` that is the interpreter that has
-    /// the package's module, since that is what tests call it for.
+    /// The path of the program, if it is installed. For `python3` that is the interpreter that has
+    /// the package's module, since tests call it for that.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         match self.package {

@@ -1,7 +1,7 @@
-//! Names of namespaces, and removal of those whose maker was killed.
+//! Names of namespaces, and removal of those of killed processes.
 //!
 //! A name is `lrlab-PID-START-NUMBER-LABEL`. Process number and start time together name one
-//! process for as long as the machine runs, so a namespace whose maker is gone is known from its
+//! process for as long as the machine runs, so a namespace without a living maker is known from its
 //! name alone, and no two labs share one.
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{self, Command};
 /// The beginning of every name, which marks a namespace as a lab's.
 const PREFIX: &str = "lrlab-";
 
-/// Where `ip netns` keeps its handles.
+/// The folder where `ip netns` keeps its handles.
 const HANDLES: &str = "/run/netns";
 
 /// The name of this process's `number`th namespace.
@@ -25,7 +25,7 @@ pub(crate) fn name(number: u32, label: &str) -> String {
     format!("{PREFIX}{pid}-{start}-{number}-{label}")
 }
 
-/// Removes namespaces whose makers have ended without removing them.
+/// Removes namespaces of makers that have ended without removing them.
 pub(crate) fn sweep() {
     // No such directory: no namespaces.
     let Ok(entries) = fs::read_dir(HANDLES) else { return };
@@ -37,7 +37,7 @@ pub(crate) fn sweep() {
     }
 }
 
-/// Kills what runs in a namespace and removes it. Links die with it.
+/// Kills the processes in a namespace and removes it. Links die with it.
 ///
 /// Called from destructors and for other processes' remains, so failures are only shown: another
 /// lab may be sweeping the same name at the same time.

@@ -12,17 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an answer may take.
+/// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One of these at a time: each wants all processors there are, and what a process has open is
+/// One of these at a time: each wants all processors there are, and the open files of a process are
 /// counted.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a testpmd is to be.
+/// Setup of a testpmd.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// Tells those of one test from others.
@@ -120,7 +120,7 @@ impl Testpmd {
         self.child.try_wait().unwrap().and_then(|status| status.signal())
     }
 
-    /// The numbers behind labels in what it answers, in their order.
+    /// Asks, and returns the numbers behind these labels in the answer, in their order.
     #[track_caller]
     fn ask<const N: usize>(&mut self, line: &str, labels: [&str; N]) -> [u64; N] {
         self.say(line);

@@ -1,5 +1,5 @@
-//! Packets of TCP and UDP in tunnels, built by the definitions of their headers, and merged frames of
-//! them as the kernel has them: what segmentation and checksums are compared with.
+//! Packets of TCP and UDP in tunnels, built by the definitions of their headers, and merged frames
+//! of them as the kernel has them: the reference for segmentation and checksums.
 //!
 //! Everything is written once, from the outside inwards, and summed up by the definition, from the
 //! inside outwards: no header is ever changed into that of another packet.
@@ -164,7 +164,7 @@ impl Field {
     }
 }
 
-/// Where the transport header begins behind these.
+/// Returns the offset of the transport header behind these.
 #[must_use]
 pub fn transport_of(heads: &[Head]) -> usize {
     heads.iter().map(|head| head.length()).sum()

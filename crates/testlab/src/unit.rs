@@ -1,8 +1,8 @@
-//! Programs run as a unit of systemd runs them: with its user, group, umask, capabilities and
-//! directories, by `setpriv` and without systemd.
+//! Programs run as a unit of systemd: with its user, group, umask, capabilities and directories, by
+//! `setpriv` and without systemd.
 //!
-//! All of it is read from the unit's file, so that a test and a unit cannot drift apart. What only
-//! systemd can do (its sandbox, `SystemCallFilter=`, notification) is left out.
+//! All of it is read from the unit's file, so that a test and a unit cannot drift apart. Settings
+//! that only systemd can apply (its sandbox, `SystemCallFilter=`, notification) are left out.
 
 use std::{
     fs,

@@ -1,12 +1,12 @@
-//! A vhost-user frontend, and the driver behind it, that play foul as bytes say.
+//! Malicious vhost-user frontend, and the driver behind it, driven by bytes.
 //!
 //! It connects to a device, gives it memory and queues, split or packed, and does any of it wrong:
 //! messages out of turn, of other lengths, with other numbers or descriptors; memory that is too
 //! small, goes round, or is cut short later; indices that run, chains that go round, tables in
-//! tables, addresses at the ends of regions, headers that lie about their packets. Most of what it
-//! says is right, because who is refused at once finds nothing.
+//! tables, addresses at the ends of regions, headers that lie about their packets. Most of its
+//! messages are right, because a peer that is refused at once finds nothing.
 //!
-//! It accesses memory by system calls alone, so that whatever it does to it is done to the others.
+//! It accesses memory by system calls alone, so that its faults reach only the others.
 
 use std::{
     fs::File,
@@ -31,9 +31,9 @@ use rustix::{
 
 use crate::tunnels::{self, Transport};
 
-/// What no packet may contain, since it lies behind the regions.
+/// Bytes that no packet may contain, since they lie behind the regions.
 pub const SENTINEL: [u8; 16] = *b"\xf0BEHIND A REGION";
-/// What the packets of an orderly exchange are full of.
+/// Byte that fills the packets of an orderly exchange.
 pub const ORDERLY: u8 = 0x5a;
 
 const GET_FEATURES: u32 = 1;
@@ -54,7 +54,7 @@ const SET_VRING_ENABLE: u32 = 18;
 const FEATURES: u64 = 1 | 1 << 11 | 1 << 15 | 1 << 28 | 1 << 29 | 1 << 30 | 1 << 32;
 const PACKED: u64 = 1 << 34;
 
-/// Where the regions are, for the guest and for the frontend, and how long they are.
+/// Addresses of the regions, for the guest and for the frontend, and their length.
 const GUEST: u64 = 0x1_0000;
 const USER: u64 = 0x7000_0000;
 const REGION: u64 = 0x1_0000;
@@ -113,8 +113,8 @@ pub struct Foul<'a> {
 }
 
 impl Foul<'_> {
-    /// One that speaks to a device at an abstract socket, `@NAME`, and does what the bytes say, one
-    /// [`Foul::step`] at a time.
+    /// A frontend that connects to a device at an abstract socket, `@NAME`, driven by the bytes,
+    /// one [`Foul::step`] at a time.
     pub fn new<'a>(socket: &str, bytes: &'a [u8]) -> Foul<'a> {
         let mut foul = Foul {
             name: socket.trim_start_matches('@').into(),
@@ -224,7 +224,7 @@ impl Foul<'_> {
         }
     }
 
-    /// Waits until what was said has been done: a question is answered in turn.
+    /// Waits until earlier messages have been handled: a question is answered in turn.
     fn settle(&mut self) {
         self.say(GET_FEATURES, &[], &[]);
         let Some(socket) = &mut self.socket else { return };
@@ -293,7 +293,7 @@ impl Foul<'_> {
     /// Two regions of a file, one behind the other.
     fn regions(&mut self, wrong: bool) {
         if wrong {
-            // What it says may be all of the file.
+            // Its data may be all of the file.
             self.whole = false;
             self.put(2 * REGION, &[0; SENTINEL.len()]);
         }
@@ -386,7 +386,7 @@ impl Foul<'_> {
         }
     }
 
-    /// The same with descriptors that go anywhere.
+    /// As `exchange`, with descriptors that go anywhere.
     fn exchange_wrong(&mut self) {
         let queue = usize::from(self.byte() % 2);
         let count = self.next[queue];

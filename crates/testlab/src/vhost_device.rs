@@ -1,12 +1,12 @@
-//! A vhost-user device that plays foul as bytes say.
+//! Malicious vhost-user device, driven by bytes.
 //!
-//! It listens, answers what a driver asks, notes where memory and queues are, and does any of it
+//! It listens, answers a driver's requests, notes where memory and queues are, and does any of it
 //! wrong: answers that were not asked for, of other lengths, or with other numbers; buffers given
 //! back that it never had, twice, or with more bytes than they have; indices that run; headers that
-//! lie about their packets. Most of what it does is right, because who is refused at once finds
-//! nothing.
+//! lie about their packets. Most of its answers are right, because a peer that is refused at once
+//! finds nothing.
 //!
-//! It accesses memory by system calls alone, so that whatever it does to it is done to the others.
+//! It accesses memory by system calls alone, so that its faults reach only the others.
 
 use std::{
     fs::File,
@@ -40,10 +40,10 @@ const PACKED: u64 = 1 << 34;
 /// Bytes of a header, and where in it the number of buffers is.
 const HEADER: usize = 12;
 const COUNT: usize = 10;
-/// How long what a driver says next is waited for.
+/// Time that a driver's next message is waited for.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What the packets of an orderly exchange are full of.
+/// Byte that fills the packets of an orderly exchange.
 pub const ORDERLY: u8 = 0x5a;
 
 /// Numbers at which things end.
@@ -77,12 +77,12 @@ pub struct Foul<'a> {
 }
 
 impl Foul<'_> {
-    /// One that listens at an abstract socket, `@NAME`, and does what the bytes say, one
+    /// A device that listens at an abstract socket, `@NAME`, driven by the bytes, one
     /// [`Foul::step`] at a time.
     ///
     /// # Panics
     ///
-    /// When somebody listens there already.
+    /// When another listens there already.
     pub fn new<'a>(socket: &str, bytes: &'a [u8]) -> Foul<'a> {
         let name = socket.trim_start_matches('@');
         let address = SocketAddr::from_abstract_name(name).expect("a short name");
@@ -122,7 +122,7 @@ impl Foul<'_> {
         true
     }
 
-    /// Answers what it is asked and uses a buffer of each queue, as it should be.
+    /// Answers all requests and uses a buffer of each queue, as it should be.
     pub fn serve(&mut self) {
         self.attend(false);
         self.exchange();
@@ -152,7 +152,7 @@ impl Foul<'_> {
 
     // The socket.
 
-    /// Answers what is asked, as long as something is; one answer may be wrong.
+    /// Answers requests, as long as there are any; one answer may be wrong.
     fn attend(&mut self, wrong: bool) {
         let mistake = if wrong { self.byte() % 6 } else { u8::MAX };
         let mut answers = 0;
@@ -179,7 +179,7 @@ impl Foul<'_> {
         }
     }
 
-    /// Receives what there is; `false` when nothing is.
+    /// Receives the bytes there are; `false` when there are none.
     fn fill(&mut self) -> bool {
         let Some(socket) = &self.socket else { return false };
         let mut bytes = [0; 4096];
@@ -216,7 +216,7 @@ impl Foul<'_> {
         Some((request, payload))
     }
 
-    /// Notes what is said. Returns the answer, if there is one.
+    /// Notes the contents of a message. Returns the answer, if there is one.
     fn obey(&mut self, request: u32, payload: &[u8]) -> Option<u64> {
         let word = |at: usize| {
             let bytes = payload.get(8 * at..8 * at + 8);
@@ -269,7 +269,7 @@ impl Foul<'_> {
     fn write(&self, address: u64, bytes: &[u8]) {
         let Some((start, file)) = &self.memory else { return };
         let at = address.wrapping_sub(*start);
-        // It cannot be made longer, so what is behind its end is refused.
+        // It cannot be made longer, so a write behind its end is refused.
         if at < 1 << 40 {
             let _ = file.write_all_at(bytes, at);
         }
@@ -339,7 +339,7 @@ impl Foul<'_> {
         }
     }
 
-    /// The same with anything wrong.
+    /// As `exchange`, with anything wrong.
     fn exchange_wrong(&mut self) {
         let queue = usize::from(self.byte() % 2);
         let Some((number, address, _)) = self.next(queue) else { return };

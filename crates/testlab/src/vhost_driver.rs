@@ -1,5 +1,5 @@
-//! A vhost-user frontend, and the driver behind it, that send packets with virtio headers of any content,
-//! as the kernel of a guest does that leaves checksums and segmentation to the device.
+//! Vhost-user frontend, and the driver behind it, that send packets with virtio headers of any
+//! content, as the kernel of a guest does that leaves checksums and segmentation to the device.
 //!
 //! One split queue of 16 places in each direction; packets are not received. It accesses its memory by
 //! system calls alone.
@@ -41,7 +41,7 @@ const SET_VRING_ENABLE: u32 = 18;
 /// version 1.
 const FEATURES: u64 = 1 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 56 | 1 << 30 | 1 << 32;
 
-/// Where its memory is, for the guest and for the frontend.
+/// Addresses of its memory, for the guest and for the frontend.
 const GUEST: u64 = 0x1_0000;
 const USER: u64 = 0x7000_0000;
 /// Each queue's areas begin at a multiple of this.
@@ -54,7 +54,8 @@ const PLACES: u16 = 16;
 const MEMORY: u64 = BUFFERS + BUFFER * PLACES as u64;
 /// The queue of packets of the guest.
 const SENT: u64 = 1;
-/// Bytes of a virtio header, with the number of buffers behind what a header has without one.
+/// Bytes of a virtio header, with the number of buffers behind the part that a header has without
+/// one.
 const HEADER: usize = 12;
 
 /// The driver.

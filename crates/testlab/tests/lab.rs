@@ -1,4 +1,4 @@
-//! The lab itself: isolation, silence, exactness, and that nothing remains.
+//! Tests of the lab itself: isolation, silence, exactness, and that nothing remains.
 #![forbid(unsafe_code)]
 
 use std::fs;

@@ -20,9 +20,9 @@ use crate::cluster::{ATTACH, Foul, LOOK, Place, SIZE, hear, message};
 const SOCKET: &str = "cluster";
 /// Names that hostile programs attach as: a consumer, one that sends, and an inline consumer.
 const NAMES: [&str; 3] = ["hostile", "sends", "asked"];
-/// Bytes for a program that does what they say, at most.
+/// Greatest number of bytes that drive a malicious program.
 const BYTES: usize = 2000;
-/// How long an honest program may take for some packets.
+/// Time that an honest program may take for some packets.
 const PACKETS: Duration = Duration::from_secs(30);
 
 /// `linerate cluster serve`, attacked by programs of the server's own user that share its memory.
@@ -204,7 +204,7 @@ fn flood_socket(turn: &mut Turn<'_>) {
     }
 }
 
-/// Opens what it can, and opens another whenever one is closed.
+/// Opens as many as it can, and opens another whenever one is closed.
 fn open_all_and_hold(turn: &mut Turn<'_>) {
     let mut open = Vec::new();
     while turn.goes_on() {
@@ -227,7 +227,7 @@ fn look_and_hold(turn: &mut Turn<'_>) {
     }
 }
 
-/// Attaches again and again and keeps what it was handed: memory that the server has made.
+/// Attaches again and again and keeps the memory it was handed, which the server has made.
 fn attach_and_keep_files(turn: &mut Turn<'_>) {
     let mut kept = Vec::new();
     while turn.goes_on() {
@@ -282,7 +282,7 @@ fn send_descriptors(turn: &mut Turn<'_>) {
     }
 }
 
-/// Does what random bytes say, most of which is as it should be.
+/// Lets random bytes drive the peer, mostly as it should be.
 fn any_bytes(turn: &mut Turn<'_>) {
     while turn.goes_on() {
         let mut bytes = vec![0; turn.rng.usize(1..BYTES)];

@@ -19,7 +19,7 @@ use rustix::{
     },
 };
 
-/// How long a hostile client waits for a connection.
+/// Time that a hostile client waits for a connection.
 const CONNECT: Duration = Duration::from_millis(50);
 /// Descriptors in one message at most; the kernel's limit is 253.
 pub const DESCRIPTORS: usize = 253;
@@ -94,7 +94,7 @@ impl Connection {
         Ok(Connection { socket })
     }
 
-    /// Sends what there is room for at once, and returns how many bytes that were.
+    /// Sends as many bytes as there is room for at once, and returns their number.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what there is, and waits for the first of it. No byte is the end.
+    /// Receives the bytes there are, and waits for the first of them. No byte is the end.
     ///
     /// # Errors
     ///

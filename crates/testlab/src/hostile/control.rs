@@ -13,9 +13,9 @@ use super::{
     descriptors::{Descriptor, KINDS},
 };
 
-/// How long an honest client waits for an answer.
+/// Time that an honest client waits for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long a hostile one waits.
+/// Time that a hostile one waits.
 const IMPATIENT: Duration = Duration::from_millis(50);
 /// The port of the listener, in a namespace where all are free.
 const PORT: u16 = 7777;
@@ -262,7 +262,7 @@ fn flood(target: &Target, turn: &mut Turn<'_>) {
     }
 }
 
-/// Opens what it can, and opens another whenever one is closed.
+/// Opens as many as it can, and opens another whenever one is closed.
 fn open_all_and_hold(target: &Target, turn: &mut Turn<'_>) {
     let mut open = Vec::new();
     while turn.goes_on() {

@@ -202,7 +202,7 @@ pub struct Outcome {
     pub survived: bool,
     /// Its end.
     pub ending: Ending,
-    /// The end of what it wrote to standard error.
+    /// The end of its standard error.
     pub stderr: String,
 }
 

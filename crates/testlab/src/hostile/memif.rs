@@ -17,7 +17,7 @@ use crate::stalling::{
     memif::{Client, SIZE, Server, Stage},
 };
 
-/// How long a hostile peer waits for an answer.
+/// Time that a hostile peer waits for an answer.
 const IMPATIENT: Duration = Duration::from_millis(100);
 /// The sockets, which have no files, so that every user can make them.
 const SERVER: &str = "@linerate-hostile-memif-server";

@@ -1,11 +1,12 @@
 //! Hostile clients: a program under attack at one of its listeners while honest traffic passes beside it.
 //!
-//! A [`Listener`] names a listener of `linerate` and prepares a [`Case`]: the command that is attacked,
-//! the [`Attack`]s, and the [`Honest`] clients of the same listener or of others of the same process. A
-//! [`Trial`] starts the command between two hosts, sends paced and numbered datagrams through it in both
-//! directions, runs the attacks in turn for as long as it is told, and ends the command by SIGTERM while
-//! the attacks go on. Its [`Outcome`] says what was lost, how late the rest was, which honest client was
-//! refused, how far the process grew, and how it ended.
+//! A [`Listener`] names a listener of `linerate` and prepares a [`Case`]: the command that is
+//! attacked, the [`Attack`]s, and the [`Honest`] clients of the same listener or of others of the
+//! same process. A [`Trial`] starts the command between two hosts, sends paced and numbered
+//! datagrams through it in both directions, runs the attacks in turn for as long as it is told, and
+//! ends the command by SIGTERM while the attacks go on. Its [`Outcome`] has the lost datagrams, the
+//! delays of the rest, the honest clients that were refused, the growth of the process, and its
+//! end.
 //!
 //! Tests run a trial of some seconds and demand [`Outcome::faults`] to be empty; [`soak()`] measures for
 //! minutes, with and without the attacks. Attacks run in threads of this process, in the network namespace of
@@ -191,9 +192,9 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// An attack. `run` is called for turns of some hundred milliseconds and more, in up to two threads at a time;
-    /// it does its work until [`Turn::goes_on`] says no, counts what it did by [`Turn::count`], and never blocks
-    /// for longer than some hundred milliseconds.
+    /// An attack. `run` is called for turns of some hundred milliseconds and more, in up to two
+    /// threads at a time; it does its work until [`Turn::goes_on`] says no, counts its actions by
+    /// [`Turn::count`], and never blocks for longer than some hundred milliseconds.
     pub fn new(
         name: &'static str,
         account: Account,

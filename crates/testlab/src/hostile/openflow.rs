@@ -15,11 +15,11 @@ use super::{
 };
 use crate::authority::{Authority, EC};
 
-/// How long an honest controller waits for an answer.
+/// Time that an honest controller waits for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The port of the listener, in a namespace where all are free.
 const PORT: u16 = 6653;
-/// How often an honest controller connects anew, in steps.
+/// Steps of an honest controller after which it connects anew.
 const ANEW: u32 = 8;
 
 /// `linerate switch --openflow ptcp:PORT:127.0.0.1`.
@@ -58,7 +58,7 @@ pub const SWITCH_TLS: Listener = Listener {
     prepare: at_tls,
 };
 
-/// A switch whose two ports are joined by flows, with these listeners.
+/// A switch with two ports joined by flows, and with these listeners.
 fn switch(scene: &Scene, listeners: &[&str], options: &[&str]) -> Case {
     let flows =
         scene.write("flows.txt", "in_port=1,actions=output:2\nin_port=2,actions=output:1\n");
@@ -302,8 +302,8 @@ fn half_open(address: &Address) -> Vec<Attack> {
 /// One attack on a listener, for a part of the time there is.
 type Run = fn(&Target, &mut Turn<'_>);
 
-/// Attacks of half-open connections and of controllers, as nobody and as the switch's own user. Those of its own user leave places
-/// to the honest controllers, which run as that user.
+/// Attacks of half-open connections and of controllers, as the user nobody and as the switch's own
+/// user. Those of its own user leave places to the honest controllers, which run as that user.
 fn attacks(address: &Address) -> Vec<Attack> {
     let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
     let own = |name, run: Run| attack(name, Account::Own, address, run);
@@ -351,7 +351,7 @@ fn leave_at_each_step(target: &Target, turn: &mut Turn<'_>) {
     }
 }
 
-/// Opens what it can, and opens another whenever one is closed.
+/// Opens as many as it can, and opens another whenever one is closed.
 fn open_all_and_hold(target: &Target, turn: &mut Turn<'_>) {
     let mut open = Vec::new();
     while turn.goes_on() {
@@ -495,7 +495,7 @@ fn hold_controllers(target: &Target, turn: &mut Turn<'_>, count: usize) {
     }
 }
 
-/// The beginning of a record of a handshake that is longer than what comes.
+/// Sends the beginning of a record of a handshake that is longer than its bytes.
 fn half_a_handshake(target: &Target, turn: &mut Turn<'_>) {
     let connections: Vec<_> = (0..16).filter_map(|_| target.connect(turn)).collect();
     for connection in &connections {

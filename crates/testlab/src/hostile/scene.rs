@@ -80,13 +80,13 @@ impl Scene {
         command
     }
 
-    /// The program `linerate` itself; what is built with it is in the same folder.
+    /// The program `linerate` itself; programs built with it are in the same folder.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.linerate
     }
 
-    /// A file's name in a folder of the trial's own, in which other users find what is there.
+    /// A file's name in a folder of the trial's own, in which other users find it.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -102,7 +102,7 @@ impl Scene {
         self.path(name).to_str().expect("a UTF-8 path").to_owned()
     }
 
-    /// Writes a file that everybody can read, and returns its name.
+    /// Writes a file that every user can read, and returns its name.
     ///
     /// # Panics
     ///

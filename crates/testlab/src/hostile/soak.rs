@@ -1,8 +1,8 @@
 //! Measuring for minutes: honest traffic alone, while a decoy is attacked, and under attack.
 //!
-//! The decoy is another process of the same command with hosts of its own. What its attack takes of the machine
-//! (cores, caches, the kernel's locks), an attack on the measured process takes, too: the difference between the two is
-//! what the listener lets its clients do to the traffic.
+//! The decoy is another process of the same command with hosts of its own. Its attack takes as much
+//! of the machine (cores, caches, the kernel's locks) as an attack on the measured process: the
+//! difference between the two is the effect of the listener's clients on the traffic.
 
 use std::{
     path::Path,
@@ -33,18 +33,18 @@ const MOMENT: Duration = Duration::from_secs(3);
 pub struct Plan<'a> {
     /// All of it but the endings: a sixth alone, a quarter while the decoy is attacked, the rest under attack.
     pub time: Duration,
-    /// How many programs are ended at random moments of an attack.
+    /// Number of programs that are ended at random moments of an attack.
     pub endings: u32,
     /// Of chance.
     pub seed: u64,
-    /// Ends the measurement early, with what there is.
+    /// Ends the measurement early, with the results so far.
     pub stop: &'a AtomicBool,
 }
 
 /// Honest traffic and honest clients during one part of a measurement.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Phase {
-    /// How long it was, in seconds.
+    /// Its length, in seconds.
     pub seconds: f64,
     /// Honest traffic.
     pub traffic: TrafficFigures,
@@ -65,7 +65,7 @@ pub struct Soaked {
     pub attacked: Phase,
     /// The verdict on the attacked phase.
     pub outcome: Outcome,
-    /// How programs ended that were ended at random moments.
+    /// Ends of the programs that were ended at random moments.
     pub endings: Vec<Ending>,
     /// Its failures.
     pub faults: Vec<String>,
@@ -99,7 +99,7 @@ impl Phase {
     }
 }
 
-/// Measures a listener; `progress` is told what happens.
+/// Measures a listener; `progress` is told about each step.
 ///
 /// # Panics
 ///
@@ -110,8 +110,8 @@ pub fn soak(
     plan: &Plan<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Soaked {
-    // The hostile client has a core of its own where there are two, so that what it takes of the processor is not
-    // taken from the traffic's senders and receivers.
+    // The hostile client has a core of its own where there are two, so that its processor time is
+    // not taken from the traffic's senders and receivers.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let core = (cores > 1).then_some(cores - 1);
     let [quarter, sixth] = [4, 6].map(|part| plan.time / part);

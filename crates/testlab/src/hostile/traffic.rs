@@ -21,7 +21,7 @@ use crate::wait_until;
 
 /// Interval of the datagrams of a direction.
 pub(super) const GAP: Duration = Duration::from_millis(1);
-/// How long a receiver waits for a datagram before it checks for the end.
+/// Time that a receiver waits for a datagram before it checks for the end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Silence after which missing datagrams count as lost.
 const QUIET: Duration = Duration::from_secs(3);
@@ -86,7 +86,7 @@ impl Hosts {
             }
             for at in [0, 1] {
                 if self.traffic == Traffic::Through {
-                    // The interface has just been made; what goes wrong shows in that nothing arrives.
+                    // The interface has just been made; an error shows in that nothing arrives.
                     let _ = self.send(at, 0, 0);
                 }
                 arrived[at] |= self.sockets[1 - at].recv(&mut [0; 2048]).is_ok();
@@ -237,7 +237,7 @@ fn drain(directions: &[Direction]) {
         }
         received == sent || last.1.elapsed() > QUIET
     };
-    // Whatever is missing then is lost.
+    // Datagrams missing then are lost.
     let _ = wait_until(is_over, DRAIN);
 }
 
@@ -279,7 +279,7 @@ impl Seen {
         true
     }
 
-    /// How many numbers there are from the least to the largest.
+    /// Count of the numbers from the least to the largest.
     fn span(&self) -> u64 {
         self.bounds.map_or(0, |[_, least, largest]| largest - least + 1)
     }

@@ -185,7 +185,7 @@ impl Trial {
         self.case.bounds
     }
 
-    /// The end of what the program wrote to standard error.
+    /// The end of the program's standard error.
     #[must_use]
     pub fn stderr(&self) -> String {
         let all = self.scene.written("stderr");
@@ -214,10 +214,10 @@ fn serve(
     inside(middle, || honest::serve(client, goes_on))
 }
 
-/// Where and how attacks run.
+/// Placement of attacks: core, duration, and seed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Placement {
-    /// How long all of them are to last together.
+    /// Duration of all of them together.
     pub(super) time: Duration,
     /// The core they run on; the system chooses when there is none.
     pub(super) core: Option<usize>,
@@ -233,7 +233,7 @@ pub(super) struct Assault {
     lanes: Vec<JoinHandle<()>>,
 }
 
-/// Counts of what the lanes have done.
+/// Counts of the lanes' actions.
 #[derive(Debug, Default)]
 struct Done {
     counts: Mutex<BTreeMap<String, u64>>,
@@ -287,7 +287,7 @@ impl Assault {
         }
     }
 
-    /// Ends the attacks; returns what they did, and which of them broke.
+    /// Ends the attacks; returns the counts of their actions, and which of them broke.
     pub(super) fn stop(self) -> (BTreeMap<String, u64>, Vec<String>) {
         self.stop.store(true, Ordering::Relaxed);
         for lane in self.lanes {

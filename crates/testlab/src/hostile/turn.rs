@@ -74,12 +74,12 @@ impl Turn<'_> {
         self.count
     }
 
-    /// Sleeps for a moment: after a refusal, and where the attack is to hold what it has.
+    /// Sleeps for a moment: after a refusal, and where the attack is to hold its resources.
     pub fn breathe(&self) {
         thread::sleep(BREATH);
     }
 
-    /// Keeps what the attack holds until the turn ends.
+    /// Keeps the attack's resources until the turn ends.
     pub fn hold(&self) {
         while self.goes_on() {
             thread::sleep(BREATH);

@@ -15,14 +15,14 @@ use crate::stalling::{
     vhost::{Device, Frontend, Stage},
 };
 
-/// How long a hostile peer waits for an answer.
+/// Time that a hostile peer waits for an answer.
 const IMPATIENT: Duration = Duration::from_millis(100);
 /// The sockets, which have no files, so that every user can make them.
 const DEVICE: &str = "@linerate-hostile-vhost-device";
 const DRIVER: &str = "@linerate-hostile-vhost-driver";
 /// Requests up to this one are known.
 const REQUESTS: u32 = 44;
-/// Where a region is, for the guest and for the frontend.
+/// Addresses of a region, for the guest and for the frontend.
 const GUEST: u64 = 0x1_0000;
 const USER: u64 = 0x7000_0000;
 

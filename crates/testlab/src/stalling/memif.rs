@@ -33,7 +33,7 @@ const BUFFER: u64 = 2048;
 const HEAD: u64 = 6;
 const TAIL: u64 = 64;
 
-/// How far a negotiation has come.
+/// Stage of a negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The socket is connected.
@@ -54,8 +54,8 @@ impl Stage {
         [Stage::Connected, Stage::Interface, Stage::Region, Stage::Ring, Stage::Up];
 }
 
-/// A client, whose memory has a ring in each direction. It asks for interrupts by eventfds to which a
-/// `write` blocks.
+/// A client with memory that has a ring in each direction. It asks for interrupts by eventfds to
+/// which a `write` blocks.
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
@@ -322,7 +322,7 @@ fn message(kind: u16, numbers: &[(usize, u16)]) -> [u8; SIZE] {
     message
 }
 
-/// The next message, which has to be of that kind; else the error has what a DISCONNECT says.
+/// The next message, which has to be of that kind; else the error has the text of a DISCONNECT.
 fn expect(channel: &Channel, kind: u16) -> io::Result<Vec<u8>> {
     let (message, _) = channel.receive(SIZE)?;
     match message.first_chunk::<2>() {

@@ -1,5 +1,5 @@
-//! Peers of shared-memory ports that do what their protocol asks up to a stage, and stop there. They ask
-//! for interrupts by eventfds to which a `write` blocks.
+//! Stalling peers of shared-memory ports: they follow their protocol up to a stage, and stop there.
+//! They ask for interrupts by eventfds to which a `write` blocks.
 
 pub mod channel;
 pub mod memif;
@@ -27,7 +27,7 @@ pub fn full_eventfd() -> OwnedFd {
     eventfd
 }
 
-/// Makes an eventfd, of whatever process, one to which a `write` blocks.
+/// Makes an eventfd, of any process, one to which a `write` blocks.
 ///
 /// # Panics
 ///

@@ -29,7 +29,7 @@ const HEADER: usize = 12;
 const VERSION: u32 = 1;
 const REPLY: u32 = 1 << 2;
 
-/// Where the memory of a frontend is, for the guest and for the frontend.
+/// Addresses of a frontend's memory, for the guest and for the frontend.
 const GUEST: u64 = 0x1_0000;
 const USER: u64 = 0x7000_0000;
 /// Descriptors in a queue, where its areas are from where it begins, and where the next queue begins.
@@ -41,7 +41,7 @@ const BUFFERS: u64 = 2 * QUEUE;
 const BUFFER: u64 = 2048;
 const WRITE: u16 = 2;
 
-/// How far a frontend has come.
+/// Stage of a frontend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The socket is connected.
