@@ -1,8 +1,8 @@
 //! The capture file reader on arbitrary bytes, and the writer on what it read.
 //!
 //! Asserted besides the absence of panics: records obey the format's limits; bytes that arrive in
-//! small pieces read the same; the first half of a file reads as a beginning of the whole; and what
-//! was read can be written in both formats and read back.
+//! small pieces read the same; the first half of a file reads as a beginning of the whole; and
+//! records read can be written in both formats and read back.
 
 #![no_main]
 

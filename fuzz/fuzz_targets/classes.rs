@@ -1,5 +1,5 @@
-//! Frames of several packets do what packets one at a time do, for every class of the library, with
-//! small queues of every kind behind it and in front. What is drawn and what is compared is the
+//! Frames of several packets are treated like packets one at a time, by every class of the library,
+//! with small queues of every kind behind it and in front. The generator and the comparison are the
 //! property test's (crates/elements/library/tests/classes.rs).
 
 #![no_main]

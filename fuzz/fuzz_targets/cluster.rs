@@ -1,7 +1,7 @@
-//! A consumer of a cluster that plays foul, as the bytes of an input say, sharing memory or in memory of
+//! Malicious consumer of a cluster, driven by the bytes of an input, sharing memory or in memory of
 //! its own, beside consumers that do as they should.
 //!
-//! What is asserted is said where the world is made, which tests have too.
+//! The assertions are documented with the world, which tests use too.
 
 #![no_main]
 

@@ -20,7 +20,7 @@ use linerate_memory::{Arena, ArenaOptions};
 
 struct World {
     library: Library,
-    /// What chains are made of.
+    /// Classes of the elements in chains.
     usable: Vec<Known>,
     arena: Arena,
 }

@@ -29,13 +29,13 @@ sw[2] -> inside -> Discard;
 script :: Script(TYPE PASSIVE, return $args);
 all :: HandlerAggregate(ELEMENT c);
 ";
-/// What a client may ask the control socket for besides.
+/// Further options of the control socket.
 const FORMS: &[&str] = &["", ", READONLY true", ", PROXY script", ", PROXY inside/proxy"];
 /// Bytes sent at a time, and read at a time.
 const PIECES: &[usize] = &[usize::MAX, 1, 2, 3, 7, 64, 1000, 4096];
-/// How often the client says the same.
+/// Numbers of times that the client repeats its text.
 const TIMES: &[usize] = &[1, 1, 1, 1, 1, 2, 20, 1000];
-/// How long the router may leave its client alone, in seconds.
+/// Seconds that the router may leave its client alone.
 const PATIENCE: i64 = 8;
 
 const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
@@ -55,7 +55,7 @@ thread_local! {
     };
 }
 
-/// Says `said` in pieces and returns what is answered until the other side has enough.
+/// Sends `said` in pieces and returns the answers until the other side has enough.
 fn converse(mut stream: UnixStream, said: &[u8], send: usize, receive: usize) -> Vec<u8> {
     let mut answers = Vec::new();
     let mut piece = vec![0; receive.min(1 << 16)];
@@ -99,7 +99,7 @@ fn line<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(line)
 }
 
-/// Answers are lines that begin with a code, and data whose length is said. The last one may be
+/// Checks answers: lines that begin with a code, and data of a given length. The last one may be
 /// cut off: a client can stop the router.
 fn check(mut answers: &[u8]) {
     if answers.len() < GREETING.len() {

@@ -1,5 +1,5 @@
-//! Expressions of tcpdump's filters, any text: what is read is decided alike by the tree that it
-//! becomes, by its program for an interpreter in both forms that has here, and by its program for
+//! Expressions of tcpdump's filters, any text: an expression that can be read is decided alike by
+//! its tree, by its program for an interpreter in both forms that has here, and by its program for
 //! the kernel.
 //!
 //! An input is the text, a line of it, and a packet.
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
             let Some(program) = program else { continue };
             let forms = [Program::new(&program), Program::portable(&program)];
             for form in forms {
-                // What our compiler makes passes our checker.
+                // Programs of our compiler pass our checker.
                 let given = form.expect("a valid program").accepts(packet, length);
                 // A chain that leads in a circle is given up somewhere, by the tree and by programs.
                 let may_turn = text.contains("protochain");

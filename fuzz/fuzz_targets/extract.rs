@@ -1,5 +1,5 @@
-//! Packets of the flow switch: what is read of their headers, and what becomes of them when those are
-//! changed. The first bytes choose what is changed, the rest is a packet.
+//! Packets of the flow switch: the headers read from them, and the packets with those changed. The
+//! first bytes choose the changes, the rest is a packet.
 //!
 //! The work and its assertions are those of the flow crate's tests.
 

@@ -40,7 +40,7 @@ fn instruction(bytes: &mut Bytes<'_>) -> Instruction {
     let small = bytes.byte();
     let k = match small {
         0xff => u32::from_be_bytes(std::array::from_fn(|_| bytes.byte())),
-        // What the kernel is asked for, and what leads backwards.
+        // Codes that the kernel is asked for, and jumps that lead backwards.
         0xe0..0xff => u32::MAX - 0xfff + u32::from(bytes.byte()),
         0xd0..0xe0 => 0u32.wrapping_sub(u32::from(small & 0x0f) + 1),
         small => u32::from(small),
@@ -62,7 +62,7 @@ fuzz_target!(|data: &[u8]| {
         let packet = &packet[..captured.min(1 << 12)];
         let length = packet.len() as u32 + beside;
         let given = EDGE.with_borrow_mut(|edge| forms.accepts(edge.put(packet), length));
-        // What goes on for too long is ended somewhere.
+        // A program that goes on for too long is ended somewhere.
         if let Some(expected) = reference(&program, packet, length) {
             let ended = forms.program.machine_code().is_none() && given == 0;
             assert!(

@@ -1,5 +1,5 @@
-//! Any text as a configuration: reading it never panics, and both forms of what is said about it
-//! can be written. The flat graph of a text that is right, written out, means the same again.
+//! Any text as a configuration: reading it never panics, and both forms of its diagnostics can be
+//! written. The flat graph of a text that is right, written out, means the same again.
 
 #![no_main]
 

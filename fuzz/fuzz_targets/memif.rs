@@ -1,8 +1,8 @@
-//! A memif peer that plays foul, in either role, as the bytes of an input say, beside two that do not.
+//! Malicious memif peer, in either role, driven by the bytes of an input, beside two that are not.
 //!
-//! Asserted besides the absence of panics and of accesses the kernel stops: what lies behind the
-//! peer's memory is neither read nor written; the other two lose no packet and get none that is not
-//! theirs; whoever comes next is served; no buffer is lost. The first byte says the role, and whether a
+//! Asserted besides the absence of panics and of accesses the kernel stops: bytes behind the peer's
+//! memory are neither read nor written; the other two lose no packet and get none that is not
+//! theirs; the next peer is served; no buffer is lost. The first byte says the role, and whether a
 //! server is lent the packets themselves.
 
 #![no_main]
@@ -23,7 +23,7 @@ use linerate_memory::Arena;
 use linerate_testlab::memif::{Foul, Role, SENTINEL};
 
 const SOCKET: &str = "@foul";
-/// What the peer that plays foul is sent.
+/// Lengths of the packets sent to the malicious peer.
 const SENT: [usize; 3] = [60, 9000, 2048];
 
 /// Two that do as they should, on the socket of a server that is played foul with.
@@ -38,7 +38,7 @@ impl World {
         World { arena: memory(), bystanders: Bystanders::new(SOCKET) }
     }
 
-    /// Whoever comes next is served.
+    /// Asserts that the next peer is served.
     fn serve_next(&mut self, station: &mut Station) {
         let mut next = Station::open(&self.arena, &format!("memif:{SOCKET}"));
         wait_for("the next peer", || station.is_up() && next.is_up());

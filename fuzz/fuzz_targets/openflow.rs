@@ -1,5 +1,5 @@
-//! OpenFlow's messages: whatever comes on a connection, and as one message whose header is right, so
-//! that not all of an input is about finding one.
+//! OpenFlow's messages: any bytes on a connection, and as one message with a right header, so that
+//! not all of an input is about finding one.
 //!
 //! The work and its assertions are those of the flow crate's property tests.
 

@@ -13,7 +13,7 @@ use linerate_fuzz::{BOUNDED, bounded_library, inside, isolate, show};
 use linerate_graph::{Console, Library, Options, Router, lang::Globals, load};
 use linerate_memory::{Arena, ArenaOptions};
 
-/// The elements scripts are called by, and whose handlers they call.
+/// The elements that call scripts, and with handlers that they call.
 const REST: &str = "
 InfiniteSource(DATA \\<00010203>, LIMIT 20, BURST 3) -> c :: Counter -> packet -> q :: Queue(5)
     -> u :: Unqueue -> sw :: Switch(0) -> d :: Discard;
@@ -21,7 +21,7 @@ packet[1] -> Discard; sw[1] -> c2 :: Counter -> Discard;
 proxied :: HandlerProxy; all :: HandlerAggregate(ELEMENT c, ELEMENT c2);
 ";
 
-/// Names of the scripts and what they are.
+/// Names of the scripts and their types.
 const SCRIPTS: &[(&str, &str)] = &[
     ("active", "Script(TYPE ACTIVE"),
     ("passive", "Script(TYPE PASSIVE"),

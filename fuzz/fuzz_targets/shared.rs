@@ -1,9 +1,9 @@
-//! A member of a shared arena that writes whatever the input says into the words it shares with the
-//! server, beside a member that does as it should.
+//! Malicious member of a shared arena, which writes the bytes of the input into the words it shares
+//! with the server, beside a member that does as it should.
 //!
 //! Asserted besides the absence of panics: the server is given no packet that it has already, or
 //! that the good member has to itself; packets of the good member are whole, in order and complete;
-//! who is next gets on; and when both are gone every buffer is back.
+//! the next member gets on; and when both are gone every buffer is back.
 
 #![no_main]
 
@@ -86,7 +86,7 @@ struct World {
     server: Server,
     pool: PoolCache,
     good: Good,
-    /// What the server has of what members sent.
+    /// Packets of members that the server has.
     had: Frame,
 }
 
@@ -151,7 +151,7 @@ impl World {
         assert_eq!((member.malformed(), self.server.malformed(*id)), (0, 0));
     }
 
-    /// What the foul one sent; `false` when its ring is broken.
+    /// Receives from the malicious one; `false` when its ring is broken.
     fn take_from(&mut self, id: MemberId) -> bool {
         let taken = self.server.receive(id, &mut self.pool, &mut self.had);
         let mut alone = BTreeSet::new();
@@ -202,7 +202,7 @@ impl World {
         }
         self.server.remove(foul.id, &mut self.pool);
         self.pool.give(&mut self.had);
-        // What is underway is back after this.
+        // Buffers underway are back after this.
         (0..3).for_each(|_| self.honest());
         assert_eq!(self.good.lent, self.good.back, "packets of the other are lost");
         assert_eq!(self.server.held(self.good.id), 0);

@@ -1,4 +1,4 @@
-//! Port names: whatever parses prints to something that parses to the same, and taking options out
+//! Port names: a name that parses prints to one that parses to the same, and taking options out
 //! never fails in any other way than with an error.
 
 #![no_main]

@@ -1,6 +1,6 @@
-//! Frames of several packets do what packets one at a time do: random graphs of sources,
-//! splitters, meetings, cycles, small queues and rated elements, run with frames of one packet
-//! and of several, come to the same. What is drawn and what is compared is the property test's
+//! Frames of several packets are treated like packets one at a time: random graphs of sources,
+//! splitters, meetings, cycles, small queues and rated elements, run with frames of one packet and
+//! of several, have the same results. The generator and the comparison are the property test's
 //! (crates/elements/library/tests/vectors.rs).
 
 #![no_main]

@@ -1,9 +1,9 @@
-//! A vhost-user peer that plays foul, a driver's side or a device, as the bytes of an input say, beside
-//! two others that do not.
+//! Malicious vhost-user peer, a driver's side or a device, driven by the bytes of an input, beside
+//! two others that are not.
 //!
-//! Asserted besides the absence of panics and of accesses the kernel stops: what lies behind a
-//! driver's memory is neither read nor written; the other two lose no packet and get none that is not
-//! theirs; whoever comes next is served; no buffer is lost. The first byte says who plays.
+//! Asserted besides the absence of panics and of accesses the kernel stops: bytes behind a driver's
+//! memory are neither read nor written; the other two lose no packet and get none that is not
+//! theirs; the next peer is served; no buffer is lost. The first byte chooses the peer.
 
 #![no_main]
 
@@ -26,12 +26,12 @@ use linerate_testlab::{
 };
 
 const SOCKET: &str = "@foul";
-/// What the peer that plays foul is sent.
+/// Lengths of the packets sent to the malicious peer.
 const SENT: [usize; 3] = [60, 9000, 2048];
-/// What an orderly packet is.
+/// An orderly packet.
 const ORDERLY: [u8; 60] = [vhost::ORDERLY; 60];
 
-/// What stays from one input to the next.
+/// State that stays from one input to the next.
 struct World {
     /// Memory of all that are here for one input.
     arena: Arena,
@@ -43,7 +43,7 @@ impl World {
         World { arena: memory(), bystanders: Bystanders::new("@others") }
     }
 
-    /// Does with a port whatever a worker does. Returns whether an orderly packet came.
+    /// Receives and sends on a port as a worker does. Returns true if an orderly packet came.
     fn use_up(station: &mut Station) -> bool {
         let mut orderly = false;
         station.receive(0, |packet| {

@@ -10,11 +10,11 @@ use crate::packets;
 /// The simulated time a run takes, and how often the worker's tasks are run in it.
 const TIME: u64 = 50_000_000;
 const ROUNDS: u32 = 10_000;
-/// The real time after which it is given up: what a script may do in one go takes a while, and it
-/// may do so in each round.
+/// The real time after which it is given up: the work of a script in one go takes a while, and it
+/// may do it in each round.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Families none of whose elements names files and interfaces.
+/// Families with elements that name no files and interfaces.
 const INSIDE: &[&str] =
     &["control", "information", "measuring", "packets", "scheduling", "standard", "switching"];
 

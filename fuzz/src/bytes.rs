@@ -1,4 +1,4 @@
-//! The bytes of an input, taken as choices.
+//! Reader of choices from the bytes of an input.
 
 /// The rest of an input. Zeros follow its end.
 pub struct Bytes<'a>(pub &'a [u8]);

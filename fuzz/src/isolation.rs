@@ -1,8 +1,8 @@
-//! Cuts the process off from the machine it runs on.
+//! Isolation of the process from the machine it runs on.
 //!
-//! What a fuzzer makes up may send signals, write files and open network interfaces. A target that
-//! can do so is moved to an empty network and an empty directory first, without standard input and
-//! output, and the kernel refuses it signals and the kind of file a script writes.
+//! Made-up inputs may send signals, write files and open network interfaces. A target that can do
+//! so is moved to an empty network and an empty directory first, without standard input and output,
+//! and the kernel refuses it signals and the kind of file a script writes.
 
 use std::{
     cell::RefCell,

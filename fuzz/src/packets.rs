@@ -9,7 +9,7 @@ use crate::Bytes;
 
 /// Packets made for one input.
 const COUNT: usize = 16;
-/// Longest packet asked for; what no buffer has room for is cut.
+/// Longest packet asked for; bytes beyond a buffer's room are cut.
 const LENGTH: usize = 4096;
 
 macro_rules! seeds {

@@ -1,4 +1,4 @@
-//! Ports that share memory with a peer that plays foul, and two that do with each other.
+//! Ports that share memory with a malicious peer, and two that do with each other.
 
 use std::{
     thread,
@@ -8,9 +8,9 @@ use std::{
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Counts, Port};
 
-/// How long what has to happen may take.
+/// Time in which an awaited event must come.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// What the two send each other.
+/// Lengths of the packets the two send each other.
 pub const LENGTHS: [usize; 4] = [60, 1514, 61, 600];
 
 /// A port, and memory for it.
@@ -28,8 +28,8 @@ impl Station {
         Station { arena: arena.clone(), pool: arena.cache(256), port }
     }
 
-    /// Sends what there is place for, a packet of each length: filled with its number in the
-    /// sequence.
+    /// Sends as many packets as there is place for, one of each length: filled with its number in
+    /// the sequence.
     pub fn send(&mut self, queue: usize, lengths: &[usize]) -> usize {
         let mut frame = Frame::new(lengths.len());
         for (number, &length) in lengths.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Bystanders {
         Bystanders { stations: [server, client], arrived: [0; 2], sent: [0; 2] }
     }
 
-    /// Each sends the other some, and looks what has come.
+    /// Sends some from each to the other, and looks at those that have come.
     pub fn turn(&mut self) {
         for (station, sent) in self.stations.iter_mut().zip(&mut self.sent) {
             let taken = station.send(0, &LENGTHS);
@@ -104,7 +104,7 @@ impl Bystanders {
         self.look();
     }
 
-    /// What arrives is what was sent, in order.
+    /// Asserts that packets arrive as they were sent, in order.
     fn look(&mut self) {
         for (station, arrived) in self.stations.iter_mut().zip(&mut self.arrived) {
             station.receive(0, |packet| {

@@ -1,4 +1,4 @@
-//! What is being run, shown with a panic; with `SHOW` in the environment, always.
+//! Display of the running input, shown with a panic; with `SHOW` in the environment, always.
 
 use std::{cell::RefCell, env, panic, sync::OnceLock};
 
@@ -9,13 +9,13 @@ thread_local! {
 /// Whether everything is shown.
 static ALWAYS: OnceLock<bool> = OnceLock::new();
 
-/// `text` is what is run from now on.
+/// Sets the text of the input that runs from now on.
 pub fn show(text: String) {
     note(&text);
     RUNNING.set(text);
 }
 
-/// Says something of what is run, when everything is shown.
+/// Prints a note about the running input, when everything is shown.
 pub fn note(text: &str) {
     let always = *ALWAYS.get_or_init(|| {
         let before = panic::take_hook();

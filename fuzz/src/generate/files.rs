@@ -2,7 +2,7 @@
 
 use crate::Bytes;
 
-/// Files to begin with: a capture, and what is written about one.
+/// Files to begin with: a capture, and a summary of one.
 const CAPTURES: &[&[u8]] = &[
     include_bytes!("../../seeds/capture/scapy-nano-little.pcap"),
     include_bytes!("../../seeds/capture/scapy-micro-big.pcap"),
@@ -11,7 +11,7 @@ const CAPTURES: &[&[u8]] = &[
 const SUMMARY: &[u8] = b"!IPSummaryDump 1.3\n!data timestamp ip_src sport ip_dst dport ip_proto ip_len\n\
     1.5 1.0.0.1 5 1.0.0.2 6 U 60\n2 1.0.0.2 6 1.0.0.1 5 T 1500\n!flowid 1.0.0.1 5 1.0.0.2 6 U\n- - - -\n";
 
-/// The files that `text` may name, and what is to be in them.
+/// The files that `text` may name, and their contents.
 pub fn files(bytes: &mut Bytes<'_>, text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let named = ["capture", "summary"].into_iter().filter(|name| text.contains(name));
     named

@@ -20,7 +20,7 @@ const PORTS: usize = 4;
 /// Most packets a source sends.
 const PACKETS: usize = 256;
 
-/// A class, and what elements of it are given in its example.
+/// A class, and the arguments of its elements in its example.
 pub struct Known {
     pub class: &'static Class,
     examples: Vec<String>,
@@ -40,7 +40,7 @@ pub fn known(library: &Library) -> Vec<Known> {
         .collect()
 }
 
-/// How many ports of a side an element is given, by its specification.
+/// Returns the number of ports of a side that an element is given, by its specification.
 fn ports(bytes: &mut Bytes<'_>, side: &str, inputs: usize) -> usize {
     let number = |text: &str, otherwise| text.parse().unwrap_or(otherwise);
     if let Some(more) = side.strip_prefix('=') {

@@ -60,7 +60,7 @@ pub const VALUES: &[&str] = &[
 
 const NUMBERS: &[&str] = &["0", "1", "2", "3", "7", "64", "1500", "0.5", "-1"];
 
-/// What fits kinds of arguments that contain a word; the first that does counts.
+/// Values for kinds of arguments that contain a word; the first that does counts.
 const FITTING: &[(&str, &[&str])] = &[
     ("bool", &["true", "false"]),
     ("bandwidth", &["8kbps", "1MBps", "100Gbps", "100"]),
@@ -125,7 +125,7 @@ const FITTING: &[(&str, &[&str])] = &[
     ("directive", &["read e0.config", "write e0.reset", "1ms", "loop", "stop", "quit"]),
 ];
 
-/// What is written for an argument: mostly something of its kind.
+/// Returns a value for an argument: mostly one of its kind.
 pub fn value(bytes: &mut Bytes<'_>, arg: &Arg) -> &'static str {
     if bytes.one_in(4) {
         return bytes.choice::<&'static str>(VALUES);
