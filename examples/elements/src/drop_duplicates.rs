@@ -34,11 +34,11 @@ struct DropDuplicates {
     /// packets that were dropped
     #[handler(count, kept)]
     duplicates: u64,
-    /// Unknown to those who send packets: nobody can make two of one hash.
+    /// Secret keys of the hash: a sender cannot make two packets of one hash.
     keys: RandomState,
     /// Hashes of the packets in the window, the oldest first.
     recent: VecDeque<u64>,
-    /// The same.
+    /// Those hashes as a set.
     seen: HashSet<u64>,
 }
 

@@ -1,8 +1,8 @@
-//! `TTLSecurity`: only what comes from near (RFC 5082).
+//! `TTLSecurity`: only packets from near pass (RFC 5082).
 
 use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Way};
 
-/// Where the time to live is in an IPv4 header.
+/// Offset of the time to live in an IPv4 header.
 const TTL: usize = 8;
 
 pub(crate) const CLASS: Class = Class {

@@ -1,8 +1,8 @@
-//! The programs of this project, run as their users run them.
+//! Tests of the programs of this project, run as their users run them.
 
 use std::{fs, process::Command};
 
-/// What a program prints, complaints included, and whether it did what it was told.
+/// Runs a program; returns its output, errors included, and true if it succeeded.
 fn started(program: &str, arguments: &[&str]) -> (String, bool) {
     let mut command = Command::new(program);
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
@@ -50,7 +50,7 @@ fn elements_explains_them() {
     assert!(linerate(&["elements"]).contains("\nexample\n  DropDuplicates "));
 }
 
-/// Where a calibration tells what elements cost, and an entry that nothing takes more among others.
+/// The entry of the costs of elements in a calibration, and one without any cost.
 const ELEMENTS: &str = r#""elements":{"#;
 const COLD: &str = r#""cold": {
     "cost": {"per_packet": 0.0, "per_burst": 0.0},
@@ -74,7 +74,8 @@ fn plan_measures_them() {
         }
     }
     linerate(&["lab", "calibrate", results]);
-    // What elements take more in a graph of many is no matter here, and takes a minute to measure.
+    // The extra cost of elements in a graph of many is no matter here, and takes a minute to
+    // measure.
     let file = format!("{results}/calibration.json");
     let known = fs::read_to_string(&file).expect("a calibration");
     assert!(known.contains(ELEMENTS), "{known}");
