@@ -1,9 +1,9 @@
-//! What is wrong in a text, and where.
+//! Errors in texts, with their place.
 
 use std::fmt;
 use std::ops::Range;
 
-/// What is wrong in a text, where, and what may have been meant.
+/// Error in a text, with its place and perhaps a suggestion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextError {
     at: Range<usize>,
@@ -18,13 +18,13 @@ impl TextError {
         self.at.clone()
     }
 
-    /// What is wrong with it.
+    /// Returns the description of the error.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// What may have been meant.
+    /// Returns the suggestion.
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
@@ -32,7 +32,7 @@ impl TextError {
 
     /// The text with a mark under the part that is wrong, and the help.
     ///
-    /// `source` is the text that was parsed. Of a long one, what is around the mark is shown.
+    /// `source` is the text that was parsed. Of a long one, the part around the mark is shown.
     #[must_use]
     pub fn shown(&self, source: &str) -> String {
         const BEFORE: usize = 60;
@@ -66,7 +66,7 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// What is wrong with a part of the text that is being parsed.
+/// Error in a part of the text that is being parsed.
 #[derive(Debug)]
 pub(super) struct Fail<'t> {
     at: &'t str,
@@ -74,7 +74,7 @@ pub(super) struct Fail<'t> {
     help: Option<String>,
 }
 
-/// What a part of a text says.
+/// Value of a part of a text.
 pub(super) type Parsed<'t, T> = Result<T, Fail<'t>>;
 
 impl<'t> Fail<'t> {
@@ -121,7 +121,7 @@ fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&
         .map(|(_, other)| other)
 }
 
-/// How many letters have to be changed, added, taken away or swapped.
+/// Returns the number of letters to be changed, added, removed or swapped.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let mut rows = [vec![0; other.len() + 1], (0..=other.len()).collect(), Vec::new()];

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use super::error::{Fail, Parsed};
 use crate::wire::{Field, Subfield};
 
-/// How values of a field are written.
+/// Text form of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Decimal,
@@ -30,7 +30,7 @@ pub(super) enum Format {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) field: Field,
-    /// How its values are written.
+    /// Form of its values.
     pub(super) format: Format,
     /// The name that is printed, and others, with spaces between them.
     names: &'static str,
@@ -167,7 +167,7 @@ pub(super) fn by_name(name: &str) -> Option<&'static Known> {
     BY_NAME.get(name).copied()
 }
 
-/// How texts have a field.
+/// Returns the name and form of a field in texts.
 pub(super) fn of(field: Field) -> &'static Known {
     static BY_FIELD: LazyLock<Vec<&'static Known>> = LazyLock::new(|| {
         let of = |&field: &Field| KNOWN.iter().find(|known| known.field == field);
@@ -181,7 +181,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().flat_map(|known| known.names.split(' '))
 }
 
-/// A field whose name may stand anywhere.
+/// Returns the field with a name, independent of a match.
 pub(super) fn field(text: &str) -> Parsed<'_, &'static Known> {
     by_name(text).ok_or_else(|| Fail::unknown(text, "field", names()))
 }

@@ -1,4 +1,4 @@
-//! Flows: changes of them, requests for them, and what they did.
+//! Flows: changes of them, requests for them, and their statistics.
 
 use super::error::{Fail, Parsed};
 use super::scan::{Pair, Pairs};
@@ -12,7 +12,7 @@ use crate::wire::{
 /// The priority of a flow that does not say one.
 const PRIORITY: u16 = 32768;
 
-/// Words for what becomes of flows.
+/// Words for commands on flows.
 const COMMANDS: [(&str, FlowModCommand); 5] = [
     ("add", FlowModCommand::Add),
     ("modify", FlowModCommand::Modify),
@@ -43,7 +43,7 @@ const KEYS: [&str; 9] = [
     "actions",
 ];
 
-/// What printed flows have and flows that are changed do not.
+/// Words of printed flows that changes of flows do not have.
 const IGNORED: [&str; 7] = [
     "duration",
     "n_packets",
@@ -54,7 +54,7 @@ const IGNORED: [&str; 7] = [
     "allow_hidden_fields",
 ];
 
-/// What a text says, before it is known whether it may.
+/// Parts of a text, before they are checked together.
 #[derive(Debug, Default)]
 struct Parts<'t> {
     table: Option<u8>,
@@ -82,8 +82,8 @@ impl Syntax<'_> {
         self.parse_flow(text, command).map_err(|fail| fail.within(text))
     }
 
-    /// A change of flows that may begin with what it is: `add`, `modify`, `modify_strict`, `delete` or
-    /// `delete_strict`.
+    /// Parses a change of flows that may begin with its command: `add`, `modify`, `modify_strict`,
+    /// `delete` or `delete_strict`.
     pub fn flow_line(&self, text: &str, otherwise: FlowModCommand) -> Result<FlowMod, TextError> {
         let start = text.trim_start();
         let end = start.find([',', ' ', '\t']).unwrap_or(start.len());
@@ -95,7 +95,7 @@ impl Syntax<'_> {
         parsed.map_err(|fail| fail.within(text))
     }
 
-    /// Which flows are meant; all for an empty text.
+    /// Parses a filter of flows; an empty text is all.
     pub fn request(&self, text: &str) -> Result<FlowRequest, TextError> {
         let parse = || {
             let parts = self.parts(text)?;
@@ -117,7 +117,7 @@ impl Syntax<'_> {
         let mut parts = Parts::default();
         let mut draft = matching::Draft::default();
         for pair in Pairs::of(text) {
-            // What is wrong in the actions is found when these are read.
+            // Errors in the actions are found when these are read.
             let pair = pair?;
             if matches!(pair.key, "actions" | "action") {
                 parts.actions = Some(pair.rest);
@@ -254,7 +254,7 @@ impl Syntax<'_> {
         Ok(flow)
     }
 
-    /// Whether what the flow does fits what it matches, and where it is.
+    /// Checks that the instructions of a flow fit its match and its table.
     fn check<'t>(&self, flow: &FlowMod, actions: &'t str) -> Parsed<'t, ()> {
         use crate::wire::Instruction;
         let back = |instruction: &Instruction| match instruction {
@@ -272,7 +272,7 @@ impl Syntax<'_> {
         Err(fail.help("what sets a field of TCP is for flows that match tcp, and so on"))
     }
 
-    /// A change of flows as a text, without the word for what it is.
+    /// Prints a change of flows, without the word for its command.
     #[must_use]
     pub fn print_flow(&self, flow: &FlowMod) -> String {
         let mut words = Vec::new();
@@ -318,7 +318,7 @@ impl Syntax<'_> {
         parts.join(",")
     }
 
-    /// A flow and what it did, in the form of `ovs-ofctl dump-flows`.
+    /// Prints a flow with its statistics, in the form of `ovs-ofctl dump-flows`.
     #[must_use]
     pub fn print_flow_stats(&self, flow: &FlowStats) -> String {
         let mut words = vec![

@@ -48,8 +48,8 @@ impl Syntax<'_> {
         self.parse_group(text, command).map_err(|fail| fail.within(text))
     }
 
-    /// A change of a group that may begin with what it is: `add`, `modify`, `add_or_mod`, `delete`,
-    /// `insert_bucket` or `remove_bucket`.
+    /// Parses a change of a group that may begin with its command: `add`, `modify`, `add_or_mod`,
+    /// `delete`, `insert_bucket` or `remove_bucket`.
     pub fn group_line(&self, text: &str, otherwise: GroupCommand) -> Result<GroupMod, TextError> {
         let start = text.trim_start();
         let end = start.find([',', ' ', '\t']).unwrap_or(start.len());
@@ -186,7 +186,7 @@ impl Syntax<'_> {
             }
             buckets.push((bucket, numbered));
         }
-        // Those without a number get the lowest that nobody has.
+        // Those without a number get the lowest free ones.
         let used: Vec<u32> =
             buckets.iter().filter(|(_, numbered)| *numbered).map(|(bucket, _)| bucket.id).collect();
         let mut free = (0..).filter(|id| !used.contains(id));
@@ -260,7 +260,7 @@ impl Syntax<'_> {
         text + &self.print_buckets(&group.buckets, group.kind)
     }
 
-    /// A change of a group as a text, without the word for what it is.
+    /// Prints a change of a group, without the word for its command.
     #[must_use]
     pub fn print_group_mod(&self, change: &GroupMod) -> String {
         if change.command == GroupCommand::Delete {
@@ -334,7 +334,7 @@ impl Syntax<'_> {
     }
 }
 
-/// Where a bucket behind this one begins, and where what is in it does.
+/// Returns the begin of the next bucket, and that of its content.
 fn next_bucket(text: &str) -> Option<(usize, usize)> {
     let mut depth = 0_usize;
     for (at, letter) in text.char_indices() {

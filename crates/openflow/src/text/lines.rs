@@ -3,13 +3,13 @@
 /// A line that says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'t> {
-    /// Which line it is, from 1 on.
+    /// Number of the line, from 1 on.
     pub number: usize,
-    /// What it says, without spaces around it and without a comment behind it.
+    /// Its text, without spaces around it and without a comment behind it.
     pub text: &'t str,
 }
 
-/// The lines of a file that say something: empty ones are left out, as is what is behind a `#`.
+/// Returns the lines of a file, without comments behind a `#` and without empty lines.
 pub fn lines(file: &str) -> impl Iterator<Item = Line<'_>> {
     let lines = file.lines().enumerate().map(|(nth, line)| {
         let text = line.split_once('#').map_or(line, |(text, _)| text).trim();

@@ -1,7 +1,7 @@
 //! Matches, from texts.
 //!
-//! Some names say what they mean only together with others: `nw_src` is an address of IPv4 or of ARP, and
-//! `tp_dst` a port of what IP carries. So all is collected first.
+//! Some names have a meaning only together with others: `nw_src` is an address of IPv4 or of ARP,
+//! and `tp_dst` a port of TCP, UDP or SCTP. So all is collected first.
 
 use super::error::{Fail, Parsed};
 use super::fields::{self, Known};
@@ -13,7 +13,7 @@ use crate::wire::field::Needs;
 use crate::wire::matching::{VLAN_PRESENT, split_tag};
 use crate::wire::{Entry, Field, Match, Version};
 
-/// Words for what a packet is: type of Ethernet, and protocol of IP.
+/// Words for types of packets: type of Ethernet, and protocol of IP.
 pub(super) const PROTOCOLS: [(&str, u128, u128); 17] = [
     ("ip", 0x0800, 0),
     ("ipv4", 0x0800, 0),
@@ -34,7 +34,7 @@ pub(super) const PROTOCOLS: [(&str, u128, u128); 17] = [
     ("mplsm", 0x8848, 0),
 ];
 
-/// What a name is, before all is known.
+/// Field of a name, before the protocol is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Field(Field),
@@ -57,7 +57,7 @@ struct Said<'t> {
     part: bool,
 }
 
-/// What has been said of packets.
+/// Fields of a match so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft<'t> {
     said: Vec<Said<'t>>,
@@ -133,7 +133,7 @@ impl<'t> Draft<'t> {
         }
         let slot = slot(key, known);
         let known = match slot {
-            // Ports of a match have 32 bits, whatever they are called.
+            // Ports of a match have 32 bits, under any name.
             Slot::Field(Field::InPort) => fields::of(Field::InPort),
             // An operation of ARP has more than a protocol.
             _ => known,
@@ -265,7 +265,7 @@ impl<'t> Draft<'t> {
     }
 }
 
-/// What is to be said before a field can be.
+/// Returns the match that a field needs before it.
 fn needed(needs: Needs) -> &'static str {
     match needs {
         Needs::Nothing => "nothing",

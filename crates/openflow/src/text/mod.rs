@@ -16,17 +16,17 @@
 //! assert_eq!(error.help(), Some("did you mean \"tcp_dst\"?"));
 //! ```
 //!
-//! The keywords are those of ovs-fields(7), ovs-actions(7) and ovs-ofctl(8), and OpenFlow's names of the
-//! fields and actions Open vSwitch does not have (`push_pbb`, `copy_ttl_in`, `ipv6_exthdr`). What is
-//! printed is read as the same, and by `ovs-ofctl`, too. Beside what the codec does not have (see
-//! [`wire`](crate::wire)) there is no `tun_ttl`, `tun_tos`, `skb_priority`, `recirc_id` and `dp_hash`, which
-//! no switch takes from a controller.
+//! The keywords are those of ovs-fields(7), ovs-actions(7) and ovs-ofctl(8), and OpenFlow's names
+//! of the fields and actions Open vSwitch does not have (`push_pbb`, `copy_ttl_in`, `ipv6_exthdr`).
+//! Printed texts are parsed to the same, and by `ovs-ofctl`, too. Beside the gaps of the codec (see
+//! [`wire`](crate::wire)) there is no `tun_ttl`, `tun_tos`, `skb_priority`, `recirc_id` and
+//! `dp_hash`, which no switch takes from a controller.
 //!
 //! A text that could be taken for less than it says is wrong here: `nw_dst=10.0.0.1` without `ip`, which
 //! `ovs-ofctl` makes a flow for all packets, two values of a field, or a parenthesis that is not closed.
 //!
-//! Some actions depend on the version that is spoken: what OpenFlow 1.0 says with an action of its own
-//! (`mod_vlan_vid`) later ones say with others, which depend on what the flow matches.
+//! Some actions depend on the version: actions that OpenFlow 1.0 alone has (`mod_vlan_vid`) are
+//! others in later ones, which depend on the flow's match.
 
 mod action;
 mod error;
@@ -95,9 +95,9 @@ impl<'n> Syntax<'n> {
         parse().map_err(|fail| fail.within(text))
     }
 
-    /// Actions: `set_field:10.0.0.1->ip_dst,output:2`.
+    /// Parses actions: `set_field:10.0.0.1->ip_dst,output:2`.
     ///
-    /// What they are done to is not known, so what depends on that is not either: `mod_tp_dst` is refused.
+    /// The match is unknown, so actions that depend on it are refused, as `mod_tp_dst`.
     pub fn actions(&self, text: &str) -> Result<Vec<Action>, TextError> {
         let mut scope = action::Scope::new(*self, &Match::new());
         action::parse_actions(text, &mut scope).map_err(|fail| fail.within(text))

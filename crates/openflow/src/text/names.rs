@@ -20,7 +20,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// A name that two have is nobody's.
+    /// Adds a name. A name of two numbers is none.
     fn add(&mut self, name: &str, number: u32) {
         if name.is_empty() {
             return;
@@ -39,7 +39,7 @@ impl Kind {
         let plain =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
         let starts = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
-        // What could be something else, and what would not be read as one word.
+        // Names that could be another word, or that would not be read as one word, are quoted.
         if starts && name.chars().all(plain) && !reserved(name) {
             return Some(name.clone());
         }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(names.print_port(PortNumber(9)), "9");
         let error = names.port("eth1").unwrap_err().within("eth1");
         assert_eq!(error.help(), Some("did you mean \"eth0\"?"));
-        // A name of two is nobody's.
+        // A name of two numbers is none.
         names.add_port("eth0", PortNumber(5));
         assert!(names.port("eth0").is_err());
         assert_eq!(names.print_port(PortNumber(1)), "1");

@@ -71,13 +71,13 @@ pub(super) fn print_mac(address: u128) -> String {
     format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
-/// A mask of `bits` whose first `length` are set.
+/// Returns a mask of `bits` with its first `length` bits set.
 pub(super) fn prefix(length: u32, bits: u32) -> u128 {
     let all = u128::MAX >> (128 - bits);
     if length == 0 { 0 } else { all << (bits - length) & all }
 }
 
-/// How long the prefix is that the mask is, if it is one.
+/// Returns the length of a mask that is a prefix.
 fn prefix_length(mask: u128, bits: u32) -> Option<u32> {
     let length = mask.count_ones();
     (prefix(length, bits) == mask).then_some(length)
@@ -105,7 +105,7 @@ pub(super) fn print_network(address: u128, mask: u128, bits: u32) -> String {
     let mut text = print_address(address, bits);
     match prefix_length(mask, bits) {
         Some(length) if length == bits => {}
-        // Nobody could tell the string's end from a write that failed: neither can fail.
+        // Writing to a string cannot fail.
         Some(length) => _ = write!(text, "/{length}"),
         None => _ = write!(text, "/{}", print_address(mask, bits)),
     }

@@ -144,7 +144,8 @@ fn print_value(entry: &Entry, names: &Names) -> String {
     }
 }
 
-/// The word for what packets are, and the protocol of IP where it does not say that.
+/// Returns the word for the type of packets, and the protocol of IP where the word does not imply
+/// it.
 fn protocol(matching: &Match) -> (Option<&'static str>, Option<u128>) {
     let carried = matching.exact(Field::IpProto);
     let word = match (matching.exact(Field::EthType), carried) {

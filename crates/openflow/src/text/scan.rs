@@ -89,7 +89,7 @@ impl<'t> Iterator for Pairs<'t> {
     }
 }
 
-/// How far a value goes that ends with one of these.
+/// Returns the length of a value that ends with one of these.
 fn value_length<'t>(text: &'t str, ends: &[char]) -> Parsed<'t, usize> {
     let mut depth = Vec::new();
     for (at, letter) in text.char_indices() {

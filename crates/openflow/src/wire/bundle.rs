@@ -12,7 +12,7 @@ use super::unencodable::Unencodable;
 use super::version::Version;
 
 numbered! {
-    /// What becomes of a bundle.
+    /// Step of a bundle.
     pub enum BundleStep: u16 {
         /// It is opened.
         OpenRequest = 0,
@@ -34,7 +34,7 @@ numbered! {
 }
 
 flags! {
-    /// How a bundle is done.
+    /// Options of a bundle.
     pub struct BundleFlags: u16 {
         /// All at once.
         const ATOMIC = 1;
@@ -52,9 +52,9 @@ pub struct BundleControl {
     pub bundle: u32,
     /// The step.
     pub step: BundleStep,
-    /// How it is done.
+    /// Its options.
     pub flags: BundleFlags,
-    /// What more is said, as when it is done (OpenFlow 1.5).
+    /// Its properties, as a time for it (OpenFlow 1.5).
     pub properties: Vec<RawProperty>,
 }
 
@@ -85,7 +85,7 @@ impl BundleControl {
 pub struct BundleAdd {
     /// The bundle's number.
     pub bundle: u32,
-    /// How it is done.
+    /// Options of the bundle.
     pub flags: BundleFlags,
     /// The message, whole, with the version and the transaction of this one.
     pub message: Vec<u8>,

@@ -3,9 +3,9 @@
 use super::fault::Fault;
 use super::unencodable::Unencodable;
 
-/// What is left of a message, or of a part of one.
+/// Rest of a message, or of a part of one.
 ///
-/// Each part knows the fault that ending too early is: a message's, an action's, a match's.
+/// Each part has its fault for an early end: a message's, an action's, a match's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -17,7 +17,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, short }
     }
 
-    /// The same bytes, with another fault for what is wrong with their length.
+    /// Returns the same bytes, with another fault for wrong lengths.
     pub(crate) fn with_fault(self, short: Fault) -> Self {
         Reader { rest: self.rest, short }
     }
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { rest: self.take(count)?, short: self.short })
     }
 
-    /// Padding. Its length is checked; what it contains is not looked at, as the specification has it.
+    /// Skips padding. Its length is checked; its content is not, as the specification has it.
     pub(crate) fn skip(&mut self, count: usize) -> Result<(), Fault> {
         self.take(count).map(drop)
     }
@@ -87,9 +87,10 @@ impl<'a> Reader<'a> {
         Ok(self.take(bytes)?.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
     }
 
-    /// A text in a field of fixed size, which ends at its first zero, or before the last byte.
+    /// Reads a text in a field of fixed size, which ends at its first zero, or before the last
+    /// byte.
     ///
-    /// What is not UTF-8 has question marks, so that it is as long as it was.
+    /// Bytes outside of UTF-8 become question marks, so that the length stays.
     pub(crate) fn text(&mut self, size: usize) -> Result<String, Fault> {
         let field = self.take(size)?;
         let end = field.iter().take(size - 1).take_while(|&&byte| byte != 0).count();
@@ -119,7 +120,7 @@ impl Writer {
         self.bytes
     }
 
-    /// How much has been written, which is where the next byte goes.
+    /// Returns the number of bytes written, the offset of the next.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -174,12 +175,12 @@ impl Writer {
         u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 
-    /// Writes a number over what is at `at`.
+    /// Overwrites the number at `at`.
     pub(crate) fn put_u16(&mut self, at: usize, number: u16) {
         self.bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
     }
 
-    /// Writes the length of what came since `start` into the two bytes at `at`.
+    /// Writes the length of the bytes since `start` into the two bytes at `at`.
     pub(crate) fn length(&mut self, at: usize, start: usize) -> Result<(), Unencodable> {
         let length = u16::try_from(self.len() - start).map_err(|_| Unencodable::TooLong)?;
         self.put_u16(at, length);

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::property;
 use super::unencodable::Unencodable;
 
-/// Protocols whose tuples have an identifier in place of ports: ICMP and `ICMPv6`.
+/// Protocols with an identifier in place of ports in their tuples: ICMP and `ICMPv6`.
 const ICMP: [u8; 2] = [1, 58];
 
 const ORIGINAL: u16 = 0;

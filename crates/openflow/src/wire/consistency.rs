@@ -1,4 +1,4 @@
-//! Whether what a flow does fits what it matches.
+//! Consistency of a flow's actions with its match.
 //!
 //! An action that needs a header (a TTL of IP to count down, a label to take away) is only for flows
 //! that match packets which have it, be it because an action before added it (OpenFlow 1.3.5, section
@@ -14,7 +14,7 @@ use super::oxm::Entry;
 use super::packet_type::PacketType;
 use super::subfield::Subfield;
 
-/// What is known of packets at a place among the actions.
+/// Headers known at a place among the actions.
 #[derive(Debug, Clone)]
 struct Known {
     fields: Match,
@@ -29,7 +29,7 @@ pub(crate) fn check(matching: &Match, instructions: &[Instruction]) -> Result<()
     let lists = |wanted: fn(&Instruction) -> Option<&Vec<Action>>| {
         instructions.iter().filter_map(wanted).flatten()
     };
-    // They are done in this order, whatever theirs in the message.
+    // They are done in this order, independent of theirs in the message.
     let applied = lists(|instruction| match instruction {
         Instruction::ApplyActions(actions) => Some(actions),
         _ => None,
@@ -41,7 +41,7 @@ pub(crate) fn check(matching: &Match, instructions: &[Instruction]) -> Result<()
     for action in applied {
         known.check(action)?;
     }
-    // Of those done at the end only fields are checked: which headers there are then, nobody knows.
+    // Of those done at the end only fields are checked: the headers there are then are unknown.
     for action in written {
         let names_field = matches!(
             action,
@@ -118,7 +118,7 @@ impl Known {
         self.set(Entry::masked(field, 0, 0));
     }
 
-    /// The type of Ethernet is this, and what it carries is not known.
+    /// The type of Ethernet is this, and its payload is unknown.
     fn becomes(&mut self, ethernet: u16) {
         self.set(Entry::exact(Field::EthType, ethernet.into()));
         self.forget(Field::IpProto);
@@ -163,7 +163,7 @@ impl Known {
                 Ok(())
             }
             Action::Decap(_) => {
-                // What is behind any other header is known when it is away.
+                // The type of a packet behind any other header is known when that is removed.
                 const UNKNOWN: PacketType = PacketType(u32::MAX);
                 let behind = match self.packet_type() {
                     PacketType::ETHERNET => {

@@ -1,4 +1,4 @@
-//! How long something has been there.
+//! Time for which an object has existed.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Elapsed {
 }
 
 impl Elapsed {
-    /// How long is not known.
+    /// Unknown time.
     pub const UNKNOWN: Elapsed = Elapsed { seconds: u32::MAX, nanoseconds: u32::MAX };
 
     /// The time, where it is known.
@@ -36,7 +36,7 @@ impl Elapsed {
 }
 
 impl From<Duration> for Elapsed {
-    /// What is longer than can be said is as long as can be.
+    /// A time beyond the range is the longest in it.
     fn from(duration: Duration) -> Elapsed {
         let seconds = u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
         Elapsed { seconds, nanoseconds: duration.subsec_nanos() }

@@ -5,13 +5,13 @@ use super::fault::{Code, EXPERIMENTER_ERROR, Fault, NICIRA_ERROR};
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// How much of a message that was wrong goes back with the error; the specification wants 64 bytes.
+/// Bytes of a faulty message that go back with the error; the specification wants 64.
 pub const QUOTED: usize = 64;
 
-/// What was wrong with a message, or why what it asked for was not done.
+/// Error message: the fault of a message, or the reason for a refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorMessage {
-    /// What was wrong.
+    /// Its numbers.
     pub code: Code,
     /// The beginning of the message, or a text where hello failed.
     pub data: Vec<u8>,
@@ -25,7 +25,7 @@ impl ErrorMessage {
         ErrorMessage { code: fault.code(version), data }
     }
 
-    /// What was wrong, where the numbers are known.
+    /// Returns the fault, where the numbers are known.
     #[must_use]
     pub fn fault(&self, version: Version) -> Option<Fault> {
         Fault::from_code(self.code, version)

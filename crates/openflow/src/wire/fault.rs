@@ -1,4 +1,4 @@
-//! What can be wrong with a message, and the numbers each version of the protocol has for it.
+//! Faults of messages, and the numbers each version of the protocol has for them.
 //!
 //! Names are the same for all versions. Numbers are those of the specifications (1.0.2, 1.3.5 with its
 //! extensions, 1.4.1, 1.5.1); where one has none, the one Open vSwitch uses, in Nicira's space or ONF's.
@@ -22,32 +22,32 @@ pub(crate) const EXPERIMENTER_ERROR: u16 = 0xffff;
 pub enum Code {
     /// Of the specification.
     Standard {
-        /// What was wrong in general.
+        /// Type of the error.
         kind: u16,
-        /// What exactly.
+        /// Code within the type.
         code: u16,
     },
     /// Of an experimenter, in OpenFlow 1.2 and later.
     Experimenter {
-        /// Whose.
+        /// Number of the experimenter.
         experimenter: u32,
-        /// What exactly.
+        /// Code of the error.
         code: u16,
     },
     /// Of an experimenter, in OpenFlow 1.0, by Nicira's extension.
     Vendor {
-        /// Whose.
+        /// Number of the experimenter.
         experimenter: u32,
-        /// What was wrong in general.
+        /// Type of the error.
         kind: u16,
-        /// What exactly.
+        /// Code within the type.
         code: u16,
     },
 }
 
 impl Code {
-    /// The fault these numbers are in a version; of several the first, as in OpenFlow 1.0 a slave
-    /// cannot be told from anybody else who may not.
+    /// Returns the fault with these numbers in a version; of several the first, as OpenFlow 1.0 has
+    /// one error for a slave and for any other peer without the right.
     #[must_use]
     pub fn fault(self, version: Version) -> Option<Fault> {
         Fault::ALL.iter().copied().find(|fault| fault.known(version) == Some(self))
@@ -75,7 +75,7 @@ const fn onf(code: u16) -> Option<Code> {
 /// A row is a fault, its numbers in 1.0, 1.3, 1.4 and 1.5, and its text.
 macro_rules! faults {
     ($($name:ident: $v10:expr, $v13:expr, $v14:expr, $v15:expr; $text:literal,)*) => {
-        /// What is wrong with a message, or why what it asks for cannot be done.
+        /// Fault of a message, or reason for a refused request.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Fault {
             $(#[doc = concat!("It is said as: ", $text, ".")] $name,)*
@@ -326,7 +326,7 @@ impl Fault {
             .unwrap_or(UNENCODABLE)
     }
 
-    /// What these numbers are of, in this version.
+    /// Returns the fault with these numbers in a version.
     #[must_use]
     pub fn from_code(code: Code, version: Version) -> Option<Fault> {
         Fault::ALL.iter().copied().find(|fault| fault.known(version) == Some(code))

@@ -1,4 +1,4 @@
-//! What a switch is, and how it is set.
+//! Features of a switch, and its configuration.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -8,7 +8,7 @@ use super::unencodable::Unencodable;
 use super::version::Version;
 
 flags! {
-    /// What a switch can.
+    /// Capabilities of a switch.
     pub struct Capabilities: u32 {
         /// Statistics of flows.
         const FLOW_STATS = 1;
@@ -33,18 +33,18 @@ flags! {
     }
 }
 
-/// What a switch is.
+/// Features of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     /// Its number: a MAC address below sixteen bits of its own.
     pub datapath: u64,
-    /// How many packets can wait.
+    /// Packets that can wait.
     pub buffers: u32,
-    /// How many tables it has.
+    /// Number of its tables.
     pub tables: u8,
-    /// Which connection this is, 0 the main one; OpenFlow 1.0 has one.
+    /// Number of this connection, 0 for the main one; OpenFlow 1.0 has one.
     pub auxiliary: u8,
-    /// What it can.
+    /// Its capabilities.
     pub capabilities: Capabilities,
     /// A bit for each type of action it has (OpenFlow 1.0).
     pub actions: u32,
@@ -86,23 +86,23 @@ impl Features {
 }
 
 flags! {
-    /// How a switch treats fragments and packets whose time has ended.
+    /// Treatment of fragments, and of packets whose time to live has ended.
     pub struct ConfigFlags: u16 {
         /// Fragments are dropped.
         const DROP_FRAGMENTS = 1;
         /// Fragments are put together.
         const REASSEMBLE = 1 << 1;
-        /// What ends is sent to controllers (OpenFlow 1.0 to 1.2).
+        /// Packets whose time to live ends are sent to controllers (OpenFlow 1.0 to 1.2).
         const INVALID_TTL = 1 << 2;
     }
 }
 
-/// How a switch is set.
+/// Configuration of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Fragments: 0 like others, 1 dropped, 2 put together, 3 matched by Nicira's field.
     pub flags: ConfigFlags,
-    /// How much of a packet that no flow matched goes to controllers, in bytes.
+    /// Bytes of a packet without a match that go to controllers.
     pub miss_send_len: u16,
 }
 

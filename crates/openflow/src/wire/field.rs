@@ -1,4 +1,4 @@
-//! The fields of packets: what is known of each, and its numbers.
+//! The fields of packets: their properties and numbers.
 //!
 //! A field may have several numbers: OpenFlow's, an extension's, and the one Nicira's format had before.
 //! They are one field here, except where a number has fewer bits than another: then the narrower is a
@@ -34,7 +34,7 @@ enum Writes {
     ReadOnly,
 }
 
-/// What must be matched before a field can be.
+/// Match that a field needs before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Needs {
     /// Every packet has it.
@@ -71,7 +71,7 @@ pub enum Needs {
     Solicitation,
     /// A neighbour advertisement.
     Advertisement,
-    /// A packet whose connection is known.
+    /// A packet with connection state.
     Tracked,
 }
 
@@ -80,7 +80,7 @@ pub enum Needs {
 pub(crate) struct Form {
     pub(crate) class: u16,
     pub(crate) number: u8,
-    /// Whose, in the class of experimenters.
+    /// Number of the experimenter, in their class.
     pub(crate) experimenter: u32,
     /// The first version this number is written in; it is read in all.
     since: Version,
@@ -124,12 +124,12 @@ struct Info {
     forms: &'static [Form],
 }
 
-/// A row is a field, its name, its bits, the bytes they are in, how it is matched and set, what it
+/// A row is a field, its name, its bits, the bytes they are in, its use in matches and actions, its
 /// needs, and its numbers, the preferred first.
 macro_rules! fields {
     ($($name:ident: $text:literal, $bits:literal, $bytes:literal, $masks:ident, $writes:ident,
        $needs:ident, [$($form:expr),*];)*) => {
-        /// A field of packets, or of what the switch knows of them.
+        /// A field of packets' headers, or of the metadata beside them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Field {
             $(#[doc = concat!("`", $text, "`, of ", stringify!($bits), " bits.")] $name,)*
@@ -157,7 +157,7 @@ macro_rules! fields {
 }
 
 fields! {
-    // What the switch knows of a packet.
+    // Metadata of a packet.
     InPort: "in_port", 32, 4, Exact, Settable, Nothing, [basic(0)];
     InPort16: "in_port_16", 16, 2, Exact, Settable, Nothing, [nxm(0, 0)];
     InPhyPort: "in_phy_port", 32, 4, Exact, ReadOnly, InPort, [basic(1)];
@@ -245,7 +245,7 @@ fields! {
     ArpTpa: "arp_tpa", 32, 4, Masked, Settable, Arp, [basic(23), nxm(0, 17)];
     ArpSha: "arp_sha", 48, 6, Masked, Settable, Arp, [basic(24), nxm(1, 17)];
     ArpTha: "arp_tha", 48, 6, Masked, Settable, Arp, [basic(25), nxm(1, 18)];
-    // What IP carries.
+    // Headers behind IP.
     TcpSrc: "tcp_src", 16, 2, Masked, Settable, Tcp, [basic(13), nxm(0, 9)];
     TcpDst: "tcp_dst", 16, 2, Masked, Settable, Tcp, [basic(14), nxm(0, 10)];
     TcpFlags: "tcp_flags", 12, 2, Masked, ReadOnly, Tcp, [basic15(42), onf(42), nxm(1, 34)];
@@ -269,14 +269,14 @@ impl Field {
         self.info().name
     }
 
-    /// How many bits it has.
+    /// Returns the number of its bits.
     #[must_use]
     #[inline]
     pub const fn bits(self) -> u32 {
         self.info().bits as u32
     }
 
-    /// How many bytes its value takes on the wire.
+    /// Returns the number of bytes its value takes on the wire.
     #[must_use]
     #[inline]
     pub const fn bytes(self) -> usize {
@@ -304,7 +304,7 @@ impl Field {
         matches!(self.info().writes, Writes::Settable)
     }
 
-    /// What must be matched before it can be.
+    /// Returns the match that it needs before it.
     #[must_use]
     #[inline]
     pub const fn needs(self) -> Needs {
@@ -318,7 +318,7 @@ impl Field {
         (number < 16).then(|| Field::ALL[first + usize::from(number)])
     }
 
-    /// The registers of 32 bits it consists of, a bit for each; 0 for what is no register.
+    /// Returns the registers of 32 bits it consists of, a bit for each; 0 for other fields.
     #[must_use]
     #[inline]
     pub const fn registers(self) -> u16 {
@@ -357,8 +357,8 @@ impl Field {
     /// The number it is written with.
     pub(crate) fn form(self, version: Version) -> Form {
         let forms = self.info().forms;
-        // A field that this version has no number for is written with the oldest, which those who
-        // have it read.
+        // A field that this version has no number for is written with the oldest, which switches
+        // that have it read.
         *forms.iter().find(|form| form.since <= version).unwrap_or(&forms[forms.len() - 1])
     }
 

@@ -1,7 +1,7 @@
 //! Changes of flows.
 //!
 //! OpenFlow 1.0 has two: its own, and Nicira's, whose match is in Nicira's format. Both are one
-//! [`FlowMod`], which is written as OpenFlow's where that can say it.
+//! [`FlowMod`], which is written as OpenFlow's where that can express it.
 
 use super::bytes::{Reader, Writer};
 use super::consistency;
@@ -23,7 +23,7 @@ pub const ALL_TABLES: u8 = 0xff;
 const NO_BUFFER: u32 = 0xffff_ffff;
 
 numbered! {
-    /// What becomes of flows.
+    /// Command on flows.
     pub enum FlowModCommand: u8 {
         /// A flow is added, in the place of one with this match and priority.
         Add = 0,
@@ -47,7 +47,7 @@ impl FlowModCommand {
 }
 
 flags! {
-    /// What else a flow has.
+    /// Flags of a flow.
     pub struct FlowFlags: u16 {
         /// Its end is told.
         const SEND_FLOW_REMOVED = 1;
@@ -67,14 +67,14 @@ flags! {
 pub struct CookieFilter {
     /// The cookie.
     pub value: u64,
-    /// Which bits count; 0 is any cookie.
+    /// Bits to compare; 0 is any cookie.
     pub mask: u64,
 }
 
 /// A change of flows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowMod {
-    /// What becomes of flows.
+    /// Command on the flows.
     pub command: FlowModCommand,
     /// The table. In OpenFlow 1.0 the upper byte of the command, which is 0 unless Nicira's
     /// extension for tables is on.
@@ -96,13 +96,13 @@ pub struct FlowMod {
     pub out_port: PortNumber,
     /// Only flows that send to this group are deleted; [`ANY_GROUP`] is all.
     pub out_group: u32,
-    /// What else the flow has.
+    /// Its flags.
     pub flags: FlowFlags,
     /// Flows of less go first where a table is full (OpenFlow 1.4 and later).
     pub importance: u16,
-    /// What it matches.
+    /// Its match.
     pub matching: Match,
-    /// What it does.
+    /// Its instructions.
     pub instructions: Vec<Instruction>,
 }
 
@@ -128,10 +128,10 @@ impl FlowMod {
         }
     }
 
-    /// Whether what the flow does fits what it matches.
+    /// Checks that the actions of a flow fit its match.
     ///
-    /// It is for flows of OpenFlow 1.1 and later that are added or modified: actions that need a header
-    /// packets may not have are [`Fault::MatchInconsistent`]. In 1.0 they do nothing.
+    /// It is for flows of OpenFlow 1.1 and later that are added or modified: actions that need a
+    /// header packets may not have are [`Fault::MatchInconsistent`]. In 1.0 they do nothing.
     pub fn check(&self) -> Result<(), Fault> {
         consistency::check(&self.matching, &self.instructions)
     }
@@ -150,7 +150,7 @@ impl FlowMod {
         let cookie = reader.u64()?;
         let (command, table) = decode_command_10(reader.u16()?)?;
         let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
-        // What matches all twelve fields comes first, whatever its priority says (1.0.2, section 3.4).
+        // A match of all twelve fields comes first, with any priority (1.0.2, section 3.4).
         let priority = Some(reader.u16()?).filter(|_| !exact).unwrap_or(u16::MAX);
         let buffer = buffer(reader.u32()?);
         let out_port = PortNumber::from_short(reader.u16()?);
@@ -251,7 +251,7 @@ impl FlowMod {
     pub(crate) fn is_standard(&self) -> bool {
         let mut out = Writer::new();
         let fits = standard::encode(&self.matching, &mut out).is_ok();
-        // There, what matches all fields has the greatest priority, whatever it says.
+        // There, a match of all fields has the greatest priority in any case.
         let first = fits && standard::is_exact(&out.into_bytes()) && self.priority != u16::MAX;
         let newer = self.matching.exact(Field::EthType) == Some(0x86dd)
             || self.matching.exact(Field::IpProto) == Some(132);
@@ -298,7 +298,7 @@ impl FlowMod {
         instruction::encode_list(&self.instructions, Version::V10, out)
     }
 
-    /// What both messages of OpenFlow 1.0 have.
+    /// Writes the part that both messages of OpenFlow 1.0 share.
     fn encode_middle(&self, out: &mut Writer) -> Result<(), Unencodable> {
         if self.out_group != ANY_GROUP {
             return Err(Unencodable::Absent("flows that send to a group"));
@@ -309,7 +309,7 @@ impl FlowMod {
         out.u16(self.priority);
         out.u32(self.buffer.unwrap_or(NO_BUFFER));
         out.u16(self.out_port.short()?);
-        // What 1.0 has not is a wish to count less, or what it does anyway.
+        // Flags that 1.0 lacks are a wish to count less, or its only way.
         out.u16(self.flags.0 & 3);
         Ok(())
     }

@@ -28,7 +28,7 @@ numbered! {
     }
 }
 
-/// What a flow was.
+/// A removed flow, with its statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowRemoved {
     /// Its cookie.
@@ -39,17 +39,17 @@ pub struct FlowRemoved {
     pub reason: FlowRemovedReason,
     /// Its table; OpenFlow 1.0 does not say it.
     pub table: u8,
-    /// How long it was there.
+    /// Time it existed.
     pub duration: Elapsed,
     /// Its idle time-out, in seconds.
     pub idle_timeout: u16,
     /// Its hard time-out, in seconds; OpenFlow 1.0 does not say it.
     pub hard_timeout: u16,
-    /// How many packets it matched.
+    /// Packets that matched.
     pub packets: u64,
-    /// How many bytes these had.
+    /// Bytes of these.
     pub bytes: u64,
-    /// What it matched.
+    /// Its match.
     pub matching: Match,
 }
 

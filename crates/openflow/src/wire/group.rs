@@ -27,7 +27,7 @@ pub const LAST: u32 = 0xffff_fffe;
 const NO_GROUP: u32 = 0xffff_ffff;
 
 numbered! {
-    /// Which buckets are done.
+    /// Type of a group: the buckets a packet goes to.
     pub enum GroupType: u8 {
         /// All, each with a copy.
         All = 0,
@@ -41,7 +41,7 @@ numbered! {
 }
 
 numbered! {
-    /// What becomes of a group.
+    /// Command on a group.
     pub enum GroupCommand: u16 {
         /// It is added.
         Add = 0,
@@ -63,13 +63,13 @@ numbered! {
 pub struct Bucket {
     /// Its number (OpenFlow 1.5); in others its place.
     pub id: u32,
-    /// How often it is chosen, relative to others.
+    /// Its share of packets, relative to others.
     pub weight: u16,
     /// It is alive while this port is; `ANY` is none.
     pub watch_port: PortNumber,
     /// It is alive while this group is.
     pub watch_group: Option<u32>,
-    /// What is done.
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
@@ -85,7 +85,7 @@ impl Bucket {
     }
 }
 
-/// How a bucket is selected (an extension of Netronome that Open vSwitch has).
+/// Method to select a bucket (an extension of Netronome that Open vSwitch has).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// The name of the method, of at most 15 bytes.
@@ -99,18 +99,18 @@ pub struct Selection {
 /// A change of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupMod {
-    /// What becomes of it.
+    /// Command on the group.
     pub command: GroupCommand,
-    /// Which buckets it does.
+    /// Its type.
     pub kind: GroupType,
     /// Its number; [`ALL_GROUPS`] to delete all.
     pub group: u32,
-    /// Where buckets are added or taken away (OpenFlow 1.5): a number, or 0xfffffffd the first,
+    /// Place where buckets are added or removed (OpenFlow 1.5): a number, or 0xfffffffd the first,
     /// 0xfffffffe the last, 0xffffffff all.
     pub at: u32,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
-    /// How one is selected (OpenFlow 1.5).
+    /// Method to select a bucket (OpenFlow 1.5).
     pub selection: Option<Selection>,
 }
 
@@ -151,7 +151,7 @@ impl GroupMod {
         Ok(change)
     }
 
-    /// What must hold of any group.
+    /// Checks rules that hold for any group.
     fn check(&self) -> Result<(), Fault> {
         let at = match self.command {
             GroupCommand::InsertBucket => self.at <= MAX_GROUP || matches!(self.at, FIRST | LAST),
@@ -174,7 +174,7 @@ impl GroupMod {
             GroupCommand::RemoveBucket if !self.buckets.is_empty() => return Err(Fault::BadBucket),
             _ => {}
         }
-        // Who adds single buckets need not say to what.
+        // Commands on single buckets need not name the type.
         if self.command.is_of_buckets() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use super::version::Version;
 
 const VERSION_BITMAP: u16 = 1;
 
-/// What a side says first. Its greatest version is in the header of the message.
+/// First message of a side. Its greatest version is in the header of the message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hello {
     /// The versions it speaks, a bit for each number, the first word's from 0 on; `None` when that is
@@ -23,8 +23,8 @@ impl Hello {
         Hello { bitmap: Some(vec![bits]) }
     }
 
-    /// Elements that are not known are passed over, as the specification wants, and what cannot be
-    /// read ends them: the other side may be of a time that is to come.
+    /// Reads the elements. Unknown ones are skipped, as the specification wants, and a malformed
+    /// one ends them: the other side may have a later version.
     pub(crate) fn decode(mut reader: Reader<'_>) -> Hello {
         let mut hello = Hello::default();
         while let Ok((kind, mut body)) = Hello::element(&mut reader) {

@@ -1,4 +1,4 @@
-//! Instructions: what a flow does with packets that match, beside and around actions.
+//! Instructions of a flow: lists of actions, and steps around them.
 
 use super::action::{self, Action};
 use super::bytes::{Reader, Writer};
@@ -7,16 +7,16 @@ use super::port_number::PortNumber;
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// What a flow does; each kind may be there once.
+/// Instruction of a flow; each kind may be there once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Instruction {
     /// Goes on in a later table.
     GotoTable(u8),
     /// Writes the metadata that go with the packet.
     WriteMetadata {
-        /// What to write.
+        /// Bits to write.
         value: u64,
-        /// Where.
+        /// Bits that are written.
         mask: u64,
     },
     /// Adds actions to those done at the end.

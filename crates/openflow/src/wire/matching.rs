@@ -1,4 +1,4 @@
-//! Matches: what a flow wants of packets.
+//! Matches: fields and values that a flow wants of packets.
 //!
 //! A match is a list of fields, as OpenFlow 1.2 and later have it on the wire. The struct of OpenFlow
 //! 1.0 is in [`standard`](super::standard); Nicira's format, which extends 1.0, differs in a few
@@ -17,7 +17,7 @@ use super::version::Version;
 /// The bit of `VlanVid`, and of a tag's control information, that says that there is a tag.
 pub const VLAN_PRESENT: u128 = 0x1000;
 
-/// Whose fields are read.
+/// Dialect of the fields that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     /// A flow's: all must be known, and those that others need come before them.
@@ -28,7 +28,7 @@ pub(crate) enum Of {
     Packet,
 }
 
-/// What a flow wants of packets: fields, each once, those another needs before it.
+/// Match of a flow: fields, each once, those another needs before it.
 ///
 /// The order is kept for writing; matches of the same fields are equal in any.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +72,8 @@ impl Match {
         self.with_entry(Entry::masked(field, value, mask))
     }
 
-    /// This match with one more field, unless its mask has no bit; what was said of it is replaced.
+    /// Returns this match with one more field, unless its mask has no bit; an earlier entry is
+    /// replaced.
     #[must_use]
     pub fn with_entry(mut self, entry: Entry) -> Match {
         self.entries.retain(|other| other.field() != entry.field());
@@ -87,7 +88,7 @@ impl Match {
         self.entries.iter()
     }
 
-    /// What is wanted of a field.
+    /// Returns the entry of a field.
     #[must_use]
     pub fn get(&self, field: Field) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.field() == field)
@@ -105,7 +106,7 @@ impl Match {
         self.entries.is_empty()
     }
 
-    /// Whether what a field needs is matched.
+    /// Returns true if the needs of a field are matched.
     #[must_use]
     pub fn meets(&self, needs: Needs) -> bool {
         let ethernet = |types: &[u128]| {
@@ -350,7 +351,7 @@ fn is_tracked(state: &Entry) -> bool {
 
 /// The header of the cookie among Nicira's fields: class 1, number 30, eight bytes.
 const COOKIE: u32 = 0x0001_3c08;
-/// The same with a mask.
+/// Likewise with a mask.
 const COOKIE_MASKED: u32 = 0x0001_3d10;
 
 fn nxm_bytes<'a>(reader: &mut Reader<'a>, length: u16) -> Result<Reader<'a>, Fault> {

@@ -22,7 +22,7 @@ use super::table::{TableMod, TableStatus};
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// How long a header is.
+/// Bytes of a header.
 pub const HEADER: usize = 8;
 
 /// The header of a message.
@@ -32,7 +32,7 @@ pub struct Header {
     pub version: u8,
     /// The type.
     pub kind: u8,
-    /// How long the message is, with its header.
+    /// Bytes of the message, with its header.
     pub length: u16,
     /// A number that an answer has, too.
     pub xid: u32,
@@ -48,22 +48,22 @@ impl Header {
     }
 }
 
-/// What a message says.
+/// A message without its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Which versions a side speaks.
+    /// Versions that a side speaks.
     Hello(Hello),
-    /// What was wrong.
+    /// An error.
     Error(ErrorMessage),
     /// Whether the other side is there.
     EchoRequest(Vec<u8>),
-    /// It is; with what was in the request.
+    /// It is; with the data of the request.
     EchoReply(Vec<u8>),
-    /// What the switch is.
+    /// Asks for the features of the switch.
     FeaturesRequest,
     /// This it is.
     FeaturesReply(Features),
-    /// How the switch is set.
+    /// Asks for the configuration of the switch.
     GetConfigRequest,
     /// So it is set.
     GetConfigReply(Config),
@@ -101,7 +101,7 @@ pub enum Message {
     RoleRequest(RoleMessage),
     /// Tells it.
     RoleReply(RoleMessage),
-    /// Which messages come unasked.
+    /// Asks for the choice of asynchronous messages.
     GetAsyncRequest,
     /// These do.
     GetAsyncReply(AsyncConfig),
@@ -220,7 +220,7 @@ impl Message {
         let anyway = matches!(header.kind, kinds::HELLO | kinds::ERROR);
         let version = match Version::from_number(header.version) {
             Some(version) => version,
-            // What a side says before a version is agreed on.
+            // Messages of a side before a version is agreed on.
             None if anyway => Version::V10,
             None => return Err(Fault::BadVersion),
         };
@@ -342,7 +342,8 @@ impl Message {
         Ok(out.into_bytes())
     }
 
-    /// Whose message it is in this version, and its type there, if it is not the version's own.
+    /// Returns the experimenter of the message in this version and its type there, if it is an
+    /// extension.
     fn extension(&self, version: Version) -> Option<(u32, u32)> {
         match (self, version) {
             (Message::Nicira(message), Version::V13) if message.is_of_monitors() => {

@@ -7,7 +7,7 @@ use super::unencodable::Unencodable;
 
 /// Meters have numbers from 1 up to this one.
 pub const MAX_METER: u32 = 0xffff_0000;
-/// The meter of what the switch itself cannot do fast.
+/// The meter of packets for the slow path of the switch.
 pub const SLOW_PATH: u32 = 0xffff_fffd;
 /// The meter of the connection to controllers.
 pub const CONTROLLER: u32 = 0xffff_fffe;
@@ -15,7 +15,7 @@ pub const CONTROLLER: u32 = 0xffff_fffe;
 pub const ALL_METERS: u32 = 0xffff_ffff;
 
 numbered! {
-    /// What becomes of a meter.
+    /// Command on a meter.
     pub enum MeterCommand: u16 {
         /// It is added.
         Add = 0,
@@ -27,7 +27,7 @@ numbered! {
 }
 
 flags! {
-    /// What a meter counts.
+    /// Unit of a meter's rates, and its options.
     pub struct MeterFlags: u16 {
         /// Rates are in kbit/s.
         const KBPS = 1;
@@ -40,18 +40,18 @@ flags! {
     }
 }
 
-/// What happens above a rate.
+/// A rate and the effect above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Band {
-    /// The rate, in what the meter's flags say.
+    /// The rate, in the unit of the meter's flags.
     pub rate: u32,
     /// The burst, in kbit or packets.
     pub burst: u32,
-    /// What happens.
+    /// Effect on packets above the rate.
     pub effect: BandEffect,
 }
 
-/// What a band does to packets.
+/// Effect of a band on packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BandEffect {
     /// Drops them.
@@ -63,13 +63,13 @@ pub enum BandEffect {
 /// A change of a meter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterMod {
-    /// What becomes of it.
+    /// Command on the meter.
     pub command: MeterCommand,
-    /// What it counts.
+    /// Unit of its rates, and its options.
     pub flags: MeterFlags,
     /// Its number.
     pub meter: u32,
-    /// What happens above which rate.
+    /// Its bands.
     pub bands: Vec<Band>,
 }
 

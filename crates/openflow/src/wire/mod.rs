@@ -1,8 +1,8 @@
 //! OpenFlow's messages: read from bytes, and written as bytes.
 //!
-//! [`Message`] is one type for OpenFlow 1.0, 1.3, 1.4 and 1.5, and for the extensions of Nicira and of
-//! ONF that Open vSwitch and its clients use. What versions write differently and mean alike is the
-//! same in it; where they mean different things it has both, and each says which version it is of.
+//! [`Message`] is one type for OpenFlow 1.0, 1.3, 1.4 and 1.5, and for the extensions of Nicira and
+//! of ONF that Open vSwitch and its clients use. Differences of encoding alone do not show in it;
+//! where versions differ in meaning it has both variants, and each names its version.
 //!
 //! ```
 //! use linerate_openflow::wire::{Action, Field, FlowMod, Instruction, Match, Message, PortNumber, Version};
@@ -19,31 +19,30 @@
 //!
 //! # What reading promises
 //!
-//! Nothing that comes makes it panic, loop, or take more memory than a small multiple of the message.
-//! All lengths are checked: of the message, of each part, of padding. What is wrong is a [`Fault`],
-//! which has the numbers each version has for it ([`Fault::code`]); [`ErrorMessage::new`] makes the
-//! answer. Values that mean nothing (a type, a command, a flag, a field, a mask) are faults where the
-//! specification has an error for them. What is in padding is not looked at, as the specification
-//! wants it, except where Nicira's extensions say that it must be zero.
+//! No input makes it panic, loop, or take more memory than a small multiple of the message. All
+//! lengths are checked: of the message, of each part, of padding. An error is a [`Fault`], which
+//! has the numbers of each version ([`Fault::code`]); [`ErrorMessage::new`] makes the answer.
+//! Values that mean nothing (a type, a command, a flag, a field, a mask) are faults where the
+//! specification has an error for them. The content of padding is not looked at, as the
+//! specification wants it, except where Nicira's extensions say that it must be zero.
 //!
-//! What depends on the switch is not judged here: whether a port, a table, a group or a queue exists, or
-//! whether the role allows it. Whether the actions of a flow fit what it matches is not judged in
-//! reading either, as who deletes flows need not care: that is [`FlowMod::check`].
+//! Rules that depend on the switch are not checked here: whether a port, a table, a group or a
+//! queue exists, or whether the role allows it. Whether the actions of a flow fit its match is not
+//! checked in reading either, as a deletion of flows need not care: that is [`FlowMod::check`].
 //!
 //! # What writing promises
 //!
-//! What is read is written so that it is read as the same. What a version cannot say is an
-//! [`Unencodable`], never something else said instead; the exceptions are reasons and flags that newer
-//! versions split up, which older ones say as the whole (an evicted flow was deleted), and names that
-//! are too long, which are cut.
+//! A message that was read is written so that it is read as the same. A message that a version
+//! lacks is an [`Unencodable`], never replaced by another; the exceptions are reasons and flags
+//! that newer versions split up, which older ones say as the whole (an evicted flow was deleted),
+//! and names that are too long, which are cut.
 //!
 //! # What is not there
 //!
-//! OpenFlow 1.1 and 1.2, flow monitors, messages between a switch and several controllers about
-//! each other (1.5's controller status), scheduled bundles' features, 1.5's triggers of statistics,
-//! Nicira's messages for Geneve's options and IPFIX statistics, its
-//! `dec_nsh_ttl` and `delete_field` actions, `encap` of NSH, and the fields [`field`] names. They are
-//! faults when they come.
+//! OpenFlow 1.1 and 1.2, messages between a switch and several controllers about each other (1.5's
+//! controller status), scheduled bundles' features, 1.5's triggers of statistics, Nicira's messages
+//! for Geneve's options and IPFIX statistics, its `dec_nsh_ttl` and `delete_field` actions, `encap`
+//! of NSH, and the fields [`field`] names. They are faults when they come.
 
 mod action;
 mod bundle;

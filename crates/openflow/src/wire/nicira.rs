@@ -56,7 +56,7 @@ pub enum NiciraMessage {
     FlowAge,
     /// Chooses which messages come unasked, as OpenFlow 1.3's own message does.
     SetAsync(AsyncConfig),
-    /// The same as OpenFlow 1.4 has it.
+    /// Likewise, in the form of OpenFlow 1.4.
     SetAsync2(AsyncConfig),
     /// Gives the controller an identifier.
     SetControllerId(u16),
@@ -66,7 +66,7 @@ pub enum NiciraMessage {
     Resume(PacketIn),
     /// Forgets the connections of a zone.
     FlushZone(u16),
-    /// Forgets connections by what their packets have.
+    /// Forgets connections by fields of their packets.
     Flush(Box<ConnectionFilter>),
     /// Ends a flow monitor (up to OpenFlow 1.3).
     FlowMonitorCancel(u32),

@@ -1,6 +1,6 @@
 //! Enums and sets of flags with the numbers of the wire.
 
-/// An enum whose variants have numbers.
+/// Defines an enum with numbers for its variants.
 macro_rules! numbered {
     ($(#[$outer:meta])* $visibility:vis enum $name:ident: $number:ty {
         $($(#[$inner:meta])* $variant:ident = $value:literal,)*

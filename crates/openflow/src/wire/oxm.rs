@@ -1,8 +1,9 @@
 //! Fields with their values, each behind a header of four or eight bytes.
 //!
 //! OpenFlow calls them OXM, Nicira's older format of the same shape NXM. The header has a class, a
-//! number in it, whether a mask follows, and a length; in the class of experimenters it goes on with
-//! whose field it is, which the length counts. Source: OpenFlow 1.3.5 section 7.2.3.
+//! number in it, whether a mask follows, and a length; in the class of experimenters it goes on
+//! with the number of the experimenter, which the length counts. Source: OpenFlow 1.3.5 section
+//! 7.2.3.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -18,9 +19,9 @@ pub struct FieldId {
     pub number: u8,
     /// Whether a mask follows a value; in a list, whether it may.
     pub masked: bool,
-    /// How many bytes value and mask take.
+    /// Bytes of value and mask.
     pub length: u8,
-    /// Whose field it is, in the class of experimenters (`0xffff`).
+    /// Number of the experimenter, in their class (`0xffff`).
     pub experimenter: Option<u32>,
 }
 
@@ -134,7 +135,7 @@ impl Entry {
         self.value
     }
 
-    /// Which bits count.
+    /// Returns the bits to compare.
     #[must_use]
     #[inline]
     pub fn mask(&self) -> u128 {
@@ -148,7 +149,7 @@ impl Entry {
         self.mask == self.field.all_bits()
     }
 
-    /// Reads a field with its header; `None` is one whose mask has no bit.
+    /// Reads a field with its header; `None` for a mask without bits.
     pub(crate) fn decode(
         reader: &mut Reader<'_>,
         faults: &FieldFaults,
@@ -166,7 +167,7 @@ impl Entry {
         Ok((id, reader.part(usize::from(id.length))?))
     }
 
-    /// What header and value say.
+    /// Returns the entry of a header and its value.
     pub(crate) fn read(
         id: FieldId,
         mut value: Reader<'_>,

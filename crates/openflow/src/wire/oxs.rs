@@ -13,18 +13,18 @@ const FLOW_COUNT: u8 = 3;
 const PACKET_COUNT: u8 = 4;
 const BYTE_COUNT: u8 = 5;
 
-/// Statistics; what is absent was not said.
+/// Statistics; absent ones were not sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
-    /// How long it has been there.
+    /// Time it has existed.
     pub(super) duration: Option<Elapsed>,
-    /// How long no packet came.
+    /// Time without packets.
     pub(super) idle: Option<Elapsed>,
-    /// How many flows.
+    /// Number of flows.
     pub(super) flows: Option<u32>,
-    /// How many packets.
+    /// Number of packets.
     pub(super) packets: Option<u64>,
-    /// How many bytes.
+    /// Number of bytes.
     pub(super) bytes: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Statistics, Fault> {
             FLOW_COUNT => found.flows = Some(value.u32()?),
             PACKET_COUNT => found.packets = Some(value.u64()?),
             BYTE_COUNT => found.bytes = Some(value.u64()?),
-            // What is not known says nothing.
+            // Unknown statistics are skipped.
             _ => continue,
         }
         value.finish()?;

@@ -1,7 +1,7 @@
 //! Packets for controllers.
 //!
 //! A switch sends them in the form its controller asked for: the version's own, or one of two of
-//! Nicira's, the second of which also says what the flow wanted said, and can be resumed.
+//! Nicira's, the second of which also has data of the flow, and can be resumed.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -35,9 +35,9 @@ numbered! {
 /// A packet for a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketIn {
-    /// Where it waits.
+    /// Buffer in which it waits.
     pub buffer: Option<u32>,
-    /// How long it is, however much of it is in [`PacketIn::data`].
+    /// Bytes of the whole packet, of which [`PacketIn::data`] may have a part.
     pub total_len: u32,
     /// Why it is sent.
     pub reason: PacketInReason,
@@ -45,14 +45,15 @@ pub struct PacketIn {
     pub table: u8,
     /// The cookie of the flow, `u64::MAX` without one; OpenFlow 1.0 does not say it.
     pub cookie: u64,
-    /// What the switch knows of it, at least its port; OpenFlow 1.0 says that alone.
+    /// Its metadata fields, at least its port; OpenFlow 1.0 has that alone.
     pub fields: Match,
     /// The packet, or the beginning of it.
     pub data: Vec<u8>,
-    /// What the flow wanted said, in Nicira's second form.
+    /// Data of the flow, in Nicira's second form.
     pub userdata: Vec<u8>,
-    /// The continuation to resume it by, in Nicira's second form: properties, whose types are the switch's
-    /// own. Open vSwitch's tools read them all the same, so types and lengths should be some of its.
+    /// The continuation to resume it by, in Nicira's second form: properties, whose types are the
+    /// switch's own. Open vSwitch's tools parse them all the same, so types and lengths should be
+    /// valid ones there.
     pub continuation: Vec<u8>,
 }
 

@@ -18,9 +18,9 @@ pub struct PacketOut {
     pub buffer: Option<u32>,
     /// The port it is taken to come from; `CONTROLLER` or `ANY` is none.
     pub in_port: PortNumber,
-    /// What else is known of it (OpenFlow 1.5).
+    /// Its other metadata fields (OpenFlow 1.5).
     pub fields: Match,
-    /// What is done with it.
+    /// Its actions.
     pub actions: Vec<Action>,
     /// The packet.
     pub data: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Ports: what they are, that they changed, and changing them.
+//! Ports: descriptions, status messages, and changes.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -8,24 +8,24 @@ use super::property;
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// How long the name of a port may be, with the zero behind it.
+/// Bytes of a port's name, with the zero behind it.
 const NAME: usize = 16;
 const ETHERNET: u16 = 0;
 
 flags! {
-    /// What a port is told to do.
+    /// Configuration of a port.
     pub struct PortConfig: u32 {
         /// It is down.
         const DOWN = 1;
         /// No spanning tree (OpenFlow 1.0).
         const NO_STP = 1 << 1;
-        /// It drops what comes in.
+        /// It drops packets that come in.
         const NO_RECEIVE = 1 << 2;
         /// It drops the spanning tree's packets (OpenFlow 1.0).
         const NO_RECEIVE_STP = 1 << 3;
         /// It does not flood (OpenFlow 1.0).
         const NO_FLOOD = 1 << 4;
-        /// It drops what goes out.
+        /// It drops packets that go out.
         const NO_FORWARD = 1 << 5;
         /// It sends nothing to controllers.
         const NO_PACKET_IN = 1 << 6;
@@ -33,7 +33,7 @@ flags! {
 }
 
 flags! {
-    /// How a port is. OpenFlow 1.0 has a state of the spanning tree in bits 8 and 9.
+    /// State of a port. OpenFlow 1.0 has a state of the spanning tree in bits 8 and 9.
     pub struct PortState: u32 {
         /// There is no link.
         const LINK_DOWN = 1;
@@ -45,7 +45,7 @@ flags! {
 }
 
 flags! {
-    /// What a port of Ethernet can.
+    /// Features of a port of Ethernet.
     pub struct PortFeatures: u32 {
         /// 10 Mbit/s, half duplex.
         const MBPS_10_HALF = 1;
@@ -82,7 +82,7 @@ flags! {
     }
 }
 
-/// What OpenFlow 1.0 has for all features from copper on: four bits lower.
+/// The features of OpenFlow 1.0 that later are four bits higher: from copper on.
 const LOW: u32 = 0x7f;
 
 impl PortFeatures {
@@ -116,20 +116,20 @@ impl RawProperty {
     }
 }
 
-/// What is known of a port of Ethernet.
+/// Properties of a port of Ethernet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ethernet {
-    /// What it does now.
+    /// Features in use.
     pub current: PortFeatures,
-    /// What it tells the other side it can.
+    /// Features advertised to the link partner.
     pub advertised: PortFeatures,
-    /// What it can.
+    /// Features it supports.
     pub supported: PortFeatures,
-    /// What the other side can.
+    /// Features of the link partner.
     pub peer: PortFeatures,
-    /// How fast it is now, in kbit/s; OpenFlow 1.0 does not say it.
+    /// Its speed now, in kbit/s; OpenFlow 1.0 lacks it.
     pub current_speed: u32,
-    /// How fast it can be, in kbit/s; OpenFlow 1.0 does not say it.
+    /// Its greatest speed, in kbit/s; OpenFlow 1.0 lacks it.
     pub greatest_speed: u32,
 }
 
@@ -165,13 +165,13 @@ pub struct Port {
     pub address: [u8; 6],
     /// Its name, of at most 15 bytes.
     pub name: String,
-    /// What it is told to do.
+    /// Its configuration.
     pub config: PortConfig,
-    /// How it is.
+    /// Its state.
     pub state: PortState,
-    /// What is known of its Ethernet; always there before OpenFlow 1.4.
+    /// Properties of Ethernet; always there before OpenFlow 1.4.
     pub ethernet: Option<Ethernet>,
-    /// What else is said of it (OpenFlow 1.4 and later).
+    /// Its other properties (OpenFlow 1.4 and later).
     pub others: Vec<RawProperty>,
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn decode_list(mut reader: Reader<'_>, version: Version) -> Result<Ve
 }
 
 numbered! {
-    /// What happened to a port.
+    /// Change of a port.
     pub enum PortReason: u8 {
         /// It came.
         Add = 0,
@@ -266,7 +266,7 @@ numbered! {
     }
 }
 
-/// That a port changed.
+/// Status message of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortStatus {
     /// How.
@@ -294,15 +294,15 @@ impl PortStatus {
 /// A change of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortMod {
-    /// Which one.
+    /// Number of the port.
     pub number: PortNumber,
     /// Its address, so that it is not another by now.
     pub address: [u8; 6],
-    /// What it is told to do.
+    /// Its new configuration.
     pub config: PortConfig,
-    /// Which of that is said.
+    /// Bits of that to be set.
     pub mask: PortConfig,
-    /// What it is to tell the other side; `None` leaves it.
+    /// Features to advertise to the link partner; `None` leaves them.
     pub advertise: Option<PortFeatures>,
 }
 
@@ -374,6 +374,6 @@ impl PortMod {
     }
 }
 
-/// What ports could be told in OpenFlow 1.0 alone.
+/// Configuration that OpenFlow 1.0 alone has.
 const NOT_SINCE_11: u32 =
     PortConfig::NO_STP.0 | PortConfig::NO_RECEIVE_STP.0 | PortConfig::NO_FLOOD.0;

@@ -21,7 +21,7 @@ impl PortNumber {
     pub const IN_PORT: PortNumber = PortNumber(0xffff_fff8);
     /// The first table; in a packet-out alone.
     pub const TABLE: PortNumber = PortNumber(0xffff_fff9);
-    /// What a switch without OpenFlow would do.
+    /// Forwarding as of a switch without OpenFlow.
     pub const NORMAL: PortNumber = PortNumber(0xffff_fffa);
     /// All ports but the packet's own and those that do not flood.
     pub const FLOOD: PortNumber = PortNumber(0xffff_fffb);
@@ -59,7 +59,7 @@ impl PortNumber {
         self.0 != 0 && self.0 < PortNumber::MAX.0
     }
 
-    /// A number packets can be sent to; [`Fault::BadOutPort`] is what others are.
+    /// Checks that packets can be sent to the number: others are [`Fault::BadOutPort`].
     pub(crate) fn checked_output(self) -> Result<PortNumber, Fault> {
         let reserved = (PortNumber::IN_PORT..=PortNumber::LOCAL).contains(&self);
         if self.is_port() || reserved { Ok(self) } else { Err(Fault::BadOutPort) }

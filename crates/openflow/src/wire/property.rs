@@ -9,10 +9,10 @@ use super::unencodable::Unencodable;
 /// The type of properties of experimenters.
 pub(crate) const EXPERIMENTER: u16 = 0xffff;
 
-/// The next property, if one is left: its type, and its value without padding.
+/// Reads the next property, if one is left: its type, and its value without padding.
 ///
-/// What is wrong with the length of a value is [`Fault::PropertyBadLength`]. Padding may be absent
-/// behind the last property, as some messages end without it.
+/// A wrong length of a value is [`Fault::PropertyBadLength`]. Padding may be absent behind the last
+/// property, as some messages end without it.
 pub(crate) fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(u16, Reader<'a>)>, Fault> {
     if reader.is_empty() {
         return Ok(None);
@@ -26,7 +26,7 @@ pub(crate) fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(u16, Reader<'a
     Ok(Some((kind, value)))
 }
 
-/// What a property that is not known is.
+/// Returns the fault of an unknown property.
 pub(crate) fn unknown(kind: u16) -> Fault {
     if kind == EXPERIMENTER { Fault::PropertyBadExperimenter } else { Fault::PropertyBadType }
 }

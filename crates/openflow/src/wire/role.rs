@@ -8,9 +8,9 @@ use super::unencodable::Unencodable;
 use super::version::Version;
 
 numbered! {
-    /// What a controller may do.
+    /// Role of a controller.
     pub enum Role: u32 {
-        /// What it could; in a request alone.
+        /// Its present one; in a request alone.
         NoChange = 0,
         /// Everything, as others may.
         Equal = 1,
@@ -52,7 +52,7 @@ impl RoleMessage {
         out.u64(self.generation);
     }
 
-    /// Nicira's message, whose roles have other numbers, and no generation.
+    /// Reads Nicira's message, with other numbers of roles, and no generation.
     pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<Role, Fault> {
         let number = reader.u32()?;
         reader.finish()?;
@@ -80,7 +80,7 @@ numbered! {
     }
 }
 
-/// That a controller's role changed (OpenFlow 1.4 and later).
+/// Status message of a controller's role (OpenFlow 1.4 and later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoleStatus {
     /// The role it has now.
@@ -123,7 +123,7 @@ numbered! {
         RoleStatus = 3,
         /// Tables that fill or empty (OpenFlow 1.4 and later).
         TableStatus = 4,
-        /// What other controllers ask of groups and meters (OpenFlow 1.4 and later).
+        /// Requests of other controllers for groups and meters (OpenFlow 1.4 and later).
         RequestForward = 5,
         /// Statistics of flows (OpenFlow 1.5).
         FlowStats = 6,
@@ -143,10 +143,10 @@ fn reasons_of(kind: u16) -> u32 {
     }
 }
 
-/// Which messages come unasked: a bit for each reason, for slaves and for others.
+/// Choice of asynchronous messages: a bit for each reason, for slaves and for others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AsyncConfig {
-    /// By kind; what is not said is left as it is.
+    /// By kind; absent ones are left as they are.
     masks: [[Option<u32>; 2]; 8],
 }
 
@@ -157,14 +157,14 @@ impl AsyncConfig {
         self.masks[usize::from(kind.number())][usize::from(slave)]
     }
 
-    /// The same with other reasons.
+    /// Returns the choice with other reasons for a kind.
     #[must_use]
     pub fn with(mut self, kind: AsyncKind, slave: bool, reasons: u32) -> AsyncConfig {
         self.masks[usize::from(kind.number())][usize::from(slave)] = Some(reasons);
         self
     }
 
-    /// `request` wants what is said to be known.
+    /// Reads a choice; in a `request` every property must be known.
     pub(crate) fn decode(
         reader: Reader<'_>,
         version: Version,

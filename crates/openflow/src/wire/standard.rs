@@ -29,7 +29,7 @@ const ADDRESS_BITS: u32 = 0x3f;
 /// The number of a VLAN that stands for no tag.
 const UNTAGGED: u16 = 0xffff;
 
-/// What the two fields of ports stand for.
+/// Returns the fields that the two ports of the struct stand for.
 fn transport_fields(ethernet: u16, protocol: u8) -> Option<(Field, Field)> {
     Some(match (ethernet, protocol) {
         (0x0800 | 0x86dd, 6) => (Field::TcpSrc, Field::TcpDst),
@@ -127,7 +127,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, Fault> {
     Ok(matching)
 }
 
-/// The struct with what has been said so far.
+/// The struct with the fields so far.
 #[derive(Default)]
 struct Standard {
     wildcards: u32,

@@ -3,15 +3,15 @@
 use super::fault::Fault;
 use super::message::{HEADER, Header};
 
-/// Bytes that came, until they are messages.
+/// Received bytes, until they are messages.
 ///
-/// It holds what was pushed and not taken. Who reads a connection pushes as much as it read and takes
-/// all messages before it reads again; then there is never more here than what was read at once and
-/// one unfinished message of at most 65,535 bytes, whatever the other side sends.
+/// It holds bytes that were pushed and not taken. A reader of a connection pushes the bytes of one
+/// read and takes all messages before it reads again; then there is never more here than one read
+/// and one unfinished message of at most 65,535 bytes, whatever the other side sends.
 #[derive(Debug, Default)]
 pub struct Stream {
     bytes: Vec<u8>,
-    /// Where the next message begins.
+    /// Offset of the next message.
     at: usize,
 }
 
@@ -50,7 +50,7 @@ impl Stream {
         Header::read(&self.bytes[self.at..])
     }
 
-    /// How many bytes wait for the rest of their message.
+    /// Returns the number of bytes that wait for the rest of their message.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.bytes.len() - self.at

@@ -7,7 +7,7 @@ use super::oxm::{FieldId, IN_ACTION};
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// The version whose numbers of fields Nicira's actions have, whatever is spoken.
+/// Version whose numbers of fields Nicira's actions have in all versions.
 pub(crate) const NXM: Version = Version::V10;
 
 /// Bits of a field that lie beside each other.
@@ -44,7 +44,7 @@ impl Subfield {
         self.offset
     }
 
-    /// How many bits.
+    /// Returns the number of bits.
     #[must_use]
     pub fn bits(&self) -> u16 {
         self.bits
@@ -54,7 +54,7 @@ impl Subfield {
         Subfield::new(field, offset, bits).ok_or(Fault::BadSetLength)
     }
 
-    /// The same, which actions may change.
+    /// Checks that actions may change it.
     pub(crate) fn settable(self) -> Result<Subfield, Fault> {
         if self.field.is_settable() { Ok(self) } else { Err(Fault::BadSetArgument) }
     }
@@ -92,7 +92,7 @@ pub(crate) fn decode_short_header(reader: &mut Reader<'_>) -> Result<Option<Fiel
     if bytes == [0; 4] {
         return Ok(None);
     }
-    // An experimenter's header does not fit, and what it is one of is not said.
+    // An experimenter's header does not fit, and the number behind it is absent.
     decode_header(&mut Reader::new(&bytes, Fault::BadSetType)).map(Some)
 }
 

@@ -8,13 +8,13 @@ use super::unencodable::Unencodable;
 use super::version::Version;
 
 flags! {
-    /// How a table is set.
+    /// Configuration of a table.
     pub struct TableConfig: u32 {
-        /// What does not match goes on in the next table (OpenFlow 1.1 and 1.2).
+        /// Packets without a match go on in the next table (OpenFlow 1.1 and 1.2).
         const MISS_CONTINUE = 1;
-        /// What does not match is dropped (OpenFlow 1.1 and 1.2).
+        /// Packets without a match are dropped (OpenFlow 1.1 and 1.2).
         const MISS_DROP = 1 << 1;
-        /// Where it is full, flows of less importance go (OpenFlow 1.4 and later).
+        /// In a full table, flows of less importance go (OpenFlow 1.4 and later).
         const EVICTION = 1 << 2;
         /// It is told when it fills and empties (OpenFlow 1.4 and later).
         const VACANCY_EVENTS = 1 << 3;
@@ -28,14 +28,14 @@ pub struct Vacancy {
     pub down: u8,
     /// More room than this is told.
     pub up: u8,
-    /// How much room there is; only said by a switch.
+    /// Free part of the table; only sent by a switch.
     pub now: u8,
 }
 
-/// What a table's properties say (OpenFlow 1.4 and later).
+/// Properties of a table (OpenFlow 1.4 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableProperties {
-    /// By what flows are chosen to go: bit 0 as the switch likes, 1 by importance, 2 by life-time.
+    /// Order in which flows go: bit 0 as the switch likes, 1 by importance, 2 by life-time.
     pub eviction: Option<u32>,
     /// When it is told how full it is.
     pub vacancy: Option<Vacancy>,
@@ -45,7 +45,7 @@ const EVICTION: u16 = 2;
 const VACANCY: u16 = 3;
 
 impl TableProperties {
-    /// `request` wants what is said to be known.
+    /// Reads the properties; in a `request` every one must be known.
     fn decode(mut reader: Reader<'_>, request: bool) -> Result<TableProperties, Fault> {
         let mut found = TableProperties::default();
         while let Some((kind, mut value)) = property::next(&mut reader)? {
@@ -84,11 +84,11 @@ impl TableProperties {
 /// A change of a table, or of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableMod {
-    /// Which; 255 is all.
+    /// Its number; 255 is all.
     pub table: u8,
-    /// How it is set.
+    /// Its new configuration.
     pub config: TableConfig,
-    /// What more is said.
+    /// Its new properties.
     pub properties: TableProperties,
 }
 
@@ -126,14 +126,14 @@ fn allowed(version: Version) -> u32 {
     if version == Version::V13 { 3 } else { TableConfig::KNOWN.0 }
 }
 
-/// How a table is set (OpenFlow 1.4 and later).
+/// Description of a table (OpenFlow 1.4 and later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableDesc {
-    /// Which.
+    /// Its number.
     pub table: u8,
-    /// How it is set.
+    /// Its configuration.
     pub config: TableConfig,
-    /// What more is said.
+    /// Its properties.
     pub properties: TableProperties,
 }
 
@@ -159,7 +159,7 @@ impl TableDesc {
 }
 
 numbered! {
-    /// What happened to a table.
+    /// Vacancy event of a table.
     pub enum TableReason: u8 {
         /// Less room than was asked for is left.
         VacancyDown = 3,
@@ -168,10 +168,10 @@ numbered! {
     }
 }
 
-/// That a table fills or empties (OpenFlow 1.4 and later).
+/// Status message of a table that fills or empties (OpenFlow 1.4 and later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableStatus {
-    /// What happened.
+    /// The event.
     pub reason: TableReason,
     /// The table.
     pub table: TableDesc,

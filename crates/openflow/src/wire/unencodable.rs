@@ -1,4 +1,4 @@
-//! What cannot be said in a version of the protocol.
+//! Errors of messages that a version of the protocol lacks.
 
 use super::field::Field;
 use super::port_number::PortNumber;

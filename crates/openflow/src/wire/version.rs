@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A version of OpenFlow that messages can be written in.
 ///
-/// There is no 1.1 and no 1.2: who speaks one of them speaks 1.0 or 1.3, too.
+/// There is no 1.1 and no 1.2: peers that speak one of them speak 1.0 or 1.3, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// OpenFlow 1.0: one struct for matches, no instructions, no groups.
@@ -38,11 +38,11 @@ impl Version {
         Version::ALL.into_iter().find(|version| version.number() == number)
     }
 
-    /// The version two sides speak that have said hello.
+    /// Returns the version that two sides agree on by their hellos.
     ///
-    /// `ours` is what is spoken here. The other side's hello has its greatest version in the header,
-    /// and perhaps a bitmap of all it speaks. With a bitmap it is the greatest both have; without, the
-    /// smaller of the two greatest, if that is spoken here.
+    /// `ours` are the versions spoken here. The other side's hello has its greatest version in the
+    /// header, and perhaps a bitmap of all it speaks. With a bitmap it is the greatest both have;
+    /// without, the smaller of the two greatest, if that is spoken here.
     #[must_use]
     pub fn agree(ours: &[Version], greatest: u8, bitmap: Option<&[u32]>) -> Option<Version> {
         let theirs = |version: &Version| match bitmap {

@@ -1,5 +1,5 @@
-//! Whatever bytes come: nothing panics, what is read is written so that it is read as the same, what is
-//! not has numbers in every version.
+//! Arbitrary bytes: nothing panics, messages that are read are written so that they are read as the
+//! same, and faults have numbers in every version.
 
 use linerate_openflow::wire::{
     ErrorMessage, HEADER, Header, Message, Stream, Unencodable, Version,
@@ -10,7 +10,7 @@ pub(crate) fn message(bytes: &[u8]) {
     match Message::decode(bytes) {
         Ok((version, xid, message)) => {
             if let Message::FlowMod(flow) = &message {
-                // Whatever it finds.
+                // Any result will do.
                 let _ = flow.check();
             }
             match message.encode(version, xid) {
@@ -29,7 +29,7 @@ pub(crate) fn message(bytes: &[u8]) {
                 Err(error) => panic!("{error}: {message:?} of {bytes:02x?}"),
             }
             for other in Version::ALL {
-                // It may not be said there, and may mean less; what is written can be read.
+                // The version may lack it, or mean less by it; bytes that are written can be read.
                 if let Ok(written) = message.encode(other, xid) {
                     let read = Message::decode(&written);
                     assert!(read.is_ok(), "{read:?} in {other}: {message:?}");
@@ -46,7 +46,7 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-/// Takes the bytes as what comes on a connection, in pieces, and each message in it.
+/// Takes the bytes as those of a connection, in pieces, and each message in it.
 pub(crate) fn stream(bytes: &[u8]) {
     let mut stream = Stream::new();
     let mut taken = 0;
@@ -67,7 +67,7 @@ pub(crate) fn stream(bytes: &[u8]) {
     assert_eq!(taken + stream.waiting(), bytes.len());
 }
 
-/// Takes the bytes as a message whose header is put right.
+/// Takes the bytes as a message, with a corrected header.
 pub(crate) fn framed(bytes: &[u8]) {
     let mut bytes = bytes[..bytes.len().min(u16::MAX.into())].to_vec();
     if Header::read(&bytes).is_none() {

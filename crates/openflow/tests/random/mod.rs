@@ -16,7 +16,7 @@ pub(crate) fn entry(field: Field) -> impl Strategy<Value = Entry> {
     })
 }
 
-/// What the fields of a protocol need.
+/// Matches that the fields of a protocol need.
 fn stack() -> impl Strategy<Value = Match> {
     let ethernet = |kind: u128| Match::new().with(Field::EthType, kind);
     let ip = |kind, protocol: u128| ethernet(kind).with(Field::IpProto, protocol);
@@ -42,8 +42,8 @@ fn stack() -> impl Strategy<Value = Match> {
     ])
 }
 
-/// A match with up to eight fields more, those whose needs are met and no two of which overlap, but for
-/// some: those that are read as others or whose values are bound to each other, and `others`.
+/// A match with up to eight fields more, those whose needs are met and no two of which overlap, but
+/// for some: fields that are read as others or whose values depend on each other, and `others`.
 pub(crate) fn matching(others: &'static [Field]) -> impl Strategy<Value = Match> {
     let bound = [Field::InPort16, Field::IpTos, Field::VlanTci, Field::VlanVid];
     let entries = prop::collection::vec(select(Field::ALL).prop_flat_map(entry), 0..8);

@@ -15,7 +15,7 @@ const EVERYWHERE: &str = include_str!("flows.txt");
 const NEWER: &str = include_str!("newer.txt");
 const NEWEST: &str = include_str!("newest.txt");
 
-/// What `ovs-ofctl` prints.
+/// Returns the output of `ovs-ofctl`.
 fn run(version: Version, arguments: &[&str]) -> String {
     let version = format!("OpenFlow{}", version.to_string().replace('.', ""));
     let output = Command::new(linerate_testlab::require("ovs-ofctl"))
@@ -86,7 +86,7 @@ fn flows_mean_what_they_mean_to_open_vswitch() {
             lines.filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
         let theirs = theirs(folder.path(), version, &texts);
         compare(&texts, &theirs, &ours(folder.path(), version, &texts), "as read");
-        // What it prints is read here as the same, but for names it prints and does not read.
+        // Its output is parsed here as the same, but for names that it prints and does not parse.
         let printed: Vec<String> = theirs
             .iter()
             .filter_map(|line| line.split_once("ADD ").map(|(_, text)| text))
@@ -99,7 +99,7 @@ fn flows_mean_what_they_mean_to_open_vswitch() {
         let same: Vec<String> =
             theirs.iter().filter(|line| !line.contains("pri:")).cloned().collect();
         compare(&printed, &same, &again, "as printed there");
-        // What is printed here is read there as the same.
+        // Our output is parsed there as the same.
         let syntax = Syntax::new(version);
         let print = |text: &String| {
             let flow = syntax.flow(text, FlowModCommand::Add).expect("it was read before");

@@ -29,7 +29,7 @@ fn port() -> impl Strategy<Value = PortNumber> {
     prop_oneof![(1..0xff00_u32).prop_map(PortNumber), select(reserved.to_vec())]
 }
 
-/// Fields whose parts actions may set anywhere.
+/// Fields with parts that actions may set in any packet.
 const SETTABLE: [Field; 6] =
     [Field::Reg3, Field::Xreg1, Field::Xxreg2, Field::EthSrc, Field::Metadata, Field::TunnelId];
 
@@ -303,7 +303,7 @@ proptest! {
         let syntax = Syntax::new(version);
         let text = syntax.print_flow(&flow);
         let read = syntax.flow(&text, flow.command);
-        // What does not fit together is refused, and only that.
+        // Inconsistent actions are refused, and only those.
         if !flow.command.deletes() && flow.check().is_err() {
             prop_assert!(read.is_err(), "{}", text);
             return Ok(());

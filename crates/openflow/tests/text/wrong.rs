@@ -1,9 +1,9 @@
-//! What is wrong in a text is named, with its place and, where there is one, a suggestion.
+//! Errors in texts are named, with their place and, where there is one, a suggestion.
 
 use linerate_openflow::text::Syntax;
 use linerate_openflow::wire::{FlowModCommand, GroupCommand, MeterCommand, Version};
 
-/// A text, the part of it that is wrong, and something of what is said.
+/// A text, its faulty part, and a part of the message.
 const FLOWS: &[(&str, &str, &str)] = &[
     ("tcp,tpc_dst=80,actions=drop", "tpc_dst", "did you mean \"tcp_dst\"?"),
     ("tcp,tp_dst=80000,actions=drop", "80000", "tcp_dst has 16 bits"),

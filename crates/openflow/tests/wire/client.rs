@@ -17,7 +17,7 @@ use linerate_openflow::wire::{
     MultipartReply, Port, PortConfig, PortNumber, PortState, Stream, Version,
 };
 
-/// What was asked for.
+/// Messages received, by type.
 #[derive(Debug, Default)]
 struct Kept {
     flows: Vec<FlowMod>,
@@ -150,7 +150,7 @@ fn answer_statistics(request: &Request, version: Version, kept: &Kept) -> Reply 
     }
 }
 
-/// What a message is answered with.
+/// Returns the answers to a message.
 fn answer(message: Message, version: Version, kept: &mut Kept) -> Vec<Message> {
     let config = Config { flags: ConfigFlags::default(), miss_send_len: 128 };
     match message {
@@ -228,7 +228,7 @@ fn serve(mut client: UnixStream, version: Version, kept: &Mutex<Kept>) {
     }
 }
 
-/// A switch of one version, and what it kept.
+/// A switch of one version, and the messages it received.
 struct Switch {
     kept: Arc<Mutex<Kept>>,
     path: PathBuf,
@@ -250,7 +250,7 @@ impl Switch {
         Switch { kept, path, version }
     }
 
-    /// What the client prints.
+    /// Returns the output of the client.
     #[track_caller]
     fn run(&self, command: &[&str]) -> String {
         let version = format!("OpenFlow{}", self.version.to_string().replace('.', ""));

@@ -5,7 +5,7 @@ use linerate_openflow::wire::{
     PacketType, Version,
 };
 
-/// Hexadecimal digits, with blanks between what belongs together.
+/// Hexadecimal digits, with blanks between fields.
 fn bytes(text: &str) -> Vec<u8> {
     let digits: Vec<char> = text.chars().filter(|digit| !digit.is_whitespace()).collect();
     let byte = |pair: &[char]| {
@@ -14,7 +14,7 @@ fn bytes(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// A message of this version and type, whose length is what it is.
+/// A message of this version and type, with its right length.
 fn message(version: Version, kind: u8, body: &str) -> Vec<u8> {
     let body = bytes(body);
     let length = (8 + body.len() as u16).to_be_bytes();
@@ -100,7 +100,7 @@ fn matches() {
     flow_fault(&fields("80000a02 0800 80000a02 0800"), Fault::DuplicateField);
     flow_fault(&fields("80000a02 0800 00000602 0800"), Fault::DuplicateField);
     flow_fault(&fields("00010604 00000001 80010208 0000000000000001"), Fault::DuplicateField);
-    // What is needed must come before.
+    // Needed fields must come before.
     flow_fault(&fields("80002c04 0a000001"), Fault::BadPrerequisite);
     flow_fault(&fields("80001604 0a000001"), Fault::BadPrerequisite);
     flow_fault(&fields("80001401 06 80000a02 0800"), Fault::BadPrerequisite);
@@ -143,7 +143,7 @@ fn flow_mods() {
     assert_fault(Version::V10, &body("0000", "0004"), Fault::TableFull);
 }
 
-/// In OpenFlow 1.0 what matches all fields comes first, and a match that leaves one out does not.
+/// In OpenFlow 1.0 a match of all fields comes first, and one that leaves one out does not.
 #[test]
 fn exact_matches_of_1_0() {
     let priority = |wildcards: &str| {
@@ -173,7 +173,7 @@ fn instructions() {
     flow_fault(&of("0001 0008 01000000"), Fault::InstructionBadTableId);
     flow_fault(&of("0001 0008 ff000000"), Fault::InstructionBadTableId);
     flow_fault(&of("0005 0008 00000000 0005 0008 00000000"), Fault::DuplicateInstruction);
-    // What depends on its place is no part of a set.
+    // Actions that depend on their place are no part of a set.
     flow_fault(
         &of("0003 0018 00000000 ffff 0010 00002320 0011 000000000000"),
         Fault::ActionBadType,
@@ -240,7 +240,7 @@ fn actions() {
         "ffff 0020 00002320 000a 0000 0000 0000 0000 0010 00000000 0000 0003 00010004",
         Fault::ActionBadArgument,
     );
-    // Connections: force without commit; what is not theirs; theirs outside.
+    // Connections: force without commit; actions that are not theirs; theirs outside.
     fault("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", Fault::ActionBadArgument);
     fault(
         "ffff 0028 00002320 0023 0001 00000000 0000 ff 000000 0000 0000 0010 00000001 0000 000000000000",
@@ -438,7 +438,7 @@ fn numbers() {
     );
 }
 
-/// What needs a header is only for flows whose packets have it.
+/// Actions that need a header are only for flows whose packets have it.
 #[test]
 fn actions_that_do_not_fit() {
     let matching = |fields: &[(Field, u128)]| {
@@ -501,7 +501,7 @@ fn actions_that_do_not_fit() {
             "{matching:?}: {actions:?}"
         );
     }
-    // What a copy had done to it nobody else sees; what is written is done after what is applied.
+    // Changes of a copy do not show in the packet; written actions are done after applied ones.
     let copied = [Action::Clone(vec![Action::PushMpls(0x8847)]), Action::DecMplsTtl];
     assert_eq!(check(&ip, &copied), Err(Fault::MatchInconsistent));
     let both = vec![

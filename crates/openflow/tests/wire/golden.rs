@@ -6,7 +6,7 @@ use linerate_openflow::wire::{ErrorMessage, Fault, Header, Message, Version};
 const MESSAGES: [&str; 2] =
     [include_str!("../golden/open_vswitch.txt"), include_str!("../golden/faucet.txt")];
 
-/// What is written otherwise than it was read, and means the same; by a part of the command.
+/// Messages that are written in another form of equal meaning; by a part of the command.
 const OTHERWISE: &[(&str, &str)] = &[
     ("dl_vlan=0xffff", "without a tag its priority need not be said to count"),
     ("vlan_tci=0x1123/0x1fff", "1.0's own message can say it"),
@@ -81,10 +81,11 @@ fn messages_are_read_and_written_as_they_were() {
     assert!(same > 1000 && otherwise > 0, "{same} and {otherwise}");
 }
 
-/// Where Open vSwitch answers with a fault of matches what is wrong in an action.
+/// The command for whose wrong action Open vSwitch answers with a fault of matches.
 const IN_ACTION: &str = "OpenFlow15 add-flow br0 table=0,priority=50,";
 
-/// What Open vSwitch refused as malformed is refused here, with the same numbers, and nothing else.
+/// Messages that Open vSwitch refused as malformed are refused here, with the same numbers, and no
+/// others.
 #[test]
 fn faults_are_those_open_vswitch_had() {
     let mut refused = 0;
@@ -111,7 +112,7 @@ fn faults_are_those_open_vswitch_had() {
     assert!(refused >= 4, "{refused}");
 }
 
-/// What Open vSwitch did is consistent here, and what it refused for that is not.
+/// Flows that Open vSwitch took are consistent here, and those it refused for that are not.
 #[test]
 fn actions_fit_as_they_do_for_open_vswitch() {
     let mut fitting = 0;

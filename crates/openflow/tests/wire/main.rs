@@ -1,4 +1,4 @@
-//! The codec beside others: messages that other programs wrote, and what other programs read in ours.
+//! The codec beside others: messages that other programs wrote, and their reading of ours.
 
 mod client;
 #[path = "../exercise/mod.rs"]

@@ -1,9 +1,8 @@
-//! Our messages, and what other programs read in them.
+//! Our messages, as other programs read them.
 //!
-//! What they read was looked through once, message by message, and is kept beside this in `golden/`:
-//! `printed.txt` is what Open vSwitch's `ovs-ofctl ofp-parse` prints, `c65of.txt` what the Python package
-//! c65of reads in OpenFlow 1.3 and writes again (made by
-//! `beside_c65of.py`).
+//! Their output was looked through once, message by message, and is kept beside this in `golden/`:
+//! `printed.txt` is that of Open vSwitch's `ovs-ofctl ofp-parse`, `c65of.txt` the messages that the
+//! Python package c65of reads in OpenFlow 1.3 and writes again (made by `beside_c65of.py`).
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +13,7 @@ use linerate_openflow::wire::{Message, Version};
 
 use crate::samples::{self, Given, XID};
 
-/// What Open vSwitch has not.
+/// Messages that Open vSwitch lacks.
 const UNKNOWN_TO_OPEN_VSWITCH: [&str; 6] = [
     "rare actions",
     "rare fields",
@@ -56,7 +55,7 @@ fn what_is_written_is_read_as_the_same() {
 const UNKNOWN_TO_C65OF: [&str; 5] =
     ["cancel", "paused", "resumed", "request flow monitor", "reply flow monitor"];
 
-/// `LINERATE_GOLDEN=write` has what is read written anew, which then wants to be looked through.
+/// `LINERATE_GOLDEN=write` writes the output anew, which then wants to be looked through.
 #[test]
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_reads_what_is_meant() {
@@ -92,7 +91,7 @@ fn open_vswitch_reads_what_is_meant() {
     assert!(!text.contains("decode error"), "{text}");
 }
 
-/// What c65of writes of what it read is what was written here, or it cannot write it.
+/// c65of writes the messages that it reads as they were written here, or cannot write them.
 ///
 /// `LINERATE_C65OF=FILE` puts the messages there, for `beside_c65of.py`.
 #[test]

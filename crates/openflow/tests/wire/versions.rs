@@ -9,7 +9,7 @@ use linerate_openflow::wire::{
 
 use crate::golden;
 
-/// What differs in meaning between versions, or is said by other actions; by a part of the command.
+/// Flows that differ in meaning between versions, or have other actions; by a part of the command.
 const OTHERWISE: &[(&str, &str)] = &[
     ("mod_vlan_vid:", "1.0 adds a tag where there is none; 1.3 is told to"),
     ("mod_vlan_pcp:", "likewise"),
@@ -79,7 +79,7 @@ fn buckets_of_a_choice_have_a_weight() {
     }
 }
 
-/// What 1.0 has other actions for is the same action here, and written as each version has it.
+/// An action that 1.0 has others for is one action here, and written as each version has it.
 #[test]
 fn actions_are_written_as_the_version_has_them() {
     let written = |action: Action, version: Version| {
@@ -99,7 +99,7 @@ fn actions_are_written_as_the_version_has_them() {
     assert_eq!(written(Action::DecIpTtl, Version::V15).unwrap(), [0, 24, 0, 8, 0, 0, 0, 0]);
     assert_eq!(written(Action::PopVlan, Version::V10).unwrap(), [0, 3, 0, 8, 0, 0, 0, 0]);
     assert_eq!(written(Action::PopVlan, Version::V14).unwrap(), [0, 18, 0, 8, 0, 0, 0, 0]);
-    // What a version cannot say is not said otherwise.
+    // An action that a version lacks is not replaced by another.
     for (action, version) in [
         (Action::PushVlan(0x8100), Version::V10),
         (Action::CopyTtlIn, Version::V10),

@@ -1,4 +1,4 @@
-//! What a switch says of itself in words.
+//! Description of a switch as text.
 
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;
@@ -6,10 +6,10 @@ use crate::wire::fault::Fault;
 const LONG: usize = 256;
 const SHORT: usize = 32;
 
-/// What a switch says of itself; each of at most 255 bytes, the serial number of 31.
+/// Description of a switch; each text of at most 255 bytes, the serial number of 31.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Who made it.
+    /// Its manufacturer.
     pub manufacturer: String,
     /// The hardware.
     pub hardware: String,

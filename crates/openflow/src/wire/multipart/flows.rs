@@ -12,18 +12,18 @@ use crate::wire::standard;
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// Which flows are asked for.
+/// Filter of the flows asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowRequest {
     /// Of this table; [`ALL_TABLES`] is all.
     pub table: u8,
-    /// That send here; `ANY` is all.
+    /// Flows with an output to this port; `ANY` is all.
     pub out_port: PortNumber,
-    /// That send to this group; [`ANY_GROUP`] is all.
+    /// Flows with an output to this group; [`ANY_GROUP`] is all.
     pub out_group: u32,
     /// With such a cookie.
     pub filter: CookieFilter,
-    /// That this match covers.
+    /// Flows that this match covers.
     pub matching: Match,
 }
 
@@ -114,12 +114,12 @@ impl FlowRequest {
     }
 }
 
-/// A flow and what it did.
+/// A flow with its statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowStats {
     /// Its table.
     pub table: u8,
-    /// How long it has been there.
+    /// Time it has existed.
     pub duration: Elapsed,
     /// Its priority.
     pub priority: u16,
@@ -127,23 +127,23 @@ pub struct FlowStats {
     pub idle_timeout: u16,
     /// Its hard time-out, in seconds.
     pub hard_timeout: u16,
-    /// What else it has; OpenFlow 1.0 does not say it.
+    /// Its flags; OpenFlow 1.0 lacks them.
     pub flags: FlowFlags,
     /// Its importance (OpenFlow 1.4 and later).
     pub importance: u16,
     /// Its cookie.
     pub cookie: u64,
-    /// How many packets it matched; `u64::MAX` when that is not known.
+    /// Packets that matched; `u64::MAX` when that is not known.
     pub packets: u64,
-    /// How many bytes these had.
+    /// Bytes of these.
     pub bytes: u64,
-    /// How long no packet came, in Nicira's form and since OpenFlow 1.5.
+    /// Time without packets, in Nicira's form and since OpenFlow 1.5.
     pub idle: Option<Elapsed>,
-    /// How long it has been as it is, in Nicira's form.
+    /// Time without changes of it, in Nicira's form.
     pub unchanged: Option<Elapsed>,
-    /// What it matches.
+    /// Its match.
     pub matching: Match,
-    /// What it does.
+    /// Its instructions.
     pub instructions: Vec<Instruction>,
 }
 
@@ -270,7 +270,7 @@ impl FlowStats {
         }
     }
 
-    /// An entry of OpenFlow 1.5 that has counters and not what the flow does.
+    /// Reads an entry of OpenFlow 1.5 that has counters and no instructions.
     pub(super) fn decode_counters(reader: &mut Reader<'_>) -> Result<FlowStats, Fault> {
         let mut body = FlowStats::entry(reader)?;
         body.skip(2)?;
@@ -394,14 +394,14 @@ impl FlowStats {
     }
 }
 
-/// What many flows did.
+/// Statistics of many flows together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AggregateStats {
-    /// How many packets matched; `u64::MAX` when that is not known.
+    /// Packets that matched; `u64::MAX` when that is not known.
     pub packets: u64,
-    /// How many bytes these had.
+    /// Bytes of these.
     pub bytes: u64,
-    /// How many flows there are.
+    /// Number of flows.
     pub flows: u32,
 }
 

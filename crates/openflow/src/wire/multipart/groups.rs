@@ -10,18 +10,18 @@ use crate::wire::group::{
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// What a group did.
+/// Statistics of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupStats {
     /// Its number.
     pub group: u32,
-    /// How many flows and groups send to it.
+    /// Number of flows and groups that send to it.
     pub references: u32,
-    /// How many packets it had; `u64::MAX` is not known.
+    /// Its packets; `u64::MAX` is not known.
     pub packets: u64,
-    /// How many bytes these had.
+    /// Bytes of these.
     pub bytes: u64,
-    /// How long it has been there.
+    /// Time it has existed.
     pub duration: Elapsed,
     /// Packets and bytes of each bucket.
     pub buckets: Vec<(u64, u64)>,
@@ -60,16 +60,16 @@ impl GroupStats {
     }
 }
 
-/// What a group is.
+/// Description of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDesc {
     /// Its number.
     pub group: u32,
-    /// Which buckets it does.
+    /// Its type.
     pub kind: GroupType,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
-    /// How one is selected (OpenFlow 1.5).
+    /// Method to select a bucket (OpenFlow 1.5).
     pub selection: Option<Selection>,
 }
 
@@ -110,14 +110,14 @@ impl GroupDesc {
     }
 }
 
-/// What groups can be.
+/// Features of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupFeatures {
     /// A bit for each type.
     pub types: u32,
     /// Bit 0 weights, 1 watching, 2 groups of groups, 3 circles are found.
     pub capabilities: u32,
-    /// How many there may be, by type.
+    /// Groups at most, by type.
     pub greatest: [u32; 4],
     /// A bit for each type of action, by type.
     pub actions: [u32; 4],

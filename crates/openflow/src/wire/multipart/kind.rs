@@ -9,7 +9,7 @@ use crate::wire::version::Version;
 pub(super) const MORE: u16 = 1;
 const EXPERIMENTER: u16 = 0xffff;
 
-/// The types, and whose they are.
+/// Types of requests, by the organisation that defines them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Standard(u16),

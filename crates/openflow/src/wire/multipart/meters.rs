@@ -7,18 +7,18 @@ use crate::wire::meter::{Band, MeterFlags, decode_bands, encode_bands};
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// What a meter did.
+/// Statistics of a meter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterStats {
     /// Its number.
     pub meter: u32,
-    /// How many flows use it.
+    /// Number of flows that use it.
     pub flows: u32,
-    /// How many packets came.
+    /// Packets metered.
     pub packets: u64,
-    /// How many bytes these had.
+    /// Bytes of these.
     pub bytes: u64,
-    /// How long it has been there.
+    /// Time it has existed.
     pub duration: Elapsed,
     /// Packets and bytes of each band.
     pub bands: Vec<(u64, u64)>,
@@ -56,14 +56,14 @@ impl MeterStats {
     }
 }
 
-/// What a meter is.
+/// Configuration of a meter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterConfig {
     /// Its number.
     pub meter: u32,
-    /// What it counts.
+    /// Unit of its rates, and its options.
     pub flags: MeterFlags,
-    /// What happens above which rate.
+    /// Its bands.
     pub bands: Vec<Band>,
 }
 
@@ -85,16 +85,16 @@ impl MeterConfig {
     }
 }
 
-/// What meters can be.
+/// Features of meters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeterFeatures {
-    /// How many there may be.
+    /// Meters at most.
     pub greatest: u32,
     /// A bit for each type of band.
     pub band_types: u32,
     /// A bit for each flag.
     pub capabilities: MeterFlags,
-    /// How many bands one may have.
+    /// Bands of a meter at most.
     pub bands: u8,
     /// The greatest colour.
     pub colors: u8,

@@ -11,7 +11,7 @@ use crate::wire::version::Version;
 
 const ETHERNET: u16 = 0;
 
-/// What went wrong on a port of Ethernet; `u64::MAX` is not known.
+/// Errors of a port of Ethernet; `u64::MAX` is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EthernetErrors {
     /// Frames that were not aligned.
@@ -41,12 +41,12 @@ impl EthernetErrors {
     }
 }
 
-/// What a port did; `u64::MAX` is not known.
+/// Statistics of a port; `u64::MAX` is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortStats {
     /// Its number.
     pub port: PortNumber,
-    /// How long it has been there; OpenFlow 1.0 does not say it.
+    /// Time it has existed; OpenFlow 1.0 lacks it.
     pub duration: Elapsed,
     /// Packets that came in.
     pub received: u64,
@@ -64,9 +64,9 @@ pub struct PortStats {
     pub received_errors: u64,
     /// Packets that could not go out.
     pub sent_errors: u64,
-    /// What went wrong with Ethernet; always there before OpenFlow 1.4.
+    /// Errors of Ethernet; always there before OpenFlow 1.4.
     pub ethernet: Option<EthernetErrors>,
-    /// What else is said (OpenFlow 1.4 and later).
+    /// Its other properties (OpenFlow 1.4 and later).
     pub others: Vec<RawProperty>,
 }
 
@@ -183,7 +183,7 @@ impl PortStats {
     }
 }
 
-/// What a queue of a port did; `u64::MAX` is not known.
+/// Statistics of a queue of a port; `u64::MAX` is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStats {
     /// The port.
@@ -196,7 +196,7 @@ pub struct QueueStats {
     pub packets: u64,
     /// Packets there was no room for.
     pub errors: u64,
-    /// How long it has been there; OpenFlow 1.0 does not say it.
+    /// Time it has existed; OpenFlow 1.0 lacks it.
     pub duration: Elapsed,
 }
 

@@ -1,4 +1,4 @@
-//! What is answered.
+//! Multipart replies.
 
 use super::kind::*;
 use super::{
@@ -13,10 +13,10 @@ use crate::wire::table::TableDesc;
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// What is answered.
+/// Body of a multipart reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// What the switch says of itself.
+    /// Description of the switch.
     Desc(Description),
     /// Flows.
     Flow(Vec<FlowStats>),
@@ -30,27 +30,27 @@ pub enum Reply {
     NiciraAggregate(AggregateStats),
     /// Tables.
     Table(Vec<TableStats>),
-    /// What ports did.
+    /// Statistics of ports.
     Port(Vec<PortStats>),
-    /// What queues did.
+    /// Statistics of queues.
     Queue(Vec<QueueStats>),
-    /// What groups did.
+    /// Statistics of groups.
     Group(Vec<GroupStats>),
-    /// What groups are.
+    /// Descriptions of groups.
     GroupDesc(Vec<GroupDesc>),
-    /// What groups can be.
+    /// Features of groups.
     GroupFeatures(GroupFeatures),
-    /// What meters did.
+    /// Statistics of meters.
     Meter(Vec<MeterStats>),
-    /// What meters are.
+    /// Configurations of meters.
     MeterConfig(Vec<MeterConfig>),
-    /// What meters can be.
+    /// Features of meters.
     MeterFeatures(MeterFeatures),
-    /// What tables can.
+    /// Features of tables.
     TableFeatures(Vec<TableFeatures>),
     /// Ports.
     PortDesc(Vec<Port>),
-    /// How tables are set (OpenFlow 1.4 and later).
+    /// Descriptions of tables (OpenFlow 1.4 and later).
     TableDesc(Vec<TableDesc>),
     /// Queues of ports (OpenFlow 1.4 and later).
     QueueDesc(Vec<Queue>),
@@ -63,7 +63,7 @@ pub enum Reply {
 pub struct MultipartReply {
     /// Whether other parts follow.
     pub more: bool,
-    /// What is answered.
+    /// Its body.
     pub body: Reply,
 }
 
@@ -149,7 +149,7 @@ impl Reply {
         )
     }
 
-    /// How many entries there are; what is no list is one.
+    /// Returns the number of entries; a body that is no list is one.
     pub(super) fn len(&self) -> usize {
         match self {
             Reply::Flow(flows) | Reply::NiciraFlow(flows) | Reply::FlowCounters(flows) => {

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Multipart requests.
 
 use super::kind::*;
 use super::{FlowMonitor, FlowRequest, TableFeatures, list};
@@ -9,10 +9,10 @@ use crate::wire::port_number::PortNumber;
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// What is asked for.
+/// Body of a multipart request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// What the switch says of itself.
+    /// Description of the switch.
     Desc,
     /// Flows.
     Flow(FlowRequest),
@@ -26,32 +26,32 @@ pub enum Request {
     NiciraAggregate(FlowRequest),
     /// Tables.
     Table,
-    /// What a port did; `ANY` is all.
+    /// Statistics of a port; `ANY` is all.
     Port(PortNumber),
-    /// What queues did.
+    /// Statistics of queues.
     Queue {
         /// Of this port; `ANY` is all.
         port: PortNumber,
         /// This queue; [`ALL_QUEUES`](super::super::queue::ALL_QUEUES) is all.
         queue: u32,
     },
-    /// What a group did; [`ALL_GROUPS`] is all.
+    /// Statistics of a group; [`ALL_GROUPS`] is all.
     Group(u32),
-    /// What a group is; all before OpenFlow 1.5.
+    /// Description of a group; all before OpenFlow 1.5.
     GroupDesc(u32),
-    /// What groups can be.
+    /// Features of groups.
     GroupFeatures,
-    /// What a meter did; [`ALL_METERS`](super::super::meter::ALL_METERS) is all.
+    /// Statistics of a meter; [`ALL_METERS`](super::super::meter::ALL_METERS) is all.
     Meter(u32),
-    /// What a meter is.
+    /// Configuration of a meter.
     MeterConfig(u32),
-    /// What meters can be.
+    /// Features of meters.
     MeterFeatures,
-    /// What tables can; some is what they shall.
+    /// Features of tables; given ones are to be set.
     TableFeatures(Vec<TableFeatures>),
     /// Ports; all before OpenFlow 1.5.
     PortDesc(PortNumber),
-    /// How tables are set (OpenFlow 1.4 and later).
+    /// Descriptions of tables (OpenFlow 1.4 and later).
     TableDesc,
     /// Queues of ports (OpenFlow 1.4 and later).
     QueueDesc {
@@ -69,7 +69,7 @@ pub enum Request {
 pub struct MultipartRequest {
     /// Whether other parts follow.
     pub more: bool,
-    /// What is asked for.
+    /// Its body.
     pub body: Request,
 }
 

@@ -1,7 +1,7 @@
-//! What tables can: asked for, and asked to be changed.
+//! Features of tables: requests for them, and changes.
 //!
-//! Clients ask before anything else, for the names of tables. A switch that answers has to name what
-//! each table can match, set and do (OpenFlow 1.3.5, section 7.3.5.5).
+//! Clients ask before anything else, for the names of tables. A switch that answers has to name the
+//! matches, fields to set and actions of each table (OpenFlow 1.3.5, section 7.3.5.5).
 
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;
@@ -17,7 +17,7 @@ const NAME: usize = 32;
 const EXPERIMENTER: u16 = 0xffff;
 
 numbered! {
-    /// What becomes of features (OpenFlow 1.5).
+    /// Command on features (OpenFlow 1.5).
     pub enum FeaturesCommand: u8 {
         /// Tables have these and no others.
         Replace = 0,
@@ -35,7 +35,7 @@ numbered! {
 pub struct KindId {
     /// The type.
     pub kind: u16,
-    /// Whose, when the type says that it is an experimenter's.
+    /// Number of the experimenter, when the type is theirs.
     pub experimenter: Option<u32>,
 }
 
@@ -99,7 +99,7 @@ pub enum TableProperty {
     Match(Vec<FieldId>),
     /// These fields left out of matches.
     Wildcards(Vec<FieldId>),
-    /// These fields set among what is done at the end.
+    /// Fields that can be set by actions at the end.
     WriteSetField {
         /// For packets that match no flow.
         miss: bool,
@@ -113,7 +113,7 @@ pub enum TableProperty {
         /// The fields.
         fields: Vec<FieldId>,
     },
-    /// Anything else, as it came: what an experimenter says, or what is newer.
+    /// Any other property, as it came: an experimenter's, or a newer one.
     Other(RawProperty),
 }
 
@@ -208,12 +208,12 @@ fn fields(value: &mut Reader<'_>) -> Result<Vec<FieldId>, Fault> {
     Ok(fields)
 }
 
-/// What a table can.
+/// Features of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableFeatures {
     /// Its number.
     pub table: u8,
-    /// What becomes of features, in a request of OpenFlow 1.5.
+    /// Command on the features, in a request of OpenFlow 1.5.
     pub command: FeaturesCommand,
     /// Bits of OpenFlow 1.5: ingress, egress, the first of egress.
     pub features: u32,
@@ -223,11 +223,11 @@ pub struct TableFeatures {
     pub metadata_match: u64,
     /// The bits of metadata it can write.
     pub metadata_write: u64,
-    /// How it is set, in OpenFlow 1.3; later how it can be.
+    /// Its configuration, in OpenFlow 1.3; later the flags that can be set.
     pub config: u32,
-    /// How many flows it can have.
+    /// Flows at most.
     pub max_entries: u32,
-    /// What it can.
+    /// Its properties.
     pub properties: Vec<TableProperty>,
 }
 

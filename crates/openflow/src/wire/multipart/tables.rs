@@ -6,22 +6,22 @@ use crate::wire::version::Version;
 
 const NAME: usize = 32;
 
-/// What a table did.
+/// Statistics of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableStats {
     /// Its number.
     pub table: u8,
     /// Its name (OpenFlow 1.0; later it is among the features).
     pub name: String,
-    /// Which fields may not count, as in a match (OpenFlow 1.0).
+    /// Fields that may be wildcards, as in a match (OpenFlow 1.0).
     pub wildcards: u32,
-    /// How many flows it may have (OpenFlow 1.0).
+    /// Flows at most (OpenFlow 1.0).
     pub max_entries: u32,
-    /// How many flows it has.
+    /// Number of its flows.
     pub active: u32,
-    /// How many packets were looked up in it.
+    /// Packets that were looked up in it.
     pub lookups: u64,
-    /// How many of them matched.
+    /// Packets of these that matched.
     pub matches: u64,
 }
 
