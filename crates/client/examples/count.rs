@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, env, process::ExitCode};
 
 use linerate_client::{ClientError, Consumer};
 
-/// Where an IPv4 header has the destination, behind Ethernet's.
+/// Offset of the destination in an IPv4 header, behind Ethernet's.
 const DESTINATION: usize = 14 + 16;
 
 pub(crate) fn count(address: &str, name: &str) -> Result<(), ClientError> {

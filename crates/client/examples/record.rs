@@ -3,13 +3,13 @@
 //!   record [--rotate-size BYTES] [--rotate-time SECONDS] [--keep FILES] [--buffer BYTES]
 //!       [--window MILLISECONDS] FILE SOCKET NAME...
 //!
-//! Under several names it has the packets of several consumers, of two ports for example, and writes them
-//! in the order of their times. A packet waits for those that another port may still have from before it,
-//! for the window (10 ms) at most: who serves them later than that is not in order.
+//! Under several names it has the packets of several consumers, of two ports for example, and
+//! writes them in the order of their times. A packet waits for earlier ones that another port may
+//! still have, for the window (10 ms) at most: packets served later than that are not in order.
 //!
-//! A thread writes, so that a disk that stands still for a while, as disks do, has nothing lost: packets are
-//! copied to a buffer (256 MB) meanwhile, and wait in the cluster's memory when that is full. What is lost then is
-//! in the statistics at the end of each file, and said at the end.
+//! A thread writes, so that a disk that stands still for a while, as disks do, has nothing lost:
+//! packets are copied to a buffer (256 MB) meanwhile, and wait in the cluster's memory when that is
+//! full. Losses then are in the statistics at the end of each file, and printed at the end.
 
 use std::{
     env,
@@ -37,10 +37,10 @@ const USAGE: &str = "record [--rotate-size BYTES] [--rotate-time SECONDS] [--kee
 const BURST: usize = 256;
 /// Bytes that go to the thread that writes at once, and packets.
 const CHUNK: (usize, usize) = (1 << 20, 1 << 14);
-/// How soon Ctrl-C is noticed where no packets come.
+/// Interval of looking for Ctrl-C where no packets come.
 const ALERT: Duration = Duration::from_millis(100);
 
-/// What the command line says.
+/// Options of the command line.
 struct Arguments {
     limits: Limits,
     window: u64,
@@ -84,7 +84,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
-/// Where packets go.
+/// File or files of the packets.
 enum Files {
     One(Writer),
     Many(Box<Rotating>),
@@ -135,13 +135,13 @@ impl Files {
 struct Stream {
     consumer: Consumer,
     frame: Frame,
-    /// When each of them was received: from the server, where it does not say.
+    /// Time of reception of each packet: from the server, or of taking it where that gives none.
     times: Vec<u64>,
     /// The first that is not written.
     at: usize,
     /// Packets of those before that were lost.
     lost_before: u64,
-    /// Why nothing comes any more.
+    /// The reason why nothing comes any more.
     ended: Option<ClientError>,
 }
 
@@ -223,7 +223,7 @@ impl Chunk {
     }
 }
 
-/// Writes what comes, and gives back what it came in.
+/// Writes the packets of chunks, and gives the chunks back.
 fn write(mut files: Files, chunks: &Receiver<Chunk>, empty: &Sender<Chunk>) -> Result<(), Error> {
     for mut chunk in chunks {
         let mut rest = &chunk.bytes[..];
@@ -237,7 +237,7 @@ fn write(mut files: Files, chunks: &Receiver<Chunk>, empty: &Sender<Chunk>) -> R
             files.flush()?;
         }
         chunk.clear();
-        // Nobody takes it at the end.
+        // At the end it has no receiver.
         let _ = empty.send(chunk);
     }
     files.finish()
@@ -246,7 +246,7 @@ fn write(mut files: Files, chunks: &Receiver<Chunk>, empty: &Sender<Chunk>) -> R
 /// Takes packets in the order of their times. Where another consumer, from which more may come, has none,
 /// only those from before `until`.
 fn collect(streams: &mut [Stream], until: u64, chunk: &mut Chunk) -> Result<(), ClientError> {
-    // Behind `until` was taken: what was received before it is here by now.
+    // After `until` was taken: all packets received before it are here by now.
     for stream in &mut *streams {
         stream.refill()?;
     }
@@ -282,7 +282,7 @@ fn wait(streams: &mut [Stream], limit: Duration) -> Result<()> {
     }
 }
 
-/// Does what a command line says.
+/// Records as the words of a command line say.
 pub(crate) fn record(words: impl Iterator<Item = String>) -> Result<()> {
     let arguments = arguments(words)?;
     let stop = Arc::new(AtomicBool::new(false));

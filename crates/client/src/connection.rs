@@ -1,4 +1,4 @@
-//! Asking a server.
+//! A connection to a server, for requests.
 
 use std::{
     io,
@@ -17,9 +17,9 @@ use rustix::{io::Errno, net::SocketType};
 
 use crate::ClientError;
 
-/// How long a server may take to answer.
+/// Longest time a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon a server that has no time to accept is asked again.
+/// Pause before a server that has no time to accept is asked again.
 const RETRY: Duration = Duration::from_millis(2);
 
 /// A connection to a server: figures and changes. Consumers have one of their own.
@@ -33,7 +33,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// When nobody listens there, or it may not be connected to.
+    /// When no server listens there, or it may not be connected to.
     pub fn open(address: &str) -> Result<Connection, ClientError> {
         let parsed = Address::parse(address).ok_or_else(|| ClientError::Address(address.into()))?;
         let failed = |source| ClientError::Connect { address: address.into(), source };
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// What the server says next, and what it hands over. A refusal is an error.
+    /// Sends a request; returns the reply and the descriptors handed over. A refusal is an error.
     pub(crate) fn ask(&self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), ClientError> {
         if let Err(error) = transport::send(&self.socket, &request.encode(), &[]) {
             // A server that refuses a connection says why before it closes it.
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// What the server has said, if anything.
+    /// The next message of the server, if there is one.
     pub(crate) fn hear(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, ClientError> {
         match transport::receive(&self.socket) {
             Received::Nothing => Ok(None),
@@ -119,7 +119,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// When the server is gone, nobody is attached so, or it refuses.
+    /// When the server is gone, no consumer of that name is attached, or it refuses.
     pub fn detach(&self, consumer: &str) -> Result<(), ClientError> {
         self.change(Request::Detach { name: consumer.into() }).map(|_| ())
     }
@@ -138,7 +138,7 @@ impl AsFd for Connection {
     }
 }
 
-/// What could not be sent: the server has gone.
+/// The error of a request that could not be sent: the server has gone.
 fn lost(error: io::Error) -> ClientError {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::ServerGone,

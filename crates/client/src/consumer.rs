@@ -19,10 +19,10 @@ use crate::{ClientError, Connection};
 
 /// Packets of a burst.
 const BURST: usize = 64;
-/// How often a consumer that finds nothing looks whether the server is still there.
+/// Number of empty bursts after which a consumer looks whether the server is still there.
 const LOOK: u32 = 256;
 
-/// What is to become of a packet that this program is asked about.
+/// Verdict on a packet, given by an inline consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It goes on, changed or not.
@@ -37,9 +37,10 @@ pub enum Verdict {
 
 /// A place in a cluster, as long as this lives.
 ///
-/// Packets lie in the server's memory. They belong to this program until it sends them, or until the
-/// next [`receive`](Consumer::receive), which gives them back: so a slow program loses packets of its
-/// own and keeps nobody else's. When it ends, however it does, the server takes back what it had.
+/// Packets lie in the server's memory. They belong to this program until it sends them, or until
+/// the next [`receive`](Consumer::receive), which gives them back: so a slow program loses packets
+/// of its own and keeps no packets of others. When it ends, in any way, the server takes its
+/// packets back.
 #[derive(Debug)]
 pub struct Consumer {
     member: Member,
@@ -66,16 +67,16 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// When nobody listens there, the name is not known or taken, or the memory cannot be had.
+    /// When no server listens there, the name is not known or taken, or the memory cannot be had.
     pub fn attach(address: &str, name: &str) -> Result<Consumer, ClientError> {
         Consumer::attach_for(address, name, None)
     }
 
-    /// The same, with that access.
+    /// Attaches as [`Consumer::attach`], with this access.
     ///
     /// # Errors
     ///
-    /// As above, and when that is not granted.
+    /// As there, and when that is not granted.
     pub fn attach_for(
         address: &str,
         name: &str,
@@ -113,35 +114,37 @@ impl Consumer {
         })
     }
 
-    /// What this program may do: with [`Access::Write`] write packets that nobody else has, with
-    /// [`Access::Isolated`] all, for they are copies.
+    /// The access of this program: [`Access::Write`] lets it write packets that have no other
+    /// owner, [`Access::Isolated`] all, for they are copies.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// How many empty buffers the server lets it have for packets of its own: none where it may only
-    /// read, or what it sends is for nobody.
+    /// Number of empty buffers that the server lets it have for packets of its own: none where it
+    /// may only read, or its packets have no receiver.
     pub fn spare(&self) -> usize {
         self.spare
     }
 
-    /// Whether the server asks this program what is to become of packets, see [`Consumer::answer`].
+    /// Returns true if the server asks this program for verdicts on packets, see
+    /// [`Consumer::answer`].
     pub fn is_asked(&self) -> bool {
         self.asked
     }
 
-    /// Gives back what is left of the last burst and takes the next, up to 64 packets; returns how many.
-    /// Never waits.
+    /// Gives back the rest of the last burst and takes the next, up to 64 packets; returns how
+    /// many. Never waits.
     ///
     /// # Errors
     ///
-    /// When the server is gone or has ended this consumer, which is noticed when there are no packets.
+    /// When the server is gone or has ended this consumer, which is noticed when there are no
+    /// packets.
     pub fn receive(&mut self) -> Result<usize, ClientError> {
         self.receive_at_most(BURST)
     }
 
-    /// As [`Consumer::receive`], at most `limit` packets: what is behind them stays with the server, for
-    /// programs that take a certain number and end.
+    /// As [`Consumer::receive`], at most `limit` packets: those behind them stay with the server,
+    /// for programs that take a certain number and end.
     ///
     /// # Errors
     ///
@@ -175,8 +178,8 @@ impl Consumer {
 
     /// Takes packets into a frame of the caller's, behind those it has, as many as it has room for;
     /// returns how many. They are the caller's until [`release`](Consumer::release) or
-    /// [`send_from`](Consumer::send_from), whatever becomes of the burst; who keeps them long gets no
-    /// others once it has as many as the server lends it. Never waits.
+    /// [`send_from`](Consumer::send_from), also when the burst is over; a caller that keeps them
+    /// long gets no others once it has as many as the server lends it. Never waits.
     ///
     /// # Errors
     ///
@@ -206,7 +209,7 @@ impl Consumer {
         give_back(&mut self.member, &mut self.pool, self.spare, frame)
     }
 
-    /// The memory that packets lie in: what those of [`Consumer::receive_into`] are read with.
+    /// The memory that packets lie in, with which those of [`Consumer::receive_into`] are read.
     pub fn arena(&self) -> &Arena {
         self.member.arena()
     }
@@ -216,7 +219,8 @@ impl Consumer {
         self.member.arena().packets(&self.burst)
     }
 
-    /// The same with when each was received, in nanoseconds since the epoch: 0 where nobody asked for it.
+    /// The packets of the burst with the time of reception in nanoseconds since the epoch, or 0 if
+    /// not taken.
     pub fn timed_packets(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let (arena, slots) = (self.member.arena(), self.burst.slots().iter());
         slots.map(|slot| (arena.meta(slot).timestamp, arena.packet(slot)))
@@ -244,7 +248,7 @@ impl Consumer {
         Ok(sent)
     }
 
-    /// The same with a frame that [`Consumer::receive_into`] has filled. It is empty then.
+    /// Sends the packets of a frame that [`Consumer::receive_into`] has filled. It is empty then.
     ///
     /// # Errors
     ///
@@ -259,9 +263,9 @@ impl Consumer {
         Ok(sent)
     }
 
-    /// Says what is to become of each packet of the burst, where an `InlineConsumer` of the server's
-    /// configuration asks. They leave the burst. To [send](Consumer::send) one says that it passes, too,
-    /// and to give it back that it is dropped. Returns how many pass.
+    /// Gives the verdict on each packet of the burst, where an `InlineConsumer` of the server's
+    /// configuration asks. They leave the burst. To [send](Consumer::send) a packet passes it, too,
+    /// and to give it back drops it. Returns how many pass.
     ///
     /// # Errors
     ///
@@ -270,7 +274,7 @@ impl Consumer {
         answer(&mut self.member, &mut self.pool, &mut self.burst, decide)
     }
 
-    /// The same with a frame that [`Consumer::receive_into`] has filled. It is empty then.
+    /// Gives the verdicts on a frame that [`Consumer::receive_into`] has filled. It is empty then.
     ///
     /// # Errors
     ///
@@ -351,7 +355,7 @@ impl Consumer {
         Ok(false)
     }
 
-    /// Takes what there is, empty buffers too. Whether there are packets for the next burst.
+    /// Takes all there is, empty buffers too. Returns true if there are packets for the next burst.
     fn fetch(&mut self) -> Result<bool, ClientError> {
         if self.ahead.is_empty() {
             self.member.receive(&mut self.pool, &mut self.ahead)?;
@@ -383,14 +387,14 @@ impl Consumer {
     }
 }
 
-/// Gives back a frame, and what has become free besides, but for `spare` buffers.
+/// Gives back a frame, and buffers that became free besides, but for `spare` of them.
 fn give_back(
     member: &mut Member,
     pool: &mut PoolCache,
     spare: usize,
     frame: &mut Frame,
 ) -> Result<(), ClientError> {
-    // Who only reads has no buffers to himself, and most who write keep none: they need no count.
+    // A reader owns no buffers, and most writers keep none: they need no count.
     let writes = member.access() == shared::Access::Write;
     let free = |member: &Member| member.arena().accounting().free;
     let keep = if writes && spare > 0 { spare.saturating_sub(free(member)) } else { 0 };
@@ -421,7 +425,7 @@ fn send(
         },
     );
     let sent = member.send(pool, out)?;
-    // As the ring has room for all that is held, this is what was sent and is held by others too.
+    // As the ring has room for all that is held, these are sent packets that others hold, too.
     pool.give(out);
     Ok(sent)
 }
@@ -445,7 +449,7 @@ fn answer(
 }
 
 impl AsFd for Consumer {
-    /// What is readable once there are packets or the server is gone, for who has called
+    /// The descriptor that is readable once there are packets or the server is gone, after
     /// [`Consumer::prepare_wait`].
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
@@ -454,7 +458,7 @@ impl AsFd for Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        // What is not given back is taken back. To give it back would be an answer for it.
+        // Packets not given back are taken back. To give one back would be an answer for it.
         if self.asked {
             return;
         }

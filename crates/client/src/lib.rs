@@ -19,10 +19,10 @@
 //! # }
 //! ```
 //!
-//! A consumer that an `InlineConsumer` of the configuration asks about packets says what is to become of
+//! A consumer that an `InlineConsumer` of the configuration asks about packets gives its verdict on
 //! each by [`Consumer::answer`].
 //!
-//! When the server ends, however it does, each of these calls says so: attach anew to the next one.
+//! When the server ends, in any way, each of these calls says so: attach anew to the next one.
 #![forbid(unsafe_code)]
 
 mod connection;
@@ -38,27 +38,27 @@ pub use linerate_cluster::{
 };
 use linerate_memory::shared::{AttachError, Broken};
 
-/// Why a program is no consumer, or is none any more.
+/// The reason why a program is no consumer, or is none any more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No socket can be called so.
     #[error("`{0}` is no UNIX socket: write a file's name, or @NAME, of at most 107 bytes")]
     Address(String),
-    /// Nobody listens there, or this program may not connect.
+    /// No server listens there, or this program may not connect.
     #[error("cannot connect to a cluster at {address}: {source}")]
     Connect {
-        /// Where.
+        /// The address.
         address: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The server does not do it.
     #[error("the server refuses: {}: {text}", .reason.text())]
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// What it says about it.
+        /// The server's words about it.
         text: String,
     },
     /// It was a consumer until the server had it go.
@@ -67,7 +67,7 @@ pub enum ClientError {
     /// The server is not there any more.
     #[error("the server has ended")]
     ServerGone,
-    /// What the server says makes no sense.
+    /// A message of the server makes no sense.
     #[error("the server does not speak as it should: {0}")]
     Protocol(&'static str),
     /// The server's memory cannot be had.
@@ -82,7 +82,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the server is gone or has had this consumer go: whoever goes on attaches anew.
+    /// Returns true if the server is gone or has had this consumer go: to go on, attach anew.
     pub fn is_end(&self) -> bool {
         matches!(self, ClientError::ServerGone | ClientError::Ended(_))
     }

@@ -89,8 +89,8 @@ impl Server {
             .push(BalancerUse::new(&self.broker, name, &consumers, granted, true).unwrap());
     }
 
-    /// Shares out packets that say which flow they are of and the how manieth of it; returns how many
-    /// nobody got.
+    /// Shares out packets that hold their flow and their number in it; returns how many no consumer
+    /// got.
     fn share_out(&mut self, count: usize) -> usize {
         let mut frame = self.packets(count);
         let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
@@ -117,7 +117,7 @@ impl Server {
         frame
     }
 
-    /// Shares out packets among the consumers of balancers; returns how many nobody got.
+    /// Shares out packets among the consumers of balancers; returns how many no consumer got.
     fn share(&mut self, ids: &[usize], frame: &mut Frame) -> usize {
         let flow = |packet: &[u8]| u64::from_ne_bytes(packet[..8].try_into().unwrap());
         let packets = self.arena.packets(frame);
@@ -131,7 +131,7 @@ impl Server {
         nobody
     }
 
-    /// Takes what consumers have returned, and nothing else.
+    /// Takes the packets that consumers have returned, and nothing else.
     fn take_back(&mut self) {
         let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
         let (pool, absent) = (&mut self.pool, &mut self.absent);
@@ -154,7 +154,7 @@ impl Server {
     }
 }
 
-/// Whether a packet is whole; its flow and number.
+/// Checks that a packet is whole; returns its flow and number.
 fn check(packet: &[u8]) -> (u64, u64) {
     let word = |at: usize| u64::from_ne_bytes(packet[at..at + 8].try_into().unwrap());
     let (flow, number) = (word(0), word(8));
@@ -234,7 +234,7 @@ fn what_is_granted_is_what_all_elements_agree_to() {
         server.wait_for("it has gone", |_| next.figures().state == 0);
         let mut consumer = attach(name);
         assert_eq!(consumer.access(), Access::Isolated);
-        // Who has less than he may goes on.
+        // A consumer with less than it may have goes on.
         let last = to(name, granted);
         drop(next);
         assert!(!consumer.wait(Some(Duration::from_millis(50))).unwrap());
@@ -273,7 +273,7 @@ fn packets_are_kept_in_frames_of_the_callers() {
     let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
     server.share_out(32);
-    // What waiting has taken comes first, and as much of it as there is room for.
+    // Packets taken by waiting come first, as many of them as there is room for.
     assert!(consumer.wait(None).unwrap());
     let (mut kept, mut other, mut sent) = (Frame::new(5), Frame::new(100), Frame::new(128));
     assert_eq!(consumer.receive_into(&mut kept).unwrap(), 5);
@@ -303,8 +303,8 @@ fn packets_are_kept_in_frames_of_the_callers() {
     server.finish();
 }
 
-/// Who follows forgets what it knows of a program when that goes, and must not know it again by packets
-/// that come behind that.
+/// A follower forgets the addresses of a program when that goes, and must not learn them again from
+/// packets that come behind that.
 #[test]
 fn a_program_is_gone_when_its_last_packets_have_arrived() {
     let mut server = Server::new();
@@ -317,7 +317,7 @@ fn a_program_is_gone_when_its_last_packets_have_arrived() {
         received
     };
     let is_gone = |server: &Server| !server.broker.exchange().is_attached("one");
-    // How often there was somebody, and nobody, before and after each.
+    // The count of changes is odd while a program is attached.
     let attach = |server: &Server| {
         let mut consumer = Consumer::attach(&server.address, "one").unwrap();
         assert!(consumer.transmit(&[7; 60]).unwrap());
@@ -342,7 +342,7 @@ fn a_program_is_gone_when_its_last_packets_have_arrived() {
     drop(consumer);
     server.wait_for("it goes", is_gone);
     assert_eq!(attachment.changes(), 6);
-    // Nobody is going to come for more.
+    // No program is going to come for more.
     let consumer = attach(&server);
     assert_eq!(receive(&mut server), 1);
     drop(consumer);
@@ -457,7 +457,7 @@ fn every_application_sees_all_and_who_does_not_read_loses_his_own() {
     server.finish();
 }
 
-/// A process that is what `role` says: this program once more.
+/// A process in the role `role`: this program once more.
 struct Process(Child);
 
 impl Process {
@@ -480,7 +480,7 @@ impl Process {
         self.0.wait().unwrap();
     }
 
-    /// Ends it in good order; what it has said last behind `result`.
+    /// Ends it in good order; returns the number in its last `result` line.
     fn result(mut self) -> u64 {
         drop(self.stdin());
         let said = self.ends();
@@ -488,7 +488,7 @@ impl Process {
         found.expect("a result")
     }
 
-    /// Waits until it has ended; what it has said.
+    /// Waits until it has ended; returns its output.
     fn ends(&mut self) -> String {
         let mut said = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
@@ -504,7 +504,7 @@ impl Drop for Process {
     }
 }
 
-/// Not a test of its own: what the other processes do.
+/// Not a test of its own: the roles of the other processes.
 #[test]
 fn consumer_process() {
     let Ok(text) = env::var(ROLE) else { return };
@@ -519,7 +519,7 @@ fn consumer_process() {
     }
 }
 
-/// Whether the one that started this process wants it to end.
+/// Returns true if the starter of this process wants it to end.
 fn is_to_end() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdin = std::io::stdin();
@@ -558,7 +558,8 @@ fn serves(address: &str) {
     }
 }
 
-/// Says what no client says, with descriptors where the kernel lets it (not to a server since Linux 6.16).
+/// Sends a message that no client sends, with descriptors where the kernel lets it (not to a server
+/// since Linux 6.16).
 fn say_with_descriptors(socket: &OwnedFd) {
     use std::os::fd::AsFd;
     let message = Reply::Figures.encode();
@@ -579,7 +580,7 @@ fn connected(address: &str) -> OwnedFd {
     socket
 }
 
-/// Attaches by hand: the connection, and what was handed over.
+/// Attaches by hand: returns the connection, and the descriptors handed over.
 fn attached(address: &str, name: &str) -> (OwnedFd, Vec<OwnedFd>) {
     let socket = connected(address);
     let attach = Request::Attach { name: name.into(), access: None };
@@ -657,7 +658,7 @@ fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
     server.finish();
 }
 
-/// One that may write, and was told to go or goes on talking, has the memory until it has ended.
+/// A writer that was told to go, or goes on talking, has the memory until it has ended.
 #[test]
 fn who_may_write_keeps_what_he_has_until_he_has_gone() {
     use rustix::net::{Shutdown, shutdown};
@@ -681,7 +682,7 @@ fn who_may_write_keeps_what_he_has_until_he_has_gone() {
             says(&socket);
             let figures = |server: &Server| server.balancers[0].places()[0].figures();
             server.wait_for("it is told to go", |server| figures(server).state != 1);
-            // Whatever the server does behind what was said to it.
+            // Any later work of the server.
             for _ in 0..3 {
                 std::thread::sleep(Duration::from_millis(30));
                 connection.figures().unwrap();
@@ -711,7 +712,8 @@ fn who_comes_before_the_configuration_is_whole_waits() {
         assert_eq!(place.figures().attached, 0);
         drop(hold);
         drop(early.join().unwrap().unwrap());
-        // Another is being made that grants less: what is there stays until it is whole.
+        // Another configuration is being made that grants less: the old one stays until it is
+        // whole.
         let mut reader = Consumer::attach(&address, "one");
         let until = Instant::now() + Duration::from_secs(60);
         while reader.is_err() && Instant::now() < until {
@@ -730,7 +732,7 @@ fn who_comes_before_the_configuration_is_whole_waits() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
 
-    /// Whatever a consumer does, it does it to itself. `cargo xtask fuzz cluster` goes on from here.
+    /// A consumer can harm itself alone. `cargo xtask fuzz cluster` goes on from here.
     #[test]
     fn a_consumer_that_plays_foul_harms_nobody(
         bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..3000),
@@ -758,6 +760,6 @@ fn the_example_counts_until_its_server_ends() {
     let output = counting.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success());
-    // What is behind the sixteenth byte is the number of the packet in its flow: the first of each.
+    // All bytes behind the sixteenth are the number of the packet in its flow: the first of each.
     assert!(said.contains("0.0.0.0/8: 32 packets") && said.ends_with("0 lost\n"), "{said}");
 }

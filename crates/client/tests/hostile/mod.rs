@@ -1,9 +1,9 @@
-//! A server with consumers that do as they should, and one that plays foul: for tests and for fuzzing.
+//! A server with honest consumers and a malicious one: for tests and for fuzzing.
 //!
-//! Asserted besides the absence of panics and of accesses the kernel stops: those that do as they should
-//! get all packets, whole and in order, and what they are asked about passes so; of what the foul one is
-//! asked about nothing leaves twice or out of order; whoever comes next under its names is served; no
-//! buffer is lost.
+//! Asserted besides the absence of panics and of accesses the kernel stops: honest consumers get
+//! all packets, whole and in order, and packets they are asked about pass so; of the packets the
+//! malicious one is asked about nothing leaves twice or out of order; the next consumer under its
+//! names is served; no buffer is lost.
 
 use std::{
     sync::Arc,
@@ -40,7 +40,7 @@ const NAMES: [&str; 8] = [
 /// Packets of a turn, and bytes of each.
 const PACKETS: usize = 3;
 const LENGTH: usize = 64;
-/// Where a packet has its number, behind its headers.
+/// Offset of a packet's number, behind its headers.
 const NUMBER: usize = 42;
 
 /// A server, and those that do as they should.
@@ -52,7 +52,7 @@ pub(crate) struct World {
     lent: Vec<BalancerUse>,
     sent: Vec<PlaceUse>,
     asked: Vec<Asking>,
-    /// One that gets all packets, and the number of the next.
+    /// An honest consumer that gets all packets, and the number of the next.
     good: Consumer,
     got: u64,
     frame: Frame,
@@ -110,8 +110,8 @@ impl World {
         }
     }
 
-    /// Packets with these numbers; also in what is known about them, where nobody who gets copies can
-    /// change it.
+    /// Packets with these numbers; also in their annotations, where receivers of copies cannot
+    /// change them.
     fn packets(&mut self, before: u64) {
         for number in (before + 1..).take(PACKETS) {
             let slot = self.pool.take_one(LENGTH);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// All that the server does in a turn.
+    /// Does all work of the server's in a turn.
     pub(crate) fn turn(&mut self) {
         let ids: Vec<usize> = self.lent.iter().map(BalancerUse::balancer).collect();
         self.packets(self.got);
@@ -160,14 +160,14 @@ impl World {
         }
     }
 
-    /// What somebody sent is inside of its buffer, and can be read.
+    /// Sent packets are inside of their buffers, and can be read.
     fn look_and_give(&mut self) {
         let bytes = self.arena.packets(&self.frame).flatten();
         std::hint::black_box(bytes.fold(0u8, |sum, byte| sum ^ byte));
         self.pool.give(&mut self.frame);
     }
 
-    /// Asks about packets, and looks at what leaves.
+    /// Asks about packets, and looks at those that leave.
     fn ask(&mut self, at: usize) {
         let Asking { asks, good, last, left, asked } = &mut self.asked[at];
         *asked += self.frame.len() as u64;
@@ -193,7 +193,7 @@ impl World {
         self.look_and_give();
     }
 
-    /// Lets the foul one do what the bytes say, and whoever comes next do as he should.
+    /// Lets the malicious one act as the bytes say, and the next consumer be honest.
     pub(crate) fn run(mut self, bytes: &[u8]) {
         let mut foul = Foul::new(&self.address, &NAMES, bytes);
         while foul.step() {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What holds for packets that wait so long for an answer.
+/// Options of an inline consumer for packets that wait so long for an answer.
 fn terms(limit: Duration, open: bool) -> Terms {
     Terms { limit, open, most: 4096, flows: 0, flow_time: Duration::from_secs(1) }
 }
@@ -18,7 +18,7 @@ impl Server {
         assert!(frame.is_empty());
     }
 
-    /// Hears and decides: how many pass, and what was dropped.
+    /// Takes answers and settles packets: returns how many pass, and the drops.
     fn settle(&mut self, of: &InlineUse) -> (usize, Refused) {
         let mut frame = Frame::new(2048);
         let settled = self.broker.exchange().settle(of, &mut self.pool, &mut frame);

@@ -1,8 +1,8 @@
-//! Consumers that are not trusted: what is for them is copied into memory of their own.
+//! Consumers that are not trusted: their packets are copied into memory of their own.
 
 use super::*;
 
-/// Where packets are shared no byte is copied; where they are not each is, once, and what comes back is.
+/// Shared packets are never copied; others are, once each way.
 #[test]
 fn isolated_consumers_get_copies_and_others_get_none() {
     let mut server = Server::new();
@@ -126,7 +126,7 @@ fn packets_wait_for_isolated_consumers_too() {
         }
     }
     assert_eq!(got, [32, 32]);
-    // Where nobody waits, who has no room misses packets and nobody else does.
+    // Where nothing waits, a consumer without room misses packets and no other one does.
     for _ in 0..2 {
         server.share_out(32);
         reader.receive().unwrap();
@@ -137,7 +137,7 @@ fn packets_wait_for_isolated_consumers_too() {
     server.finish();
 }
 
-/// One that pushed headers have made longer than a new packet can be.
+/// A packet that pushed headers have made longer than a new one can be.
 #[test]
 fn a_packet_too_long_for_an_isolated_consumer_is_not_waited_with() {
     let mut server = Server::new();
@@ -159,7 +159,7 @@ fn a_packet_too_long_for_an_isolated_consumer_is_not_waited_with() {
     assert_eq!((share(&mut server, true, &mut frame), frame.len()), (1, 0));
     assert_eq!(one.receive().unwrap(), 1);
     assert_eq!((one.figures().packets, one.figures().lost_full), (1, 1));
-    // Where nobody waits it stays, as any that nobody got.
+    // Where nothing waits it stays, as any packet without a receiver.
     long(&mut server, &mut frame);
     assert_eq!((share(&mut server, false, &mut frame), frame.len()), (0, 1));
     // Others get it.

@@ -1,8 +1,8 @@
-//! Consumers that are killed, and those whose server is.
+//! Consumers that are killed, and consumers of a killed server.
 
 use super::*;
 
-/// What this process has: descriptors, mappings, and KiB of memory.
+/// Resources of this process: descriptors, mappings, and KiB of memory.
 fn resources() -> [usize; 3] {
     let lines = |file: &str| fs::read_to_string(file).unwrap();
     let resident = lines("/proc/self/status");
@@ -15,7 +15,8 @@ fn resources() -> [usize; 3] {
 /// Kills from which on a server needs no more than it has.
 const WARM: u32 = 5;
 
-/// `LINERATE_KILLS=1000` says how often. In a process of its own, since it looks at what that has.
+/// `LINERATE_KILLS=1000` sets the number of kills. In a process of its own, since it counts the
+/// resources of that.
 #[test]
 fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
     let name = "killed::one_of_four_is_killed_again_and_again_and_only_its_flows_move";
@@ -35,7 +36,8 @@ fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
     let state = |at: usize| figures.figures(lines[at]).state;
     server.wait_for("three are there", |_| (0..3).all(|at| state(at) == 1));
     let (mut slowest, mut shared, mut lost) = (Duration::ZERO, 0u64, 0u64);
-    // Never faster than those that are to lose nothing, who return what they hold some 160 at a time.
+    // Never faster than consumers that are to lose nothing, which return packets some 160 at a
+    // time.
     let mut push = |server: &mut Server| {
         while (0..3).any(|at| figures.figures(lines[at]).held > 192) {
             server.take_back();
@@ -61,7 +63,7 @@ fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
             push(&mut server);
         }
         let killed = Instant::now();
-        // Traffic goes on while it dies, and nobody waits for more of its end than the server does.
+        // Traffic goes on while it dies, until the server has seen its end.
         victim.0.kill().unwrap();
         while state(3) != 0 {
             push(&mut server);

@@ -1,4 +1,4 @@
-//! The recorder among the examples: files that programs of others read.
+//! The recorder among the examples: its files as programs of other projects read them.
 
 use super::*;
 
@@ -7,7 +7,8 @@ use super::*;
 #[path = "../../examples/record.rs"]
 pub(super) mod recorder;
 
-/// What the recorder says when its server has ended: packets recorded, their bytes, and packets lost.
+/// Counts printed by the recorder when its server has ended: packets recorded, their bytes, and
+/// packets lost.
 fn recorded(process: &mut Process) -> [u64; 3] {
     let said = process.ends();
     let last = said.lines().find(|line| line.contains(" recorded, ")).expect("a summary");
@@ -23,7 +24,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What a program that reads capture files says about one, without a complaint.
+/// Output of a program that reads capture files about one, without a complaint.
 fn said_of(file: &Path, program: &str, words: &[&str]) -> String {
     let output = Command::new(require(program)).args(words).arg(file).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr).replace(ROOT_WARNING, "");
@@ -31,7 +32,7 @@ fn said_of(file: &Path, program: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What tshark says to whoever is root.
+/// tshark's warning to root.
 const ROOT_WARNING: &str = "Running as user \"root\" and group \"root\". This could be dangerous.";
 
 /// Packets of a file, which capinfos finds in the order of their times.
