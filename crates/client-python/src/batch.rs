@@ -1,4 +1,4 @@
-//! Packets that have come together.
+//! Packets received together.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ impl Batch {
         Batch { state: state.clone(), ticket }
     }
 
-    /// Something of each packet: of where it lies from the start of the arena, and what is known of it.
+    /// Something of each packet: from its offset in the arena, and its annotations.
     fn each<T>(&self, of: impl Fn(usize, &Slot, u64) -> T) -> Result<Vec<T>, Failure> {
         let mut state = lock(&self.state);
         let (consumer, frame) = state.packets(self.ticket)?;
@@ -181,7 +181,7 @@ impl Drop for Batch {
     }
 }
 
-/// What a buffer has, whatever Python calls its items.
+/// The bytes of a buffer, with items of any Python type.
 pub(crate) fn bytes<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = buffer.cast::<PyBytes>() {
         return Ok(bytes.clone());

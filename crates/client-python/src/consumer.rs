@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Consumer {
     state: Arc<Mutex<State>>,
-    /// What is waited for, also by who waits while another thread closes the consumer.
+    /// The descriptor that is waited for, also by a thread while another one closes the consumer.
     events: OwnedFd,
     /// Among them: set when it is closed, for the descriptors of its own leave them unheard then.
     closed: OwnedFd,

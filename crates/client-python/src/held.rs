@@ -1,4 +1,4 @@
-//! What a consumer has, and who looks at it.
+//! Packets of a consumer, and the views of them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ pub(crate) struct State {
     /// Packets of a batch.
     burst: usize,
     held: Vec<Held>,
-    /// Those of them that no batch has.
+    /// Indices of the unused ones.
     free: Vec<usize>,
     /// Views of all batches.
     views: usize,
@@ -26,14 +26,14 @@ pub(crate) struct State {
 #[derive(Debug)]
 struct Held {
     frame: Frame,
-    /// How manieth batch has this place.
+    /// Number of batches that had this place before.
     turn: u64,
     views: usize,
     /// The batch was deleted: the last view gives the packets back.
     abandoned: bool,
 }
 
-/// What a batch knows of its packets.
+/// A batch's key to its packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket {
     place: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Ticket {
     pub(crate) count: usize,
 }
 
-/// The state, which no panic leaves half changed: what panics is asked before it is.
+/// Locks the state, which no panic leaves half changed: code that may panic is called before.
 pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    /// The packets of a batch, and who can read them.
+    /// The packets of a batch, and the consumer to read them with.
     pub(crate) fn packets(&mut self, ticket: Ticket) -> Result<(&Consumer, &mut Frame), Failure> {
         let held = &mut self.held[ticket.place];
         match &self.consumer {
@@ -97,13 +97,13 @@ impl State {
         }
     }
 
-    /// Somebody looks at packets of a batch from now on, which has been found to have some.
+    /// Counts a new view of a batch, which has been found to have packets.
     pub(crate) fn look(&mut self, ticket: Ticket) {
         self.held[ticket.place].views += 1;
         self.views += 1;
     }
 
-    /// One of those who look does no more.
+    /// Counts a view's end; the last one gives an abandoned batch back.
     pub(crate) fn look_away(&mut self, ticket: Ticket) {
         self.views -= 1;
         let held = &mut self.held[ticket.place];
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// Gives a batch back that nobody looks at.
+    /// Gives back a batch without views.
     pub(crate) fn release(&mut self, ticket: Ticket) -> Result<(), Failure> {
         let held = &self.held[ticket.place];
         match held.views {
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// The same for a batch that was deleted: by its last view, if it has some.
+    /// Gives back a batch that was deleted: by its last view, if it has some.
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
         if matches!(self.release(ticket), Err(Failure::Viewed(_))) {
             self.held[ticket.place].abandoned = true;
@@ -149,7 +149,7 @@ impl State {
         })
     }
 
-    /// Says what is to become of each packet of a batch, and has none of it then.
+    /// Gives the verdict on each packet of a batch, which has none then.
     pub(crate) fn answer(
         &mut self,
         ticket: Ticket,
@@ -164,7 +164,7 @@ impl State {
         })
     }
 
-    /// Does something with the packets of a batch that nobody looks at, behind which it has none.
+    /// Does something with the packets of a batch without views, which has none then.
     fn let_go(
         &mut self,
         ticket: Ticket,
@@ -183,7 +183,7 @@ impl State {
         Ok(done?)
     }
 
-    /// Detaches, as soon as nobody looks at packets any more.
+    /// Detaches, as soon as there are no views any more.
     pub(crate) fn close(&mut self) {
         self.closing = true;
         if self.views == 0 {
@@ -211,11 +211,11 @@ impl State {
     fn shut(&mut self) {
         let Some(mut consumer) = self.consumer.take() else { return };
         if consumer.is_asked() {
-            // Who goes has not said that they are dropped.
+            // To detach is no answer that they are dropped.
             return;
         }
         for held in &mut self.held {
-            // What cannot be given back is taken back when this program has gone.
+            // Packets that cannot be given back are taken back when this program has gone.
             let _ = consumer.release(&mut held.frame);
         }
     }

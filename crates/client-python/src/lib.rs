@@ -1,14 +1,15 @@
-//! Consumers of a cluster in Python: what the module `linerate` is made of. What its classes do is said
-//! in `python/linerate/__init__.pyi`, which is part of the interface; here is what they rely on.
+//! Consumers of a cluster in Python: the classes of the module `linerate`. Their behaviour is
+//! described in `python/linerate/__init__.pyi`, which is part of the interface; here are its
+//! foundations.
 //!
-//! A [`Batch`](batch::Batch) is a number: its packets are in the [`State`](held::State) of its consumer,
-//! which knows what views of them Python has. None is given back or sent while there is one, so that no
-//! view ever shows a packet that has become somebody else's.
+//! A [`Batch`](batch::Batch) is a number: its packets are in the [`State`](held::State) of its
+//! consumer, which counts Python's views of them. None is given back or sent while there is one, so
+//! that no view ever shows a packet that has another owner by now.
 //!
-//! Nothing of Python is called while the state is locked: an allocation may collect garbage, and a batch
-//! that is collected locks it, too.
+//! Nothing of Python is called while the state is locked: an allocation may collect garbage, and a
+//! batch that is collected locks it, too.
 //!
-//! Unsafe code is what Python's buffers consist of: pointers that their holders vouch for.
+//! Unsafe code is the substance of Python's buffers: pointers that their holders vouch for.
 #![allow(unsafe_code, reason = "Python's buffer protocol")]
 
 mod batch;
@@ -26,7 +27,7 @@ create_exception!(linerate, Error, PyException, "Something is wrong with a clust
 create_exception!(linerate, Refused, Error, "The server does not do it.");
 create_exception!(linerate, Ended, Error, "The server is gone, or has ended this consumer.");
 
-/// Why something is not done.
+/// The reason why something is not done.
 #[derive(Debug)]
 enum Failure {
     Client(ClientError),

@@ -10,7 +10,7 @@ use pyo3::{exceptions::PyBufferError, ffi, prelude::*, types::PyMemoryView};
 
 use crate::held::{State, Ticket, lock};
 
-/// Whose memory it is.
+/// Owner of the memory.
 #[derive(Debug)]
 enum Owner {
     /// Packets of a batch, which has counted this view.
@@ -21,7 +21,7 @@ enum Owner {
     Bytes(#[expect(dead_code, reason = "owned")] Box<[u8]>),
 }
 
-/// What a memoryview is of. It is gone when the last memoryview or array of it is.
+/// Memory behind memoryviews. It is gone when the last memoryview or array of it is.
 #[pyclass(frozen)]
 #[derive(Debug)]
 pub(crate) struct View {
@@ -36,8 +36,8 @@ pub(crate) struct View {
     owner: Owner,
 }
 
-// SAFETY: the memory is the owner's, which is sent along; who writes to it through Python's buffers
-// answers for it to others who do, as with any of them.
+// SAFETY: the memory is the owner's, which is sent along; a writer through Python's buffers answers
+// for it to other users, as with any of them.
 unsafe impl Send for View {}
 // SAFETY: likewise, and nothing of a view changes.
 unsafe impl Sync for View {}
@@ -52,7 +52,7 @@ impl View {
             shape: [count as isize, 1],
             strides: [item as isize, 1],
             writable: false,
-            // What allocates nothing, until the owner is put here.
+            // An owner that allocates nothing, until the real one is put here.
             owner: Owner::Bytes(Box::default()),
         }
     }
@@ -147,8 +147,9 @@ impl View {
             suboffsets: ptr::null_mut(),
             internal: ptr::null_mut(),
         };
-        // SAFETY: Python has room for a buffer there. What it points to is in the view, which the buffer
-        // refers to and which does not move, or is owned by it; nobody writes to shape and strides.
+        // SAFETY: Python has room for a buffer there. Its pointers are into the view, which the
+        // buffer refers to and which does not move, or to its memory; nothing writes to shape and
+        // strides.
         unsafe {
             buffer.write(filled);
             (*buffer).obj = slf.into_any().into_ptr();

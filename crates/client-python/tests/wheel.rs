@@ -104,7 +104,7 @@ impl Server {
         assert!(frame.is_empty() && absent.is_empty());
     }
 
-    /// Takes what the consumer has sent to the end of a list.
+    /// Takes the packets that the consumer has sent to the end of a list.
     fn receive(&mut self, sent: &mut Vec<Vec<u8>>) {
         let mut frame = Frame::new(64);
         self.broker.exchange().receive(self.from.place(), &mut self.pool, &mut frame);
@@ -126,7 +126,7 @@ impl Server {
         }
     }
 
-    /// Ends when its consumer has seen all, and says what that has said.
+    /// Ends when its consumer has seen all, and returns that one's output.
     fn ends(self, consumer: Child) -> String {
         self.wait_for("it looks at all packets", |server| server.from.figures().waiting == 0);
         let Server { arena, pool, broker, balancer, from, .. } = self;
@@ -224,7 +224,8 @@ fn answers(python: &Path) {
         thread::sleep(Duration::from_millis(1));
     }
     let mut pool = arena.cache(32);
-    // Hosts whose packets come, and those of packets that pass. What is known of a flow holds for others.
+    // Hosts whose packets come, and those of packets that pass. The verdict on a flow holds for
+    // others.
     for (hosts, pass) in [(&[1, 2, 3, 4, 5, 6][..], &[1, 3, 6][..]), (&[3, 4, 2, 3], &[3, 2, 3])] {
         let (mut frame, mut passed) = (Frame::new(32), Frame::new(32));
         for host in hosts {
@@ -256,7 +257,7 @@ mod count;
 
 const ROLE: &str = "LINERATE_TEST_COUNTS_AT";
 
-/// Not a test of its own: what the process does that is a consumer in Rust.
+/// Not a test of its own: the work of the process that is a consumer in Rust.
 #[test]
 fn consumer_process() {
     if let Ok(address) = env::var(ROLE) {
@@ -264,7 +265,7 @@ fn consumer_process() {
     }
 }
 
-/// The C consumer among the examples, compiled against what is installed.
+/// The C consumer among the examples, compiled against the installed files.
 fn consumer_in_c(folder: &Path) -> Command {
     let (prefix, program) = (folder.join("prefix"), folder.join("count"));
     let source = package().with_file_name("client-c");
