@@ -55,17 +55,17 @@ typedef struct {
    */
   const uint8_t *data;
   /**
-   * How many.
+   * Their number.
    */
   size_t length;
   /**
-   * When it was received, in nanoseconds since the epoch; 0 where nobody asked for it.
+   * Time of reception, in nanoseconds since the epoch; 0 where its port was not asked for it.
    */
   uint64_t time;
 } lr_packet;
 
 /**
- * What the server counts of a consumer, over all programs that were attached by its name.
+ * The server's counts of a consumer, over all programs that were attached by its name.
  */
 typedef struct {
   /**
@@ -81,7 +81,7 @@ typedef struct {
    */
   uint64_t lost_full;
   /**
-   * Packets it did not get because nobody was attached.
+   * Packets it did not get because no program was attached.
    */
   uint64_t lost_absent;
   /**
@@ -112,7 +112,7 @@ lr_consumer *lr_attach(const char *socket,
                        size_t size);
 
 /**
- * Gives back what is left of the last burst, takes the next and puts its packets into an array of
+ * Gives back the rest of the last burst, takes the next and puts its packets into an array of
  * LR_BURST; returns how many. Never waits.
  */
 int lr_receive(lr_consumer *consumer, lr_packet *packets);
@@ -137,9 +137,9 @@ int lr_send(lr_consumer *consumer,
 int lr_is_asked(const lr_consumer *consumer);
 
 /**
- * Says what is to become of the packets of the burst: a verdict for each in an array of LR_BURST, or
- * all pass where it is NULL; what is no verdict drops. Returns how many pass. The burst is over then. For
- * packets that were asked about lr_send says that they pass, and what ends a burst that they are dropped.
+ * Answers for the packets of the burst: a verdict for each in an array of LR_BURST, or
+ * all pass where it is NULL; any other value drops. Returns how many pass. The burst is over then. For
+ * packets that were asked about lr_send says that they pass, and the end of a burst that they are dropped.
  */
 int lr_answer(lr_consumer *consumer,
               const uint8_t *verdicts);
@@ -159,7 +159,7 @@ int lr_wait(lr_consumer *consumer,
             int milliseconds);
 
 /**
- * For who waits by poll(2) or epoll(7): to be called each time before, 1 when there is something to wait
+ * To be called before each wait by poll(2) or epoll(7): 1 when there is something to wait
  * for, 0 when there are packets already. The burst is over then.
  */
 int lr_prepare_wait(lr_consumer *consumer);
@@ -175,7 +175,7 @@ int lr_fd(const lr_consumer *consumer);
 void lr_read_figures(const lr_consumer *consumer, lr_figures *figures);
 
 /**
- * What went wrong last: a text that is there until the next call.
+ * The text of the last error, which is there until the next call.
  */
 const char *lr_error(const lr_consumer *consumer);
 

@@ -1,11 +1,11 @@
 //! The C interface of a cluster's consumers.
 //!
-//! What is said of functions and structures here is said to users of the header, which is made of it
-//! (`include/linerate_client.h`; a test finds it as it should be). They vouch for what the header says at
-//! its beginning: a consumer comes from `lr_attach`, was not detached, and is used by one thread at a
+//! The comments of functions and structures here are those of the header, which is made of them
+//! (`include/linerate_client.h`; a test compares it). Its users vouch for the statements at its
+//! beginning: a consumer comes from `lr_attach`, was not detached, and is used by one thread at a
 //! time; arrays have the size that is said, texts end with a zero.
 //!
-//! Unsafe code is what a C interface consists of: pointers that callers vouch for.
+//! Unsafe code is the substance of a C interface: pointers that callers vouch for.
 #![allow(unsafe_code, reason = "a C interface")]
 #![allow(clippy::missing_safety_doc, reason = "said once, above, and to users of the header")]
 
@@ -34,7 +34,7 @@ pub const LR_PASS_FLOW: u8 = 3;
 #[derive(Debug)]
 pub struct Handle {
     consumer: Consumer,
-    /// What went wrong last.
+    /// Text of the last error.
     error: CString,
 }
 
@@ -45,13 +45,13 @@ pub struct Handle {
 pub struct Packet {
     /// Its bytes.
     data: *const u8,
-    /// How many.
+    /// Their number.
     length: usize,
-    /// When it was received, in nanoseconds since the epoch; 0 where nobody asked for it.
+    /// Time of reception, in nanoseconds since the epoch; 0 where its port was not asked for it.
     time: u64,
 }
 
-/// What the server counts of a consumer, over all programs that were attached by its name.
+/// The server's counts of a consumer, over all programs that were attached by its name.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
@@ -61,7 +61,7 @@ pub struct Figures {
     bytes: u64,
     /// Packets it did not get because it did not keep up.
     lost_full: u64,
-    /// Packets it did not get because nobody was attached.
+    /// Packets it did not get because no program was attached.
     lost_absent: u64,
     /// Packets it has sent.
     sent: u64,
@@ -74,7 +74,7 @@ pub struct Figures {
 const _: () = assert!(size_of::<Packet>() == 24 && size_of::<Figures>() == 56);
 
 impl Handle {
-    /// What a function returns.
+    /// The return value of a function: `number` of the value, or -1 with the error kept.
     fn answer<T>(&mut self, result: Result<T, ClientError>, number: impl Fn(T) -> c_int) -> c_int {
         match result {
             Ok(value) => number(value),
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn lr_attach(
     }
 }
 
-/// Gives back what is left of the last burst, takes the next and puts its packets into an array of
+/// Gives back the rest of the last burst, takes the next and puts its packets into an array of
 /// `LR_BURST`; returns how many. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_receive(consumer: *mut Handle, packets: *mut Packet) -> c_int {
@@ -186,9 +186,9 @@ pub unsafe extern "C" fn lr_is_asked(consumer: *const Handle) -> c_int {
     c_int::from(unsafe { &*consumer }.consumer.is_asked())
 }
 
-/// Says what is to become of the packets of the burst: a verdict for each in an array of `LR_BURST`, or
-/// all pass where it is NULL; what is no verdict drops. Returns how many pass. The burst is over then. For
-/// packets that were asked about `lr_send` says that they pass, and what ends a burst that they are dropped.
+/// Answers for the packets of the burst: a verdict for each in an array of `LR_BURST`, or
+/// all pass where it is NULL; any other value drops. Returns how many pass. The burst is over then. For
+/// packets that were asked about `lr_send` says that they pass, and the end of a burst that they are dropped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_answer(consumer: *mut Handle, verdicts: *const u8) -> c_int {
     // SAFETY: the caller's promise.
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn lr_wait(consumer: *mut Handle, milliseconds: c_int) -> 
     handle.answer(there, c_int::from)
 }
 
-/// For who waits by poll(2) or epoll(7): to be called each time before, 1 when there is something to wait
+/// To be called before each wait by poll(2) or epoll(7): 1 when there is something to wait
 /// for, 0 when there are packets already. The burst is over then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_prepare_wait(consumer: *mut Handle) -> c_int {
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn lr_read_figures(consumer: *const Handle, figures: *mut 
     unsafe { figures.write(read) };
 }
 
-/// What went wrong last: a text that is there until the next call.
+/// The text of the last error, which is there until the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_error(consumer: *const Handle) -> *const c_char {
     // SAFETY: the caller's promise.

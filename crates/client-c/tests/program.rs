@@ -18,7 +18,7 @@ use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, PlaceUse
 use linerate_memory::{Arena, ArenaOptions, Frame, HeaderStart};
 use linerate_testlab::programs::require;
 
-/// All other functions than those the example uses, and what they return when they should not work.
+/// All other functions than those the example uses, and their values when they should fail.
 const OTHERS: &str = r#"
 #include <linerate_client.h>
 #include <poll.h>
@@ -69,7 +69,7 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the package installs, in a folder, from the libraries that this test was built with.
+/// The installed package, in a folder, from the libraries that this test was built with.
 fn installed(folder: &Path) -> PathBuf {
     let prefix = folder.join("prefix");
     // Cargo leaves them beside the tests, the static one with a hash in its name.
@@ -88,14 +88,14 @@ fn done(command: &mut Command) -> String {
     said.concat()
 }
 
-/// What pkg-config says of the installed library, with the libraries that it needs itself or without.
+/// pkg-config's flags of the installed library, with the libraries that it needs itself or without.
 fn flags(prefix: &Path, words: &[&str]) -> Vec<String> {
     let mut ask = Command::new(require("pkg-config"));
     ask.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(words).arg("linerate-client");
     done(&mut ask).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a program against what is installed.
+/// Compiles a program against the installed files.
 fn compiled(source: &Path, folder: &Path, prefix: &Path) -> Command {
     let program: PathBuf = folder.join(source.file_stem().unwrap());
     let mut compile = Command::new("cc");
@@ -162,8 +162,8 @@ impl Server {
         }
     }
 
-    /// What the program says when it has ended by itself, or because the server does once it has seen
-    /// all packets.
+    /// Output of the program when it has ended by itself, or because the server does once it has
+    /// seen all packets.
     fn said(self, ends_first: bool) -> String {
         let Server { arena, broker, balancer, program } = self;
         if ends_first {
@@ -266,7 +266,7 @@ fn flows_are_counted_in_both_directions() {
     let many: Vec<_> = (0..5000).map(|port| ip(4, 17, (1, port), (2, 53), false)).collect();
     server.share_out(&many);
     server.share_out(&many);
-    // What it has given back it has counted.
+    // Packets given back have been counted.
     server.wait_for("it looks at all", |server| server.balancer.places()[0].figures().held == 0);
     done(Command::new("kill").args(["-INT", &server.program.id().to_string()]));
     let expected = "5000 flows, 0 forgotten; 0 packets of others, 0 not of IP, 0 lost\n";
@@ -292,7 +292,7 @@ fn flows_are_forgotten_when_they_are_idle() {
     server.program.wait().unwrap();
 }
 
-/// Answers for six packets, and for what comes then.
+/// Answers for six packets, and for those that come then.
 const ANSWERS: &str = r#"
 #include <linerate_client.h>
 #include <stdio.h>
@@ -366,8 +366,8 @@ fn packets_are_answered_for() {
     assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"done\n"[..]));
 }
 
-/// A program that has nothing of ours, not even a header: that it works shows what is in the two pages that it
-/// was written by.
+/// A program without any file of ours, not even a header: that it works shows the content of the
+/// two pages that it was written by.
 #[test]
 fn the_documents_are_enough_for_a_program_in_c() {
     let folder = tempfile::tempdir().unwrap();
@@ -451,7 +451,7 @@ fn what_is_installed_is_whole() {
         assert_eq!(status.unwrap().code(), Some(2), "it asks for its arguments");
     };
     compile(&flags(&prefix, &["--cflags", "--libs"]));
-    // The static library needs what is said of it, and no more.
+    // The static library needs the libraries of its flags, and no more.
     fs::remove_file(prefix.join("lib/liblinerate_client.so")).unwrap();
     fs::remove_file(prefix.join("lib/liblinerate_client.so.0")).unwrap();
     compile(&flags(&prefix, &["--cflags", "--libs", "--static"]));
@@ -478,7 +478,7 @@ fn what_is_installed_is_whole() {
         functions += 1;
     }
     assert_eq!(functions, 13);
-    // What it shows compiles.
+    // Its example compiles.
     let shown = page.split(".EX").last().unwrap().split(".EE").next().unwrap();
     let source = folder.path().join("shown.c");
     fs::write(&source, shown.replace("\\-", "-").replace("\\en", "\\n")).unwrap();
