@@ -1,4 +1,4 @@
-//! The extended model: what a packet costs, and the throughput that follows.
+//! The extended model: cost of a packet, and the throughput that follows.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Cost {
         Cost { per_packet: CyclesPerPacket::new(per_packet), per_burst: Cycles::new(per_burst) }
     }
 
-    /// What each packet costs in bursts of this many.
+    /// Cost of each packet in bursts of this many.
     pub fn at(self, burst: Packets) -> CyclesPerPacket {
         self.per_packet + self.per_burst / burst
     }
@@ -63,11 +63,11 @@ pub struct Costs {
 pub struct Visit {
     /// Its name in [`Costs::elements`].
     pub element: String,
-    /// How often a packet comes through, on average.
+    /// Visits of a packet, on average.
     pub times: f64,
 }
 
-/// What is done with each packet, and on what.
+/// Work on each packet, and its conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scenario {
@@ -115,7 +115,7 @@ impl Default for Scenario {
     }
 }
 
-/// Where the time of a packet goes.
+/// Time of a packet by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Breakdown {
     /// Receiving.
@@ -126,7 +126,7 @@ pub struct Breakdown {
     pub elements: SecondsPerPacket,
     /// The task's own work.
     pub work: SecondsPerPacket,
-    /// What does not scale with the clock.
+    /// Time that does not scale with the clock.
     pub stall: SecondsPerPacket,
     /// Accesses to memory.
     pub memory: SecondsPerPacket,
@@ -137,12 +137,12 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// What a faster clock shortens, without contention.
+    /// Time that a faster clock shortens, without contention.
     pub fn cycles(&self) -> SecondsPerPacket {
         self.receive + self.transmit + self.elements + self.work
     }
 
-    /// What it does not shorten, without contention.
+    /// Time that it does not shorten, without contention.
     pub fn fixed(&self) -> SecondsPerPacket {
         self.stall + self.memory + self.bytes
     }
@@ -165,12 +165,12 @@ impl Breakdown {
     }
 }
 
-/// A throughput, what holds it there, and what a packet costs.
+/// A throughput, its limit, and the cost of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Packets per second.
     pub throughput: PacketsPerSecond,
-    /// What limits it.
+    /// The limit of the throughput.
     pub limit: Limit,
     /// Time per packet of one worker.
     pub per_packet: Breakdown,
@@ -205,7 +205,7 @@ impl Costs {
         ]
     }
 
-    /// Where the time of a packet goes.
+    /// The time of a packet by cause.
     pub fn per_packet(&self, scenario: &Scenario) -> Breakdown {
         let [receive, transmit, elements] = self.parts(scenario);
         let mut breakdown = Breakdown {

@@ -14,7 +14,7 @@ pub struct Estimate<T> {
 }
 
 impl<T: PartialOrd> Estimate<T> {
-    /// Whether the interval contains this.
+    /// Returns true if the interval contains this.
     pub fn contains(&self, value: &T) -> bool {
         self.low <= *value && *value <= self.high
     }
@@ -33,7 +33,7 @@ impl Estimate<f64> {
         }
     }
 
-    /// The same with a unit.
+    /// The estimate in a unit.
     pub fn map<T>(self, unit: impl Fn(f64) -> T) -> Estimate<T> {
         Estimate { value: unit(self.value), low: unit(self.low), high: unit(self.high) }
     }

@@ -1,10 +1,9 @@
 //! Parameters from measurements.
 //!
-//! A [`Model`] predicts a value from an input; [`fit`] finds the parameters
-//! with the smallest (weighted, robust) squared residuals by the
-//! Levenberg-Marquardt method within the parameters' bounds, [`bootstrap()`]
-//! their intervals. [`Quality`] says how well a fit predicts points it has
-//! not seen, [`compare`] whether it does so better than the plain model.
+//! A [`Model`] predicts a value from an input; [`fit`] finds the parameters with the smallest
+//! (weighted, robust) squared residuals by the Levenberg-Marquardt method within the parameters'
+//! bounds, [`bootstrap()`] their intervals. [`Quality`] is the error of a fit on points it has not
+//! seen, [`compare`] the comparison with that of the plain model.
 
 mod bootstrap;
 mod models;
@@ -22,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// Something with parameters that predicts a value from an input.
 pub trait Model {
-    /// What a value is predicted from.
+    /// The input of a prediction.
     type Input;
     /// The parameters in the form the prediction wants them.
     type Fitted;
@@ -36,7 +35,7 @@ pub trait Model {
     /// The value at an input.
     fn predict(fitted: &Self::Fitted, input: &Self::Input) -> f64;
 
-    /// What is made small.
+    /// The difference that the fit makes small.
     fn residual(&self) -> Residual {
         Residual::Ratio
     }
@@ -47,8 +46,7 @@ pub trait Model {
 pub struct Parameter {
     /// Its name in results and errors.
     pub name: String,
-    /// Where the search begins; of the order of magnitude expected, and not
-    /// zero.
+    /// Begin of the search; of the order of magnitude expected, and not zero.
     pub start: f64,
     /// The smallest value allowed.
     pub low: f64,
@@ -57,7 +55,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// One that is zero or more.
+    /// A parameter that is zero or more.
     pub fn positive(name: impl Into<String>, start: f64) -> Self {
         Parameter { name: name.into(), start, low: 0.0, high: f64::INFINITY }
     }
@@ -77,12 +75,12 @@ impl Parameter {
 /// A measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation<I> {
-    /// What it was measured at.
+    /// The input at which it was measured.
     pub input: I,
     /// The value.
     pub value: f64,
-    /// How much it counts beside the others: the inverse of its variance, in
-    /// units of the residuals. 1 if all are alike.
+    /// Its weight beside the others: the inverse of its variance, in units of the residuals. 1 if
+    /// all are alike.
     pub weight: f64,
 }
 
@@ -93,16 +91,16 @@ impl<I> Observation<I> {
     }
 }
 
-/// How a prediction differs from a measurement.
+/// Difference between a prediction and a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Residual {
     /// By the logarithm of their ratio: errors grow with the value, as those
     /// of rates and times do. Values must be positive.
     Ratio,
-    /// By the relative difference of their inverses. For rates of models whose
-    /// time is linear in the parameters: so is this, and the search cannot
-    /// step over the solution to where a limit hides the parameters.
+    /// The relative difference of their inverses. For rates of models whose time is linear in the
+    /// parameters: so is this, and the search cannot step over the solution to a region where a
+    /// limit hides the parameters.
     Rate,
     /// By their difference.
     Difference,
@@ -127,7 +125,7 @@ impl Residual {
     }
 }
 
-/// How outliers count.
+/// Weight of outliers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
@@ -146,7 +144,7 @@ pub struct Fit {
     pub names: Vec<String>,
     /// Their values.
     pub values: Vec<f64>,
-    /// What each observation differs by, in their order.
+    /// The difference of each observation, in their order.
     pub residuals: Vec<f64>,
     /// The factor by which the robust loss reduced each observation.
     pub weights: Vec<f64>,

@@ -1,5 +1,4 @@
-//! Latency against load of a loop that takes what waits, processes it, and
-//! sends it on.
+//! Latency against load of a loop that takes waiting packets, processes them, and sends them on.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +40,8 @@ pub struct Loop {
 }
 
 impl Costs {
-    /// The loop of one worker that runs a scenario. `fixed` and `queue` are
-    /// not part of what a packet costs: they are measured at low load and
-    /// under overload.
+    /// The loop of one worker that runs a scenario. `fixed` and `queue` are not part of a packet's
+    /// cost: they are measured at low load and under overload.
     pub fn service(&self, scenario: &Scenario, fixed: Seconds, queue: Packets) -> Loop {
         let visits = scenario.elements.iter();
         let per_burst: Cycles = [

@@ -1,4 +1,4 @@
-//! The cost model: what packet processing costs, and what it will reach.
+//! The cost model: cost of packet processing, and the throughput that follows.
 //!
 //! Pure arithmetic: nothing here reads a clock, a file or a packet.
 //!
@@ -11,8 +11,8 @@
 //!   [`pipeline`] adds hand-overs, [`Loop`] latency against load,
 //!   [`Power`] energy. [`Limits`] bound them all.
 //! - [`fit`]: parameters from measurements, with intervals.
-//! - [`Calibration`]: predictions with intervals, and their inversion: which
-//!   clock, how many workers or how many cycles reach a wanted rate.
+//! - [`Calibration`]: predictions with intervals, and their inversion: the
+//!   clock, the workers or the cycles for a wanted rate.
 //!
 //! The equations, in seconds per packet:
 //!

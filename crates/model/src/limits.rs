@@ -1,12 +1,11 @@
-//! What bounds a rate besides the processor: the link, the card, the bus.
+//! Bounds of a rate besides the processor: the link, the card, the bus.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::{BitsPerSecond, Bytes, PacketsPerSecond};
 
-/// What a frame takes of an Ethernet link besides itself: preamble, start
-/// delimiter and inter-frame gap. The frame check sequence is part of the
-/// frame.
+/// Bytes of an Ethernet link for each frame besides itself: preamble, start delimiter and
+/// inter-frame gap. The frame check sequence is part of the frame.
 pub const FRAME_OVERHEAD: Bytes = Bytes::new(20.0);
 
 /// The highest rate of frames on a link: `bandwidth / (8 (frame + 20))`.
@@ -20,7 +19,7 @@ pub fn line_rate(bandwidth: BitsPerSecond, frame: Bytes) -> PacketsPerSecond {
     PacketsPerSecond::new(bandwidth.get() / (8.0 * (frame + FRAME_OVERHEAD).get()))
 }
 
-/// What holds a rate where it is.
+/// The limit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -38,7 +37,7 @@ pub enum Limit {
     Link,
     /// The bus between card and memory.
     Bus,
-    /// What brings packets, or lets them pass, does so by the clock.
+    /// Sources, or elements that let packets pass, go by the clock.
     Sources,
 }
 
@@ -57,8 +56,7 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// The bounds that do not depend on the program. What is not known does not
-/// bind.
+/// The bounds that do not depend on the program. An unknown one does not bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -97,7 +95,7 @@ impl Limits {
         .min_by(|(one, _), (other, _)| one.get().total_cmp(&other.get()))
     }
 
-    /// What is left of a rate that something else allows.
+    /// The smaller of a rate with its limit and the tightest bound.
     pub fn bound(
         &self,
         rate: PacketsPerSecond,

@@ -1,4 +1,4 @@
-//! The memory term: how long an access takes in a working set of some size.
+//! The memory term: time of an access in a working set of some size.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::units::{Bytes, Seconds, SecondsPerPacket};
 /// Accesses that a task makes for each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Access {
-    /// How many for each packet (`S`).
+    /// Accesses for each packet (`S`).
     pub count: f64,
     /// The memory they are spread over at random (`WS`).
     pub working_set: Bytes,
-    /// How many of them do not wait for each other; 1 for a chain.
+    /// Accesses that do not wait for each other; 1 for a chain.
     pub parallel: f64,
 }
 
@@ -25,9 +25,8 @@ pub struct Access {
 pub struct LatencyCurve(Vec<(Bytes, Seconds)>);
 
 impl LatencyCurve {
-    /// The curve through these points, in any order. Of points of the same
-    /// size the mean is taken; sizes of zero and what is not finite are left
-    /// out.
+    /// The curve through these points, in any order. Of points of one size the mean is taken; sizes
+    /// of zero and infinite values are left out.
     pub fn new(points: impl IntoIterator<Item = (Bytes, Seconds)>) -> Self {
         let mut points: Vec<_> = points
             .into_iter()
@@ -62,7 +61,7 @@ impl LatencyCurve {
         low + (high - low) * share
     }
 
-    /// Whether the size lies within those measured.
+    /// Returns true if the size lies within those measured.
     pub fn covers(&self, size: Bytes) -> bool {
         match (self.0.first(), self.0.last()) {
             (Some(&(first, _)), Some(&(last, _))) => first <= size && size <= last,
@@ -83,7 +82,7 @@ impl From<LatencyCurve> for Vec<(Bytes, Seconds)> {
     }
 }
 
-/// What memory costs on one machine.
+/// Cost of memory on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
@@ -93,8 +92,7 @@ pub struct Memory {
     /// independent ones (`q`), from 0 to 1: `k` of them overlap by the factor
     /// `m = k / (1 + q (k-1))`. Measured with chains side by side.
     pub serial: f64,
-    /// What an access costs in place of what the list says; 1 if packets see
-    /// the same memory as the list.
+    /// Cost of an access over that on the list; 1 if packets see the memory as the list does.
     pub scale: f64,
 }
 
@@ -105,8 +103,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// How many times faster so many independent accesses are than a chain
-    /// (`m`).
+    /// Factor by which so many independent accesses are faster than a chain (`m`).
     pub fn overlap(&self, parallel: f64) -> f64 {
         let parallel = parallel.max(1.0);
         parallel / (1.0 + self.serial * (parallel - 1.0))

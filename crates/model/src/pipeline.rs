@@ -12,7 +12,7 @@ use crate::{
     units::{Bytes, PacketsPerSecond, SecondsPerPacket},
 };
 
-/// Where two threads run that hand packets to each other.
+/// Cores of two threads that hand packets to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -58,8 +58,7 @@ impl Costs {
     }
 }
 
-/// The throughput of a pipeline, and the slowest stage or what else limits it.
-/// `None` without stages.
+/// The throughput of a pipeline, and the slowest stage or another limit. `None` without stages.
 pub fn throughput(
     stages: &[Stage],
     limits: &Limits,
@@ -73,10 +72,9 @@ pub fn throughput(
     Some(limits.bound(period.rate(), Limit::Stage(slowest), frame))
 }
 
-/// What the same work reaches when `workers` of them do all stages
-/// themselves. The stages must not depend on data that does not fit into one
-/// core's cache together; measure that as a stage of its own. `None` without
-/// stages.
+/// The throughput when `workers` of them do all stages themselves. The stages must not depend on
+/// data that does not fit into one core's cache together; measure that as a stage of its own.
+/// `None` without stages.
 pub fn run_to_completion(
     stages: &[Stage],
     workers: u32,

@@ -1,11 +1,9 @@
 //! The published model: `F = T * (C_IO + C_task + C_busy)`.
 //!
-//! Gallenmüller, "Comparison of Memory Mapping Techniques for High-Speed
-//! Packet Processing" (2014). A framework costs `C_IO` cycles for each packet
-//! whatever its size, the application `C_task`; what is left of the clock is
-//! `C_busy`, spent on polling with nothing to do. It holds for one core, large
-//! bursts, and packets whose data are in the cache; [`Costs`](crate::Costs)
-//! says more.
+//! Gallenmüller, "Comparison of Memory Mapping Techniques for High-Speed Packet Processing" (2014).
+//! A framework costs `C_IO` cycles for each packet of any size, the application `C_task`; the rest
+//! of the clock is `C_busy`, spent on polling with nothing to do. It holds for one core, large
+//! bursts, and packets whose data are in the cache; [`Costs`](crate::Costs) says more.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +26,7 @@ impl Plain {
         Plain { io: clock / throughput - task }
     }
 
-    /// What a task of so many cycles reaches on one core.
+    /// The throughput of a task of so many cycles on one core.
     pub fn throughput(
         self,
         clock: Hertz,

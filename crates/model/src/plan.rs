@@ -1,4 +1,4 @@
-//! Predictions with intervals, and what is needed for a wanted rate.
+//! Predictions with intervals, and the needs of a wanted rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +12,8 @@ use crate::{
 
 /// Costs of one machine, with the uncertainty they were measured with.
 ///
-/// Intervals come from the noise of the points that were fitted. They do not
-/// contain errors of what was taken as known, such as a latency curve with few
-/// points near the size of a cache.
+/// Intervals come from the noise of the points that were fitted. They do not contain errors of
+/// known terms, such as a latency curve with few points near the size of a cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The best fit.
@@ -24,24 +23,24 @@ pub struct Calibration {
     pub samples: Vec<Costs>,
 }
 
-/// A rate cannot be reached by changing what was asked for.
+/// A rate cannot be reached by changing this quantity.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("out of reach: the {limit} allows {at_most}")]
 pub struct Unreachable {
-    /// What is in the way.
+    /// The limit in the way.
     pub limit: Limit,
     /// The highest rate it allows, with everything else as it is. For a
     /// clock this is the bound that an ever faster one approaches.
     pub at_most: PacketsPerSecond,
 }
 
-/// What is needed for a rate, and what limits it then.
+/// The needs of a rate, and its limit then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer<T> {
-    /// What is needed. Where part of the likely costs cannot reach the rate at
-    /// all, the interval reaches to infinity, and that of a budget to zero.
+    /// The needed value. Where part of the likely costs cannot reach the rate at all, the interval
+    /// reaches to infinity, and that of a budget to zero.
     pub needed: Estimate<T>,
-    /// What limits the rate at that point.
+    /// The limit of the rate at that point.
     pub limit: Limit,
 }
 
@@ -132,8 +131,8 @@ impl Calibration {
     }
 }
 
-/// The time a worker has for each packet at this rate, or what outside of the
-/// workers is in the way.
+/// The time a worker has for each packet at this rate, or the limit outside of the workers that is
+/// in the way.
 fn allowance(
     costs: &Costs,
     scenario: &Scenario,

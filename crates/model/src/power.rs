@@ -7,8 +7,8 @@ use crate::{
     units::{PacketsPerSecond, Seconds, Watts},
 };
 
-/// `P = P_idle + (P_busy - P_idle) * util^g`, for what a meter of the package
-/// or the whole machine shows. One clock and one number of cores.
+/// `P = P_idle + (P_busy - P_idle) * util^g`, for the reading of a meter of the package or the
+/// whole machine. One clock and one number of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// With the worker asleep.
@@ -42,14 +42,13 @@ pub fn sleeping_utilisation(service: &Loop, load: PacketsPerSecond, pause: Secon
     share + service.per_burst / round
 }
 
-/// The share of rounds without packets, where `poll` and `pause` packets
-/// arrive on average during an empty round and a pause.
+/// The share of rounds without packets, where `poll` and `pause` packets arrive on average during
+/// an empty round and a pause.
 ///
-/// The packets of a round are Poisson around what arrived in the one before,
-/// so their generating function obeys
-/// `G(z) = exp(-poll (1-z)) (G(z') + p (exp(-pause (1-z)) - 1))` with
-/// `z' = exp(-share (1-z))` and `p = G(0)`. From 0, `z` goes to 1, where `G`
-/// is 1: what was collected on the way is linear in `p`.
+/// The packets of a round are Poisson around the arrivals of the one before, so their generating
+/// function obeys `G(z) = exp(-poll (1-z)) (G(z') + p (exp(-pause (1-z)) - 1))` with `z' =
+/// exp(-share (1-z))` and `p = G(0)`. From 0, `z` goes to 1, where `G` is 1: the terms collected on
+/// the way are linear in `p`.
 fn empty_rounds(share: f64, poll: f64, pause: f64) -> f64 {
     let (mut factor, mut slope) = (1.0, 0.0);
     // 1 - z, which shrinks by the factor `share` in the end.

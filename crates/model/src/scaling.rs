@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How workers get into each other's way.
+/// Contention and coherence of workers.
 ///
-/// Gunther, "A General Theory of Computational Scalability Based on Rational
-/// Functions" (2008): the capacity of `N` workers is
-/// `N / (1 + s (N-1) + c N (N-1))` times that of one.
+/// Gunther, "A General Theory of Computational Scalability Based on Rational Functions" (2008): the
+/// capacity of `N` workers is `N / (1 + s (N-1) + c N (N-1))` times that of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// `s`: the share of the work that only one does at a time.
@@ -16,12 +15,12 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// By what factor each packet takes longer with so many workers.
+    /// Factor by which each packet takes longer with so many workers.
     pub fn penalty(self, workers: f64) -> f64 {
         1.0 + (self.contention + self.coherence * workers) * (workers - 1.0)
     }
 
-    /// How many times one worker's throughput so many reach.
+    /// Throughput of so many workers over that of one.
     pub fn speedup(self, workers: f64) -> f64 {
         workers / self.penalty(workers)
     }

@@ -45,7 +45,7 @@ macro_rules! quantities {
                 Self(value)
             }
 
-            /// How many of the base unit.
+            /// The number of base units.
             pub const fn get(self) -> f64 {
                 self.0
             }
@@ -215,7 +215,7 @@ impl PacketsPerSecond {
 }
 
 impl Seconds {
-    /// This time as what one packet takes.
+    /// This time as that of one packet.
     pub fn per_packet(self) -> SecondsPerPacket {
         SecondsPerPacket(self.0)
     }

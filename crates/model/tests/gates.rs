@@ -1,6 +1,5 @@
-//! The gates of the model on a synthetic machine with noise: fitted on one
-//! grid, it predicts a disjoint one, better than the plain model, and its
-//! intervals hold what they promise.
+//! The gates of the model on a synthetic machine with noise: fitted on one grid, it predicts a
+//! disjoint one, better than the plain model, and its intervals hold their promise.
 
 use linerate_model::{
     Access, Calibration, Cost, Costs, LatencyCurve, Limit, Limits, Memory, Scaling, Scenario,
@@ -33,8 +32,8 @@ fn latency(power: i32) -> (Bytes, Seconds) {
     (Bytes::new(size), Seconds::new(hierarchy(size)))
 }
 
-/// The machine. Nobody is told these numbers, apart from what the instruments
-/// measure beforehand: memory at every other power of two.
+/// The machine. The fit gets none of these numbers, apart from those that instruments measure
+/// beforehand: memory at every other power of two.
 fn truth() -> Costs {
     Costs {
         receive: Cost::new(45.0, 180.0),
@@ -271,9 +270,8 @@ fn intervals_cover_at_their_nominal_rate() {
     }
 }
 
-/// The same of one calibration of everything and the points of a grid it has
-/// not seen. Working sets are ones whose latency the measured curve hits: what
-/// was taken as known has no interval.
+/// Intervals of one calibration of everything hold for the points of a grid it has not seen.
+/// Working sets are ones whose latency the measured curve hits: known terms have no interval.
 #[test]
 fn intervals_cover_held_out_points() {
     let mut noise = Noise(fastrand::Rng::with_seed(77));
@@ -319,7 +317,7 @@ fn what_points_do_not_determine_is_named() {
     assert_eq!(fit(&small(), &broken, Loss::Huber).unwrap_err(), FitError::Range(4));
 }
 
-/// Where the card is the limit in all points, nothing is known of costs.
+/// Where the card is the limit in all points, costs are not determined.
 #[test]
 fn points_on_a_limit_determine_nothing() {
     let limited = |burst| Scenario {
@@ -347,7 +345,7 @@ fn the_effective_clock_is_the_slope() {
     assert!(line.r_squared > 0.999_999);
 }
 
-/// From measurements to answers, with the interval and what limits.
+/// From measurements to answers, with the interval and the limit.
 #[test]
 fn a_calibration_answers() {
     let mut noise = Noise(fastrand::Rng::with_seed(5));

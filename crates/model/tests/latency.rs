@@ -7,7 +7,7 @@ use linerate_model::{
     units::{Hertz, Packets, PacketsPerSecond, Seconds, SecondsPerPacket, Watts},
 };
 
-/// What a simulated loop did.
+/// Measurements of a simulated loop.
 struct Simulated {
     vector: f64,
     round: f64,

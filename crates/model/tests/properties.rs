@@ -1,5 +1,5 @@
-//! What holds for any costs: more work is never faster, inversions are
-//! inverse, quantities survive their text.
+//! Properties of any costs: more work is never faster, inversions are inverse, quantities survive
+//! their text.
 
 use linerate_model::{
     Access, Calibration, Cost, Costs, LatencyCurve, Limits, Loop, Memory, Plain, Scaling, Scenario,

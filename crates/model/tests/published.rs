@@ -203,7 +203,7 @@ fn cores() {
             Observation { input: scenario, value: mpps * MPPS, weight: mpps * mpps }
         })
         .collect();
-    // What a packet costs is known from one worker, who waits for nobody.
+    // The cost of a packet is known from one worker, which waits for no other.
     let base = Costs { stall: PacketsPerSecond::new(34.8 * MPPS).period(), ..Costs::default() };
     let workers = ThroughputModel { base, free: vec![Term::Contention, Term::Coherence] };
     let fitted = fit(&workers, &points, Loss::Square).unwrap();

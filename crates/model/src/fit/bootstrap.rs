@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Fit, FitError, Loss, Model, Observation, Residual, solve::Problem, solve::fit};
 use crate::estimate::Estimate;
 
-/// How to bootstrap.
+/// Options of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bootstrap {
     /// Refits; 200 are enough for 90 % intervals.
@@ -31,10 +31,10 @@ pub struct Sampled {
     pub fit: Fit,
     /// The parameters of each refit.
     pub samples: Vec<Vec<f64>>,
-    /// The residuals that were drawn from: centred, and widened by
-    /// `sqrt(n / (n - p))` for what the fit took out of them.
+    /// The residuals that were drawn from: centred, and widened by `sqrt(n / (n - p))` for the part
+    /// that the fit took out of them.
     pub noise: Vec<f64>,
-    /// What they are residuals of.
+    /// Kind of the residuals.
     pub residual: Residual,
 }
 

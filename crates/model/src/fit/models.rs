@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// Where the search for cycles begins: dear enough that no limit of link or
-/// card hides what a change of them does.
+/// Begin of the search for cycles: dear enough that no limit of link or card hides the effect of a
+/// change.
 const DEAR: f64 = 1000.0;
 
 /// `value = intercept + slope * input`.
@@ -43,10 +43,9 @@ impl Model for Line {
     }
 }
 
-/// The clock that packets see and the cycles of input and output, from the
-/// throughput against burnt cycles past the knee: `1/T = C_IO/f + W/f`, whose
-/// slope is `1/f`. The fit is in nanoseconds against cycles; its `r_squared`
-/// says whether the points are on a line.
+/// The clock that packets see and the cycles of input and output, from the throughput against burnt
+/// cycles past the knee: `1/T = C_IO/f + W/f`, whose slope is `1/f`. The fit is in nanoseconds
+/// against cycles; its `r_squared` shows how straight the line of points is.
 pub fn effective_clock(
     points: &[(CyclesPerPacket, PacketsPerSecond)],
 ) -> Result<(Hertz, Plain, Fit), FitError> {
@@ -63,8 +62,8 @@ pub fn effective_clock(
     Ok((Hertz::new(1e9 / slope), io, line))
 }
 
-/// The published model as a fit: one number of cycles per packet, whatever the
-/// burst and the working set. What the extended model is compared with.
+/// The published model as a fit: one number of cycles per packet for all bursts and working sets.
+/// The extended model is compared with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlainModel;
 
@@ -162,16 +161,15 @@ fn element<'a>(costs: &'a mut Costs, name: &str) -> &'a mut Cost {
 
 /// The extended model: throughput of scenarios, in packets per second.
 ///
-/// Which terms a set of points determines depends on what varies in it: `u`
-/// and per-packet cycles need two clocks, per-burst cycles two burst sizes,
-/// receive and transmit scenarios that do only one of them. Terms that are
-/// not free keep the values of `base`, where the measured latency curve of
-/// memory belongs.
+/// The terms that a set of points determines depend on its variation: `u` and per-packet cycles
+/// need two clocks, per-burst cycles two burst sizes, receive and transmit scenarios that do only
+/// one of them. Terms that are not free keep the values of `base`, where the measured latency curve
+/// of memory belongs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThroughputModel {
-    /// What is known.
+    /// The known costs.
     pub base: Costs,
-    /// What is to be found.
+    /// The terms to be found.
     pub free: Vec<Term>,
 }
 
@@ -210,7 +208,7 @@ impl Model for TableModel {
         vec![
             Parameter::positive("base", 1e-7),
             Parameter::positive("step", 1e-8),
-            // Its logarithm, since that is what the time is even in.
+            // Its logarithm, since the time is even in that.
             Parameter::positive("log2 saturation", 10.0).up_to(40.0),
         ]
     }

@@ -1,4 +1,4 @@
-//! How well a model predicts.
+//! Quality of a model's predictions.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub(super) fn r_squared(measured: &[f64], predicted: &[f64]) -> f64 {
     if total > 0.0 { 1.0 - left / total } else { 1.0 - left }
 }
 
-/// How well a fit predicts some points.
+/// Errors of a fit on some points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// Mean absolute percentage error, as a share.
@@ -29,13 +29,12 @@ pub struct Quality {
     pub worst: f64,
     /// Coefficient of determination.
     pub r_squared: f64,
-    /// How many points there were.
+    /// Number of points.
     pub points: usize,
 }
 
 impl Quality {
-    /// How well these parameters predict the points, which should not be those
-    /// they were found from.
+    /// Errors of these parameters on the points, which should not be those they were found from.
     pub fn of<M: Model>(model: &M, fit: &Fit, points: &[Observation<M::Input>]) -> Self {
         let fitted = model.with(&fit.values);
         let measured: Vec<f64> = points.iter().map(|point| point.value).collect();
@@ -60,16 +59,16 @@ impl Quality {
 pub struct Comparison {
     /// The first model's parameters.
     pub fit: Fit,
-    /// How it does on the points held out.
+    /// Errors of the first model on the points held out.
     pub held_out: Quality,
     /// The second model's parameters.
     pub other: Fit,
-    /// How that does on them.
+    /// Errors of the other model on them.
     pub other_held_out: Quality,
 }
 
 impl Comparison {
-    /// Whether the first model is the better one.
+    /// Returns true if the first model is the better one.
     pub fn is_better(&self) -> bool {
         self.held_out.mape < self.other_held_out.mape
     }

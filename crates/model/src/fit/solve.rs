@@ -5,11 +5,11 @@ use rmpfit::{MPConfig, MPError, MPFitter, MPPar, MPResult, MPSuccess};
 
 use super::{Fit, FitError, Loss, Model, Observation, Parameter, quality};
 
-/// Where Huber's loss leaves the square, in standard deviations.
+/// Distance at which Huber's loss leaves the square, in standard deviations.
 const HUBER: f64 = 1.345;
-/// The share of points that are taken to be no outliers. Their spread is the
-/// measure of noise, and not the median's: half of a sweep may lie on a limit
-/// of link or card, where residuals are small whatever the parameters are.
+/// The share of points that are taken to be no outliers. Their spread is the measure of noise, and
+/// not the median's: half of a sweep may lie on a limit of link or card, where residuals are small
+/// with any parameters.
 const SOUND: f64 = 0.75;
 /// That quantile of the absolute value of a standard normal variable.
 const SOUND_NORMAL: f64 = 1.1503;
@@ -34,8 +34,7 @@ pub fn fit<M: Model>(
     problem.solve(&values, &start, true)
 }
 
-/// A model with what it is fitted to; the values themselves vary in a
-/// bootstrap.
+/// A model with the observations of its fit; the values themselves vary in a bootstrap.
 pub(super) struct Problem<'a, M: Model> {
     pub(super) model: &'a M,
     pub(super) observations: &'a [Observation<M::Input>],
@@ -144,8 +143,8 @@ impl<M: Model> Problem<'_, M> {
         Ok(found.iter().zip(&scales).map(|(value, scale)| value * scale).collect())
     }
 
-    /// Whether each parameter changes the predictions in a way of its own, by
-    /// orthogonalising the columns of the Jacobian matrix (Gram-Schmidt).
+    /// Checks that each parameter changes the predictions in a way of its own, by orthogonalising
+    /// the columns of the Jacobian matrix (Gram-Schmidt).
     fn check_determined(&self, values: &[f64], found: &[f64]) -> Result<(), FitError> {
         let residual = self.model.residual();
         let at = |parameters: &[f64]| -> Vec<f64> {

@@ -8,14 +8,14 @@ pub enum ParseError {
     /// The text does not begin with a number.
     #[error("'{0}' does not begin with a number")]
     Number(String),
-    /// What follows the number is not the unit.
+    /// Other text than the unit follows the number.
     #[error("'{text}' is not a number of {unit}{}", if *.prefixed { " (k, M, G... may precede the unit)" } else { "" })]
     Unit {
-        /// What was given.
+        /// The text.
         text: String,
         /// The unit wanted.
         unit: &'static str,
-        /// Whether the unit takes prefixes.
+        /// Set if the unit takes prefixes.
         prefixed: bool,
     },
     /// Negative, or not finite.
@@ -23,12 +23,12 @@ pub enum ParseError {
     Range(String),
 }
 
-/// Which prefixes a unit takes.
+/// The prefixes of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefixes {
     /// None; a bare number is accepted.
     None,
-    /// Those of the SI; the unit must be given.
+    /// The prefixes of the SI; the unit must be given.
     Decimal,
     /// k, M and G; a bare number is accepted.
     Count,
@@ -37,7 +37,7 @@ pub(super) enum Prefixes {
     Bytes,
 }
 
-/// How a quantity is written.
+/// Format of a quantity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     /// The symbol printed, then others that are read.
@@ -73,7 +73,7 @@ impl Unit {
                 return found;
             }
         }
-        // What would be printed as 1000 has the next prefix.
+        // A number that would be printed as 1000 has the next prefix.
         let rounded = magnitude * (1.0 + 5e-5);
         if let Some(&found) = LARGE.iter().find(|(_, factor)| rounded >= *factor) {
             return found;
@@ -140,7 +140,7 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// The longest number at the start, and what follows it.
+/// The longest number at the start, and the rest of the text.
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text
         .char_indices()
