@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::bpf::Instruction;
 
-/// Somebody's `pcap_t`: ours, or the system library's.
+/// A `pcap_t`: ours, or the system library's.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcap {
-    /// What tells them apart: ours has the address of something of ours there.
+    /// Distinguishes them: in ours it is the address of an object of this library.
     pub first_word: usize,
 }
 
@@ -47,13 +47,13 @@ pub struct Statistics {
 #[derive(Debug)]
 #[repr(C)]
 pub struct BpfProgram {
-    /// How many instructions.
+    /// Number of instructions.
     pub length: c_uint,
     /// From malloc(3).
     pub instructions: *mut Instruction,
 }
 
-/// `struct pcap_addr`: what is behind `next` is only freed here.
+/// `struct pcap_addr`: the parts behind `next` are only freed here.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Address {
@@ -69,9 +69,9 @@ pub struct Address {
 pub struct Interface {
     /// The next one.
     pub next: *mut Interface,
-    /// What `pcap_open_live` takes.
+    /// Device name for `pcap_open_live`.
     pub name: *mut c_char,
-    /// For people; may be null.
+    /// Description, for display; may be null.
     pub description: *mut c_char,
     /// Its addresses.
     pub addresses: *mut Address,
@@ -86,7 +86,7 @@ pub type Callback = Option<unsafe extern "C-unwind" fn(*mut u8, *const PacketHea
 
 /// Bytes of a buffer for an error's text.
 pub const ERRBUF_SIZE: usize = 256;
-/// Longest snapshot: what libpcap takes a length for that is 0, negative or larger.
+/// Longest snapshot: libpcap's value for a length that is 0, negative or larger.
 pub const SNAPLEN_MAX: c_int = 262_144;
 /// `PCAP_NETMASK_UNKNOWN`.
 pub const NETMASK_UNKNOWN: u32 = 0xffff_ffff;
@@ -112,16 +112,16 @@ pub const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
 
 /// Ethernet.
 pub const DLT_EN10MB: c_int = 1;
-/// The same, to be written as frames of a cable modem: libpcap leaves that to who has one beside.
+/// Ethernet, to be written as frames of a cable modem (DOCSIS), for programs that have one beside.
 pub const DLT_DOCSIS: c_int = 143;
 /// IP packets alone.
 pub const DLT_RAW: c_int = 12;
 
 /// `pcap_direction_t`: both.
 pub const DIRECTION_BOTH: c_int = 0;
-/// What is received.
+/// `pcap_direction_t`: packets received.
 pub const DIRECTION_IN: c_int = 1;
-/// What is sent.
+/// `pcap_direction_t`: packets sent.
 pub const DIRECTION_OUT: c_int = 2;
 
 /// Time stamps of the host.

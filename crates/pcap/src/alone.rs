@@ -1,5 +1,5 @@
-//! What there is of libpcap where the system has none: what our own handles need, filters, and errors that
-//! say what is missing.
+//! Functions of libpcap where the system has none: those that our own handles need, filters, and
+//! errors that name the missing library.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// What is wrong with it, in libpcap's words where it has some.
+/// The fault of the expression, in libpcap's words where it has some.
 ///
 /// # Safety
 ///
@@ -44,8 +44,8 @@ pub(crate) unsafe fn compile(
         }
         error
     })?;
-    // SAFETY: so many instructions are written to memory that has room for them, and what is freed by
-    // `free_code` is given away.
+    // SAFETY: so many instructions are written to memory that has room for them, and the block
+    // given away is one that `free_code` frees.
     unsafe {
         let to = libc::malloc(size_of_val(&compiled[..])).cast::<Instruction>();
         if to.is_null() {
@@ -155,7 +155,7 @@ pub(crate) unsafe fn bpf_filter(
     }
 }
 
-/// How many instructions a program has whose length nobody says: up to the end that no jump leads
+/// Number of instructions of a program without a known length: up to the end that no jump leads
 /// beyond.
 ///
 /// # Safety
@@ -220,7 +220,7 @@ pub(crate) unsafe fn version() -> *const c_char {
     c"libpcap version 1.10.3 (Linerate's, without the system's)".as_ptr()
 }
 
-/// libpcap's words for what a function returned.
+/// libpcap's text for a status that a function returned.
 pub(crate) unsafe fn status_text(status: c_int) -> *const c_char {
     let text: &CStr = match status {
         1 => c"Generic warning",

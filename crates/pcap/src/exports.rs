@@ -1,5 +1,5 @@
-//! All that libpcap exports: what is ours, what depends on whose the handle is, and what is the system
-//! library's. [`FUNCTIONS`] says which is which.
+//! All exports of libpcap: those that are ours, those that depend on the handle's owner, and those
+//! of the system library. [`FUNCTIONS`] says which is which.
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
@@ -41,7 +41,7 @@ impl<T> Failing for *const T {
     const VALUE: *const T = std::ptr::null();
 }
 
-/// How an export is done.
+/// Implementation of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// By the system library.
@@ -216,7 +216,7 @@ exports! {
     forward fn bpf_image(instruction: *const Instruction, at: c_int) -> *mut c_char;
     forward fn bpf_dump(program: *const BpfProgram, option: c_int) -> ();
 
-    // What a handle says of itself.
+    // Properties of a handle.
     handle fn pcap_geterr(pcap: *mut Pcap) -> *mut c_char = state::get_error;
     handle fn pcap_perror(pcap: *mut Pcap, prefix: *const c_char) -> () = state::print_error;
     handle fn pcap_datalink(pcap: *mut Pcap) -> c_int = link::datalink;
@@ -249,7 +249,7 @@ exports! {
     forward fn pcap_open_dead(link: c_int, snaplen: c_int) -> *mut Pcap;
     forward fn pcap_open_dead_with_tstamp_precision(link: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap;
 
-    // What others have to free.
+    // Memory that the caller frees.
     alone fn pcap_freealldevs(devices: *mut Interface) -> () = alone::free_devices;
     alone fn pcap_free_datalinks(links: *mut c_int) -> () = alone::free_list;
     alone fn pcap_free_tstamp_types(types: *mut c_int) -> () = alone::free_list;

@@ -1,11 +1,11 @@
-//! Sending: what `pcap_inject` does.
+//! Sending: `pcap_inject` and its kin.
 //!
-//! A packet that is sent outside of a callback is on its way when the call returns. What a callback of
-//! `pcap_dispatch` or `pcap_loop` sends, by whatever handle, goes in bursts: when there are
-//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns. What is sent in the
-//! last callback of a call that is given a count goes at once, since none comes behind it. Where there is
-//! no place, that call waits for some, unless its handle does not wait or its loop is broken: the rest goes
-//! with the next call, or when the handle that sends is closed.
+//! A packet that is sent outside of a callback is on its way when the call returns. Packets that a
+//! callback of `pcap_dispatch` or `pcap_loop` sends, by any handle, go in bursts: when there are
+//! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns. Packets sent
+//! in the last callback of a call that is given a count go at once, since none comes behind it.
+//! Where there is no room, that call waits for some, unless its handle does not wait or its loop is
+//! broken: the rest goes with the next call, or when the handle that sends is closed.
 
 mod boundary;
 mod port;
@@ -31,12 +31,12 @@ pub(crate) enum SendFailure {
     Words(String),
 }
 
-/// Where packets are sent.
+/// Destination of packets.
 pub(crate) trait Outlet: Send {
     /// Takes a packet; it may hold it back until [`Outlet::flush`] when it is told so.
     fn send(&mut self, packet: &[u8], hold: bool) -> Result<(), SendFailure>;
 
-    /// Sends what was held back; returns how many packets there was no place for yet.
+    /// Sends the packets held back; returns how many packets there was no room for yet.
     fn flush(&mut self) -> usize {
         0
     }
@@ -46,11 +46,11 @@ pub(crate) trait Outlet: Send {
         std::thread::sleep(std::time::Duration::from_micros(50));
     }
 
-    /// Waits for what is on its way, for a while, and closes.
+    /// Waits for packets on their way, for a while, and closes.
     fn close(&mut self) {}
 }
 
-/// The outlet of a handle: whoever receives may be another thread, and both may send.
+/// The outlet of a handle: the receiving thread may be another one, and both may send.
 #[derive(Clone)]
 pub(crate) struct Sender(Arc<Mutex<Box<dyn Outlet>>>);
 
@@ -63,8 +63,8 @@ impl Sender {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a packet. Where there is no place it waits for some, as long as it may: by `ends` it is told
-    /// what to say when it may not.
+    /// Sends a packet. Where there is no room it waits for some, until `ends` returns an error
+    /// number.
     pub(crate) fn send(
         &self,
         packet: &[u8],
@@ -92,8 +92,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends what is held back; waits for place, for whoever gave it was told that it was sent, but not
-    /// when it `ends`: whether all is on its way.
+    /// Sends the packets held back; waits for room, for the program was told that they were sent,
+    /// but not when it `ends`. Returns true if all are on their way.
     fn flush(&self, ends: impl Fn() -> bool) -> bool {
         let mut outlet = self.lock();
         while outlet.flush() > 0 {
@@ -105,19 +105,19 @@ impl Sender {
         true
     }
 
-    /// Sends what there is place for now, if nobody is sending.
+    /// Sends as many packets as there is room for now, if no thread is sending.
     fn flush_some(&self) {
         if let Ok(mut outlet) = self.0.try_lock() {
             outlet.flush();
         }
     }
 
-    /// Leaves it open, for whoever uses it as well.
+    /// Leaves it open, for its other users.
     pub(crate) fn leave(&self) {
         boundary::forget(self);
     }
 
-    /// Waits for what is on its way, and closes.
+    /// Waits for packets on their way, and closes.
     pub(crate) fn close(&self) {
         boundary::forget(self);
         self.lock().close();

@@ -6,11 +6,11 @@
 //!
 //! # Where things are
 //!
-//! [`exports`] is the list of all that libpcap exports, and says of each function who does it. A handle
-//! of ours is `handle`: its first word tells it from one of libpcap's. What is done with it is in
+//! [`exports`] is the list of all that libpcap exports, with the implementation of each function. A
+//! handle of ours is `handle`: its first word tells it from one of libpcap's. Calls on it are in
 //! `calls`, a module for each kind of function; packets come from `source`, go to `inject`, and are
-//! filtered by [`bpf`]. `alone` is what there is where the system has no libpcap, and [`compile`](mod@compile)
-//! what makes filters there.
+//! filtered by [`bpf`]. `alone` has the functions where the system has no libpcap, and
+//! [`compile`](mod@compile) compiles filters there.
 //!
 //! # Threads and signals
 //!

@@ -1,4 +1,4 @@
-//! Which device names are ours, and the port that each of them is.
+//! Device names that are ours, and the port that each of them is.
 
 use std::{env, ffi::CStr, fmt};
 
@@ -10,20 +10,19 @@ pub const MAP: &str = "LINERATE_PCAP_MAP";
 /// A variable with the port that every other Ethernet interface of the kernel stands for, without its
 /// name: `packet:`, or `xdp:?queues=1`.
 pub const PLAIN: &str = "LINERATE_PCAP_PLAIN";
-/// A variable that has what is opened be said on standard error, where that is a terminal.
+/// Variable that asks for a report of opened ports on standard error, where that is a terminal.
 pub const SAY: &str = "LINERATE_PCAP_SAY";
-/// What may stand in front of a port's name, or of an interface's that is to be opened as
-/// `packet:` does.
+/// Prefix of a port's name, or of the name of an interface that is to be opened as `packet:` does.
 pub const PREFIX: &str = "linerate:";
 
-/// What is opened for a device name of ours.
+/// Target of a device name of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A port.
     Port(PortUri),
     /// A consumer of a cluster.
     Consumer {
-        /// Where the cluster is attached to.
+        /// Socket at which the cluster is attached to.
         socket: String,
         /// The place that is taken.
         name: String,
@@ -57,7 +56,7 @@ impl Target {
         matches!(self, Target::Port(uri) if matches!(uri.driver(), "packet" | "xdp"))
     }
 
-    /// What becomes of the packets for the host, for people.
+    /// Effect on the host's packets, in words.
     pub(crate) fn effect(&self) -> &'static str {
         match self {
             Target::Port(uri) => match uri.driver() {
@@ -80,8 +79,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a device name stands for: `None` when it is the system library's business. An error is about
-/// a name that is ours and makes no sense.
+/// Target of a device name: `None` when it is left to the system library. An error is about a name
+/// that is ours and makes no sense.
 pub(crate) fn target(device: &str) -> Result<Option<Target>, String> {
     let target = named(device)?;
     if is_privileged() && target.as_ref().is_some_and(|target| !target.is_an_interface()) {
@@ -111,7 +110,7 @@ fn named(device: &str) -> Result<Option<Target>, String> {
     }
 }
 
-/// What an interface's name stands for of which nothing else is said.
+/// Target of an interface's name by itself.
 fn plain(device: &str) -> Result<Option<Target>, String> {
     let Some(port) = variable(PLAIN) else { return Ok(None) };
     if !is_ethernet(device) {
@@ -160,13 +159,13 @@ fn port_named(text: &str) -> Result<Target, String> {
     }
 }
 
-/// A variable of the environment, which those do not have who run with more rights than whoever
-/// started them (set-user-ID, capabilities of files): they would lend them.
+/// A variable of the environment; `None` for programs with more rights than the user that started
+/// them (set-user-ID, capabilities of files): they would lend them.
 pub(crate) fn variable(name: &str) -> Option<String> {
     if is_privileged() { None } else { env::var(name).ok() }
 }
 
-/// Whether this program has more rights than whoever has started it, and says what it is to do.
+/// Whether this program has more rights than the user that has started it.
 fn is_privileged() -> bool {
     // SAFETY: a look at the auxiliary vector, which every process has.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

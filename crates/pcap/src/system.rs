@@ -1,6 +1,8 @@
-//! The system's libpcap: found, loaded when something of it is needed first, and asked for functions.
+//! The system's libpcap: found, loaded when a function of it is first needed, and asked for
+//! functions.
 //!
-//! It is loaded by its full path. By its name the loader would find us again, who have the same.
+//! It is loaded by its full path. By its name the loader would find this library again, which has
+//! the same name.
 
 use std::{
     ffi::{CStr, CString, c_void},
@@ -17,12 +19,12 @@ use crate::names;
 /// A variable that names the library, where it is at none of the usual places.
 pub const VARIABLE: &str = "LINERATE_PCAP_SYSTEM";
 
-/// What to say where there is none.
+/// Error text where there is none.
 pub const MISSING: &str = "this needs the system's libpcap, which is not installed (Debian: \
                            apt-get install libpcap0.8); LINERATE_PCAP_SYSTEM names it where it is \
                            elsewhere";
 
-/// Where distributions have it.
+/// Paths of distributions.
 const PLACES: &[&str] = &[
     concat!("/usr/lib/", env!("LINERATE_MULTIARCH"), "/libpcap.so.0.8"),
     concat!("/lib/", env!("LINERATE_MULTIARCH"), "/libpcap.so.0.8"),
@@ -34,7 +36,7 @@ const PLACES: &[&str] = &[
     "/usr/local/lib/libpcap.so.1",
 ];
 
-/// What dlopen(3) gave.
+/// Handle that dlopen(3) gave.
 struct Library(*mut c_void);
 
 // SAFETY: dlsym(3) may be called with it by all threads, and it is never closed.
@@ -44,8 +46,8 @@ unsafe impl Sync for Library {}
 
 static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
 
-/// Loads it, if that was not done yet: whether there is one. Whoever is going to need it when the
-/// program may have no files any more (chroot(2)) calls this in time.
+/// Loads it, if that was not done yet. Returns true if there is one. Calls that need it when the
+/// program may have no files any more (chroot(2)) come here in time.
 pub(crate) fn load() -> bool {
     library().is_some()
 }
@@ -97,7 +99,7 @@ impl Function {
         Function { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Where it is; `None` when there is no library, or it is too old to have it.
+    /// Address of the function; `None` when there is no library, or it is too old to have it.
     pub fn address(&self) -> Option<*mut c_void> {
         // Relaxed: the function was there before its address was.
         let known = self.address.load(Ordering::Relaxed);

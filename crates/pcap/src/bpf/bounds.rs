@@ -1,10 +1,10 @@
-//! Which loads must look whether the packet is long enough, and what for.
+//! Length checks of loads: the loads that need one, and the length each checks.
 //!
-//! A load beyond the end of a packet ends the program with 0. So where all ways lead to such loads, or
-//! to 0 anyway, one look at the beginning does for all of them, and its answer is the same. That is found
-//! backwards: what *must* be there for anything but 0 to come out. Then, forwards, what has been looked
-//! for on all ways to a load. Both at places in the packet and at places behind X, which begins anew
-//! whenever X does.
+//! A load beyond the end of a packet ends the program with 0. So where all paths lead to such
+//! loads, or to 0 anyway, one check at the beginning does for all of them, with the same result. It
+//! is found backwards: the bytes that *must* be there for any result but 0. Then, forwards, the
+//! lengths that have been checked on all paths to a load. Both for offsets in the packet and for
+//! offsets behind X, which begin anew whenever X changes.
 //!
 //! For programs whose jumps lead forward.
 
@@ -16,7 +16,7 @@ pub(super) const PACKET_MAX: u32 = i32::MAX as u32;
 /// More bytes than any packet has: only 0 comes out from there.
 pub(super) const NEVER: u32 = PACKET_MAX + 1;
 
-/// How many bytes of a packet, and how many behind X.
+/// Bytes of a packet, and bytes behind X.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reach {
     packet: u32,
@@ -32,12 +32,12 @@ impl Reach {
     }
 }
 
-/// What is to be done before an instruction.
+/// Check before an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     /// Nothing leads to it.
     Unreached,
-    /// It may be done.
+    /// None is needed.
     Nothing,
     /// The packet has to have so many bytes.
     Packet(u32),
@@ -50,7 +50,7 @@ pub(super) enum Look {
 /// Finds out where to look.
 pub(super) fn looks(operations: &[Operation]) -> Vec<Look> {
     let needed = needed(operations);
-    // Of what nothing is known yet.
+    // Nothing is known yet of any instruction.
     let mut known: Vec<Option<Reach>> = vec![None; operations.len()];
     known[0] = Some(NOTHING);
     let mut looks = Vec::with_capacity(operations.len());
@@ -90,7 +90,7 @@ pub(super) fn looks(operations: &[Operation]) -> Vec<Look> {
     looks
 }
 
-/// How much of a packet there has to be before each instruction for anything but 0 to come out.
+/// Bytes of a packet that have to be there before each instruction for any result but 0.
 fn needed(operations: &[Operation]) -> Vec<Reach> {
     let mut needed = vec![NOTHING; operations.len()];
     for (at, operation) in operations.iter().enumerate().rev() {
@@ -120,7 +120,7 @@ fn needed(operations: &[Operation]) -> Vec<Reach> {
     needed
 }
 
-/// How many bytes there must be for a load.
+/// End of the bytes of a load.
 fn end(width: Width, place: u32) -> u32 {
     place.saturating_add(width.bytes()).min(NEVER)
 }

@@ -1,8 +1,9 @@
-//! What may be run: every instruction is looked at, also those that nothing leads to.
+//! Checker of programs: every instruction is looked at, also unreachable ones.
 //!
-//! Refused is what Linux's `bpf_check_classic` (`net/core/filter.c`) or libpcap's `bpf_validate`
-//! (`bpf_filter.c`) refuses, of which the kernel's rules are the stricter ones. Two of its limits do
-//! not hold here, because libpcap then decides for itself and the kernel is not asked:
+//! It refuses programs that Linux's `bpf_check_classic` (`net/core/filter.c`) or libpcap's
+//! `bpf_validate` (`bpf_filter.c`) refuses, of which the kernel's rules are the stricter ones. Two
+//! of its limits do not hold here, because libpcap then decides for itself and the kernel is not
+//! asked:
 //!
 //! - A program may be longer than 4,096 instructions: a list of hosts easily is.
 //! - Unconditional jumps may lead backwards: `ip6 protochain 6` goes through headers in a loop. A
@@ -22,7 +23,7 @@ use super::{
 pub const INSTRUCTIONS_MAX: usize = 1 << 20;
 /// `SKF_AD_ALU_XOR_X` of `linux/filter.h`, which is no load but an operation with both registers.
 const XOR_X: u32 = 40;
-/// How often a packet may lead backwards in a program, more often than headers fit in a packet.
+/// Most backward jumps of a packet in a program, more than headers fit in a packet.
 pub(super) const TURNS_MAX: u32 = 1 << 16;
 
 /// Why a program is not run.
@@ -41,7 +42,7 @@ pub enum Invalid {
     /// There is no such instruction.
     #[error("BPF program is not valid: ({at:03}) there is no instruction {code:#06x}")]
     Unknown {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
         /// Its code.
         code: u16,
@@ -49,45 +50,45 @@ pub enum Invalid {
     /// A jump leads out of the program.
     #[error("BPF program is not valid: ({at:03}) jumps out of it")]
     Jump {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
     },
     /// Division by a constant zero.
     #[error("BPF program is not valid: ({at:03}) divides by zero")]
     Zero {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
     },
     /// A constant number of bits that leaves nothing.
     #[error("BPF program is not valid: ({at:03}) shifts by {bits} bits")]
     Shift {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
-        /// How many bits.
+        /// Number of bits.
         bits: u32,
     },
     /// Scratch memory that is not there.
     #[error("BPF program is not valid: ({at:03}) has no word {word} of scratch memory")]
     Memory {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
-        /// Which word of scratch memory.
+        /// Word of scratch memory.
         word: u32,
     },
     /// Scratch memory that may not have been written before it is read.
     #[error("BPF program is not valid: ({at:03}) may read M[{word}] before it is written")]
     Unwritten {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
-        /// Which word of scratch memory.
+        /// Word of scratch memory.
         word: u32,
     },
     /// An ancillary load that the kernel does not have.
     #[error("BPF program is not valid: ({at:03}) there is no ancillary load {which}")]
     Ancillary {
-        /// Which instruction it is.
+        /// Index of the instruction.
         at: usize,
-        /// Which load: none of `SKF_AD_…` of `linux/filter.h`.
+        /// Number of the load: none of `SKF_AD_…` of `linux/filter.h`.
         which: u32,
     },
 }
@@ -222,9 +223,9 @@ fn relation(code: u16) -> Option<Relation> {
     })
 }
 
-/// Refuses to read scratch memory that may not have been written: the interpreters of the kernel and
-/// of older libpcaps have there what was on the stack. As in the kernel's check, what lies behind a
-/// `ret` knows no more than it does.
+/// Refuses to read scratch memory that may not have been written: in the interpreters of the kernel
+/// and of older libpcaps it holds old bytes of the stack. As in the kernel's check, the code behind
+/// a `ret` is taken to know as much as the `ret`.
 fn check_memory(operations: &[Operation]) -> Result<(), Invalid> {
     // For each instruction, a bit for each word that has been written on all ways to it.
     let mut written = vec![u16::MAX; operations.len()];

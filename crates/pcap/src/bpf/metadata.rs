@@ -1,8 +1,8 @@
 //! Metadata of packets, and the ancillary loads of Linux by which programs load it.
 //!
-//! Sources: `SKF_AD_…` of `linux/filter.h`, and what `net/core/filter.c`, `net/ethernet/eth.c` and
-//! `net/core/flow_dissector.c` make of them. What no port tells is 0, as for a packet of which the kernel
-//! knows nothing either: the mark, the queue and the hash of its flow.
+//! Sources: `SKF_AD_…` of `linux/filter.h`, and its treatment in `net/core/filter.c`,
+//! `net/ethernet/eth.c` and `net/core/flow_dissector.c`. Fields that no port tells are 0, as for a
+//! packet of which the kernel knows nothing either: the mark, the queue and the hash of its flow.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -11,7 +11,7 @@ const ETHERNET: u16 = 1;
 /// `ETH_P_802_3` and `ETH_P_802_2`: types that stand for frames that have a length instead.
 const NOVELL: u32 = 1;
 const LLC: u32 = 4;
-/// Where an Ethernet header has its type, and where it ends.
+/// Offset of the type in an Ethernet header, and of the header's end.
 const TYPE: usize = 12;
 const HEADER: usize = 14;
 const IPV4: u32 = 0x0800;
@@ -24,7 +24,7 @@ const HEADERS_MAX: usize = 15;
 /// The metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metadata {
-    /// How it was addressed on its link, or that it was sent: `sll_pkttype`.
+    /// Packet type, by its destination on its link, or outgoing: `sll_pkttype`.
     pub packet_type: u8,
     /// The VLAN tag that was taken out of it.
     pub tag: Option<VlanTag>,
@@ -60,7 +60,7 @@ impl Metadata {
     }
 }
 
-/// Where [`Metadata::packed`] has what it has.
+/// Layout of [`Metadata::packed`].
 pub(super) const TAG_MASK: u32 = 0xffff;
 pub(super) const PRESENT_SHIFT: u8 = 16;
 pub(super) const TYPE_SHIFT: u8 = 24;
@@ -82,7 +82,7 @@ pub(super) enum Ancillary {
     Processor,
     Tag,
     TagPresent,
-    /// Where a packet's payload begins.
+    /// Offset of a packet's payload.
     Payload,
     Random,
     TagProtocol,
@@ -116,7 +116,7 @@ impl Ancillary {
         matches!(self, Ancillary::Attribute | Ancillary::NestedAttribute)
     }
 
-    /// Whether machine code has it: what filters of programs ask for.
+    /// Whether machine code has it: the loads that filters of programs ask for.
     pub(super) fn is_packed(self) -> bool {
         matches!(self, Ancillary::PacketType | Ancillary::Tag | Ancillary::TagPresent)
     }
@@ -167,7 +167,7 @@ fn protocol(packet: &[u8], about: &Metadata) -> u32 {
     }
 }
 
-/// Where the first attribute of that type is, from `at` on and before `end`; 0 where none is.
+/// Offset of the first attribute of that type, from `at` on and before `end`; 0 where none is.
 fn attribute(packet: &[u8], at: u32, end: usize, kind: u32) -> u32 {
     const HEADER: usize = 4;
     const KIND: u16 = 0x3fff;
@@ -195,7 +195,7 @@ fn nested_attribute(packet: &[u8], at: u32, kind: u32) -> u32 {
     if end > packet.len() { 0 } else { attribute(&packet[..end], at.saturating_add(4), end, kind) }
 }
 
-/// Where a packet's payload begins, behind the header of its transport; `None` where it has none.
+/// Offset of a packet's payload, behind its transport header; `None` where it has none.
 fn payload(packet: &[u8], about: &Metadata) -> Option<u32> {
     let (mut kind, mut at) = match about.hardware {
         ETHERNET => (half(packet, TYPE)?, HEADER),
@@ -247,7 +247,7 @@ fn behind_ipv4(packet: &[u8], at: usize) -> Option<(Transport, usize)> {
     const OFFSET: u32 = 0x1fff;
     let words = byte(packet, at)? & 15;
     let (fragment, protocol) = (half(packet, at + 6)?, byte(packet, at + 9)?);
-    // A header whose addresses are there.
+    // A header with its addresses.
     byte(packet, at + 19).filter(|_| words >= 5)?;
     let transport = match fragment {
         piece if piece & OFFSET != 0 => Transport::Fragment,

@@ -1,8 +1,8 @@
 //! Filters as programs of classic BPF: checked once, translated once, and run on each packet.
 //!
-//! What a program decides is what libpcap's `bpf_filter` decides, on every packet. It is checked
-//! before, and what the kernel or libpcap would not run is not run either, with two exceptions
-//! and one restriction that [`Invalid`] and the checker say. Then it has one of two forms:
+//! A program decides as libpcap's `bpf_filter` does, on every packet. It is checked before, and a
+//! program that the kernel or libpcap would not run is not run either, with two exceptions and one
+//! restriction that [`Invalid`] and the checker say. Then it has one of two forms:
 //!
 //! - machine code for x86-64, in memory that can no longer be written, which looks as rarely as can
 //!   be whether a packet is long enough;
@@ -62,7 +62,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The same.
+    /// As of [`Program::new`].
     pub fn portable(instructions: &[Instruction]) -> Result<Program, Invalid> {
         let operations = check::check(instructions)?;
         Ok(Program(Arc::new(Forms {
@@ -72,8 +72,9 @@ impl Program {
         })))
     }
 
-    /// How many bytes of a packet are wanted: 0 when it is not. Of the packet, which had `wire_len` bytes
-    /// on its link, there is `packet`, and nothing else is known. Costs some nanoseconds and allocates nothing.
+    /// Bytes of a packet that are wanted: 0 when it is not. `packet` are the bytes there are of the
+    /// packet, which had `wire_len` on its link; it has no metadata. Costs some nanoseconds and
+    /// allocates nothing.
     #[inline]
     pub fn accepts(&self, packet: &[u8], wire_len: u32) -> u32 {
         self.accepts_with(packet, wire_len, &Metadata::default())

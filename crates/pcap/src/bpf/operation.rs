@@ -1,11 +1,11 @@
-//! What a checked program does, with nothing in it that is not allowed.
+//! Operations of a checked program, with nothing in it that is not allowed.
 
 use super::metadata::Ancillary;
 
-/// Where an instruction goes on: the number of another one.
+/// Place of an instruction: its number in the program.
 pub(super) type Place = u32;
 
-/// What one instruction does. A is what is calculated with, X the other register.
+/// Operation of an instruction. A is the accumulator, X the other register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     /// A from the packet.
@@ -16,7 +16,7 @@ pub(super) enum Operation {
     HeaderLength(u32),
     /// The length the packet had on its link.
     Length(Register),
-    /// A from what is known of the packet besides its bytes.
+    /// A from the packet's metadata.
     Ancillary(Ancillary),
     Constant(Register, u32),
     /// A word of scratch memory.
@@ -37,7 +37,7 @@ pub(super) enum Operation {
     Return(Returned),
 }
 
-/// How many bytes are loaded.
+/// Width of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Byte,
@@ -99,7 +99,7 @@ pub(super) enum Relation {
 }
 
 impl Operation {
-    /// Whether what A was before matters to it.
+    /// Whether it reads A.
     pub(super) fn reads_a(self) -> bool {
         match self {
             Operation::Store(Register::A, _)
@@ -138,7 +138,7 @@ impl Operation {
         )
     }
 
-    /// Whether what X was before matters to it.
+    /// Whether it reads X.
     pub(super) fn reads_x(self) -> bool {
         match self {
             Operation::Ancillary(which) => which.reads_registers(),
@@ -163,7 +163,7 @@ impl Operation {
         )
     }
 
-    /// Where the instruction at `at` goes on: nowhere, at one place or at two.
+    /// Places behind the instruction at `at`: none, one or two.
     pub(super) fn next(self, at: Place) -> Next {
         Next(match self {
             Operation::Return(_) => [None, None],
@@ -174,7 +174,7 @@ impl Operation {
     }
 }
 
-/// Where an instruction goes on.
+/// Places behind an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Next([Option<Place>; 2]);
 

@@ -38,7 +38,7 @@ enum Step {
     Equal(Skips, u32),
     Branch(Relation, Skips, u32),
     BranchX(Relation, Skips),
-    /// The place in the packet, and what is expected there.
+    /// The place in the packet, and the value expected there.
     WordEqual(Skips, u32, u32),
     HalfEqual(Skips, u32, u32),
     ByteEqual(Skips, u32, u32),
@@ -168,7 +168,7 @@ impl Steps {
     }
 }
 
-/// Which instructions are done in one step with the one before.
+/// The instructions that are done in one step with the one before.
 fn merged(operations: &[Operation]) -> Vec<bool> {
     let mut merged = vec![false; operations.len()];
     for at in 1..operations.len() {

@@ -1,7 +1,7 @@
-//! A handle of the system library beside ours, without a device, for what that library does with
-//! handles and we do not: compiling filters, and writing files.
+//! A handle of the system library beside ours, without a device, for calls that need one of that
+//! library's: compiling filters, and writing files.
 //!
-//! It is for Ethernet, or what else the link is, with our snapshot length and precision. Filters that ask for
+//! It is for the handle's link type, with our snapshot length and precision. Filters that ask for
 //! VLANs are compiled for a live handle by libpcap, with loads of the tag that Linux takes out of a packet: for
 //! those there is a companion on an interface, too.
 
@@ -58,8 +58,8 @@ pub(super) unsafe fn with_live<T>(handle: &Handle, run: impl FnOnce(*mut Pcap) -
     let (link, snapshot) = unsafe { ((*capture).datalink, (*capture).settings().snapshot()) };
     let interface = handle.target.interface().unwrap_or(LOOPBACK);
     let name = CString::new(interface).ok()?;
-    // SAFETY: a string that ends, and a buffer of libpcap's size; what is made is closed here, and nothing
-    // keeps it.
+    // SAFETY: a string that ends, and a buffer of libpcap's size; the handle made is closed here,
+    // and not kept elsewhere.
     unsafe {
         let mut words = [0; crate::abi::ERRBUF_SIZE];
         let made = system::pcap_create(name.as_ptr(), words.as_mut_ptr());
@@ -76,7 +76,7 @@ pub(super) unsafe fn with_live<T>(handle: &Handle, run: impl FnOnce(*mut Pcap) -
     }
 }
 
-/// Takes over what went wrong there.
+/// Takes over the error text of a handle.
 ///
 /// # Safety
 ///

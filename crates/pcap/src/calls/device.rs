@@ -52,7 +52,7 @@ pub(crate) unsafe fn open_live(
     timeout: c_int,
     errbuf: *mut c_char,
 ) -> *mut Pcap {
-    // SAFETY: as the caller says; what is not ours is called as this was.
+    // SAFETY: as the caller says; functions that are not ours are called as this was.
     unsafe {
         let name = names::device_name(device);
         if let Ok(None) = name.map_or(Ok(None), names::target) {
@@ -139,8 +139,8 @@ unsafe fn alone_or_theirs_free(devices: *mut Interface) {
 unsafe fn append(mut list: *mut *mut Interface, name: &str, port: &str) {
     let Ok(name) = CString::new(name) else { return };
     let Ok(description) = CString::new(format!("Linerate: {port}")) else { return };
-    // SAFETY: as the caller says, all there are end, and what is put behind them comes from malloc(3),
-    // as all of them do.
+    // SAFETY: as the caller says, all there are end, and the entry put behind them comes from
+    // malloc(3), as all of them do.
     unsafe {
         while !(*list).is_null() {
             if CStr::from_ptr((**list).name) == &*name {

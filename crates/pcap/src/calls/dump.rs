@@ -34,13 +34,14 @@ unsafe fn with(
     unsafe { companion::with(handle, run) }.unwrap_or(std::ptr::null_mut())
 }
 
-/// What libpcap says of a file that is to be appended to: it opens that before it looks at the handle.
+/// libpcap's error for a file that is to be appended to: it opens that before it looks at the
+/// handle.
 ///
 /// # Safety
 ///
 /// `name` is a string that ends.
 unsafe fn not_appended(name: *const c_char) -> String {
-    // SAFETY: as the caller says, and what is opened is closed.
+    // SAFETY: as the caller says, and the file opened is closed.
     unsafe {
         let file = libc::fopen(name, c"ab+".as_ptr());
         if file.is_null() {

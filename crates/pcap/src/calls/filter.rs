@@ -15,8 +15,9 @@ use crate::{
     system::load,
 };
 
-/// Compiled by the system library, so that a program gets what it would get of it, or here where
-/// there is none. What asks for VLANs is compiled for an interface, as libpcap does for a live handle.
+/// Compiled by the system library, so that a program gets the bytecode it would get of it, or here
+/// where there is none. Expressions with VLANs are compiled for an interface, as libpcap does for a
+/// live handle.
 ///
 /// # Safety
 ///
@@ -137,9 +138,9 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
     }
 }
 
-/// A program that begins by setting all of its scratch memory to 0. What libpcap makes of `geneve or ip`
-/// reads some to which nothing was written. The kernel refuses it, and libpcap runs it on what is on its
-/// stack.
+/// A program that begins by setting all of its scratch memory to 0. libpcap's program of `geneve or
+/// ip` reads words that were not written. The kernel refuses it, and libpcap runs it on old bytes
+/// of its stack.
 fn with_cleared_memory(program: &[Instruction]) -> Vec<Instruction> {
     let plain = |code, k| Instruction { code, jt: 0, jf: 0, k };
     let stores = (0..code::WORDS).map(|word| plain(code::STORE, word));
@@ -147,8 +148,8 @@ fn with_cleared_memory(program: &[Instruction]) -> Vec<Instruction> {
     std::iter::once(zero).chain(stores).chain(program.iter().copied()).collect()
 }
 
-/// What this host sends is seen only by ports that say so; others have nothing else than what is
-/// received.
+/// Sets the direction. Packets that this host sends are seen only by ports with directions; others
+/// have received packets alone.
 pub(crate) unsafe fn set_direction(handle: &Handle, direction: c_int) -> c_int {
     let capture = match handle.activated() {
         Ok(capture) => capture,

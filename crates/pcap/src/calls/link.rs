@@ -1,4 +1,4 @@
-//! The link type, and what else a handle says of itself.
+//! The link type, and other properties of a handle.
 
 use std::ffi::{CStr, c_int};
 
@@ -10,7 +10,7 @@ use crate::{
 
 /// Looks at the open port, or says that there is none.
 fn look(handle: &Handle, at: impl FnOnce(&Capture) -> c_int) -> c_int {
-    // What is asked for here may be asked at any time; no words are left behind.
+    // These calls are allowed at any time; no error text is left behind.
     match handle.capture() {
         // SAFETY: the reference ends here.
         Some(capture) => at(unsafe { &*capture }),
@@ -39,7 +39,7 @@ pub(crate) unsafe fn list(handle: &Handle, links: *mut *mut c_int) -> c_int {
     })
 }
 
-/// What a port's frames may be called.
+/// Link types that a port's frames may be given.
 fn links_of(link: c_int) -> &'static [c_int] {
     if matches!(link, DLT_EN10MB | DLT_DOCSIS) { &[DLT_EN10MB, DLT_DOCSIS] } else { &[DLT_RAW] }
 }
@@ -68,7 +68,7 @@ pub(crate) unsafe fn snapshot(handle: &Handle) -> c_int {
     look(handle, |capture| capture.settings().snapshot() as c_int)
 }
 
-/// What is said of files: no live handle is of the other byte order, or has a version.
+/// Result of calls about files: no live handle is of the other byte order, or has a version.
 pub(crate) unsafe fn zero(handle: &Handle) -> c_int {
     look(handle, |_| 0)
 }

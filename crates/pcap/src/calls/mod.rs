@@ -1,5 +1,5 @@
-//! libpcap's functions on our handles, a module for each kind. They do what its manual pages say, with
-//! its words where something cannot be done.
+//! libpcap's functions on our handles, a module for each kind. They behave as its manual pages say,
+//! with its error texts where something cannot be done.
 
 pub(crate) mod companion;
 pub(crate) mod device;
@@ -19,8 +19,8 @@ use std::ffi::c_int;
 ///
 /// `list` can be written to.
 unsafe fn give_list(values: &[c_int], list: *mut *mut c_int) -> Option<c_int> {
-    // SAFETY: there is room for the values in what malloc gives, if it gives anything; the caller says
-    // the rest.
+    // SAFETY: there is room for the values in the block malloc gives, if it gives one; the caller
+    // says the rest.
     unsafe {
         let memory: *mut c_int = libc::malloc(size_of_val(values)).cast();
         if memory.is_null() {

@@ -1,4 +1,4 @@
-//! What is asked for before a handle is activated.
+//! Settings of a handle before it is activated.
 
 use std::ffi::c_int;
 
@@ -62,7 +62,7 @@ pub(crate) unsafe fn set_immediate_mode(handle: &Handle, _: c_int) -> c_int {
 
 pub(crate) unsafe fn set_buffer_size(handle: &Handle, size: c_int) -> c_int {
     set(handle, |settings| {
-        // What makes no sense is not taken, without a word.
+        // A size that makes no sense is not taken, without an error.
         if size > 0 {
             settings.buffer_size = size;
         }

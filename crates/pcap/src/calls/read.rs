@@ -7,7 +7,7 @@ use crate::{
     handle::{Capture, Handle, Outcome},
 };
 
-/// How many packets a count stands for: all there are when it is not above zero.
+/// Limit that a count stands for: none when it is not above zero.
 fn limit(count: c_int) -> Option<usize> {
     usize::try_from(count).ok().filter(|count| *count > 0)
 }
@@ -119,7 +119,7 @@ pub(crate) unsafe fn next_ex(
     header: *mut *mut PacketHeader,
     data: *mut *const u8,
 ) -> c_int {
-    // What was there before is not there any more, whatever comes of it.
+    // The packet before is not there any more, with any result of this call.
     // SAFETY: as the caller says.
     unsafe {
         *header = std::ptr::null_mut();

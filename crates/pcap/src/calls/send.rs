@@ -31,7 +31,7 @@ fn send(handle: &Handle, packet: &[u8]) -> Result<c_int, c_int> {
                 _ => libc::EAGAIN,
             };
             let text = io::Error::from_raw_os_error(number).to_string();
-            // What the kernel says, without what the library adds to it.
+            // The kernel's text, without the library's addition.
             let text = text.split(" (os error").next().unwrap_or_default();
             handle.error.set(&format!("send: {text}"));
             // SAFETY: `errno` is this thread's.
@@ -71,7 +71,7 @@ pub(crate) unsafe fn send_packet(handle: &Handle, packet: *const u8, length: c_i
     };
     // SAFETY: as the caller says.
     let packet = unsafe { std::slice::from_raw_parts(packet, length) };
-    // What libpcap returns before it is activated is not an error either.
+    // libpcap's result before it is activated is not an error either.
     match send(handle, packet) {
         Ok(_) => 0,
         Err(ERROR) => ERROR,

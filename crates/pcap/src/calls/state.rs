@@ -1,4 +1,4 @@
-//! Activating and closing a handle, and what it is like in between.
+//! Activating and closing a handle, and its state in between.
 
 use std::{
     ffi::{CStr, c_char, c_int},
@@ -45,8 +45,8 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     0
 }
 
-/// Says on standard error what is opened, for who wants to know. Only to people: programs read what
-/// others write there, as tshark reads what dumpcap does.
+/// Reports the opened port on standard error, if asked to. Only on a terminal: programs read the
+/// standard error of others, as tshark reads dumpcap's.
 fn say(handle: &Handle, mode: &str) {
     if names::variable(names::SAY).is_none() || !io::stderr().is_terminal() {
         return;
@@ -103,9 +103,9 @@ pub(crate) unsafe fn get_nonblock(handle: &Handle, errbuf: *mut c_char) -> c_int
     handle.is_nonblocking().into()
 }
 
-/// Before it is activated, too. libpcap opens a descriptor when a handle is to wait again, which ends the wait,
-/// and leaves the handle as it is where the process may have no more: what we have would do, but a program is
-/// told the same.
+/// Sets whether reading waits, also before the handle is activated. libpcap opens a descriptor when
+/// a handle is to wait again, which ends the wait, and leaves the handle as it is where the process
+/// may have no more: ours would do without, but a program gets the same error.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
-//! Filters compiled here, where the system has no libpcap to do it.
+//! Compiler of filters, for systems without libpcap.
 //!
-//! What an expression means is [`linerate_filter`]'s to know, as is what there is of the language. What
-//! comes out decides on every packet as what libpcap makes of the expression without improving it:
-//! nothing is improved here either, since programs become machine code.
+//! The meaning of an expression is [`linerate_filter`]'s to know, as is the extent of the language.
+//! A program decides on every packet as libpcap's unoptimised program of the expression does:
+//! nothing is optimised here either, since programs become machine code.
 
 mod names;
 
@@ -12,7 +12,7 @@ use linerate_filter::{Filter, Instruction, Link};
 
 use crate::abi::{DLT_EN10MB, DLT_RAW};
 
-/// How a filter is given frames of Ethernet.
+/// Form in which a filter is given frames of Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frames {
     /// As they are on the link, or in a file.
@@ -26,7 +26,7 @@ pub enum Frames {
 ///
 /// # Errors
 ///
-/// What is wrong with it, or is not here.
+/// The fault of the expression, or the part of the language that is not here.
 pub fn compile(
     (link, frames): (c_int, Frames),
     bytes: u32,
@@ -75,7 +75,7 @@ mod tests {
         (udp[0], udp[9]) = (0x45, 17);
         let tag = |control| Some(VlanTag { protocol: 0x8100, control });
         let (plain, double) = (frame(&[0x800], &udp), frame(&[0x8100, 7, 0x800], &udp));
-        // What is left of each, and its outer tag.
+        // The rest of each, and its outer tag.
         let packets = [
             (&plain, None),
             (&plain, tag(0x6064)),

@@ -1,5 +1,5 @@
-//! What names stand for on this system: in its files, and hosts by its resolver, which may ask other
-//! machines and wait for them, as libpcap's does.
+//! Names of this system: in its files, and hosts by its resolver, which may ask other machines and
+//! wait for them, as libpcap's does.
 
 use std::{fs, net::ToSocketAddrs};
 

@@ -1,4 +1,4 @@
-//! Receiving: what `pcap_dispatch`, `pcap_loop`, `pcap_next` and `pcap_next_ex` have in common.
+//! Receiving: the part common to `pcap_dispatch`, `pcap_loop`, `pcap_next` and `pcap_next_ex`.
 
 use std::{
     ffi::c_int,
@@ -24,20 +24,21 @@ use crate::{
 
 /// Packets that are taken from the port at a time.
 const BURST: usize = 256;
-/// What a call is that wants all there is: packets come while they are read, so there is an end to it.
+/// Limit of a call that wants all there is: packets come while they are read, so there is an end to
+/// it.
 const ALL: usize = 1 << 16;
 /// `ARPHRD_ETHER` and `ARPHRD_NONE` of `linux/if_arp.h`: an interface of Ethernet, and one without a link's
 /// header.
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_NONE: u16 = 0xfffe;
-/// How often it is looked whether the interface is still there, and what the kernel has counted.
+/// Interval of looks whether the interface is still there, and at the kernel's counts.
 pub(super) const REFRESH: Duration = Duration::from_secs(1);
 
 /// An open port, as it is read.
 pub(crate) struct Capture {
     intake: Arc<Intake>,
     arena: Arena,
-    /// The burst, and how many of it were looked at. What was given out last lies in it.
+    /// The burst, and how many of it were looked at. The packet given out last lies in it.
     frame: Frame,
     next: usize,
     /// When it came, in nanoseconds since the epoch.
@@ -63,7 +64,7 @@ pub(crate) struct Capture {
     pub(crate) header: PacketHeader,
 }
 
-/// How reading ended.
+/// Outcome of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// So many packets were given out: 0 when none came in time.
@@ -72,19 +73,19 @@ pub(crate) enum Outcome {
     Ended,
     /// The loop was broken.
     Broken,
-    /// It failed; the handle has the words.
+    /// It failed; the handle has the error text.
     Failed,
 }
 
 impl Capture {
-    /// What was opened for a target.
+    /// A capture of an opened target.
     pub(crate) fn new(
         opened: Opened,
         settings: Settings,
         datalink: c_int,
         target: &Target,
     ) -> Capture {
-        // libpcap counts what it drops for those who want all of its packets.
+        // libpcap counts an interface's drops for programs that want all of its packets.
         let interface = target.interface().filter(|_| settings.promiscuous);
         let index = target.interface().and_then(|name| interface::find(name).ok());
         let hardware = if datalink == DLT_EN10MB { ARPHRD_ETHER } else { ARPHRD_NONE };
@@ -148,8 +149,7 @@ impl Capture {
         Ok(fd)
     }
 
-    /// How soon a program that waits by itself has to look all the same: `None` when the descriptor
-    /// tells.
+    /// Arms the descriptor for a program that waits by itself.
     fn arm(&mut self, interrupt: &Interrupt) {
         let Some(selectable) = &mut self.selectable else { return };
         interrupt.settle();
@@ -158,12 +158,12 @@ impl Capture {
         }
         match self.intake.source.take().wakes() {
             Ok(wakes) => selectable.arm(&wakes),
-            // Whoever reads is told.
+            // The next read reports it.
             Err(_) => selectable.set(),
         }
     }
 
-    /// Gives back what was received.
+    /// Gives back the received packets.
     pub(crate) fn close(&mut self) {
         self.intake.source.take().close(&mut self.frame);
     }
@@ -172,8 +172,8 @@ impl Capture {
     ///
     /// # Safety
     ///
-    /// `this` is the handle's, and nobody has a reference into it. `each` may call the handle, but not
-    /// close it.
+    /// `this` is the handle's, and there are no references into it. `each` may call the handle, but
+    /// not close it.
     pub(crate) unsafe fn read(
         this: *mut Capture,
         handle: &Handle,
@@ -212,8 +212,8 @@ impl Capture {
                 if given == limit {
                     return Outcome::Packets(given);
                 }
-                // SAFETY: this reference ends here. What is pointed to stays until the burst is given
-                // back, which is done below and in `close` alone.
+                // SAFETY: this reference ends here. The packet pointed to stays until the burst is
+                // given back, which is done below and in `close` alone.
                 let Some(found) = (unsafe { (*this).find() }) else { break };
                 given += 1;
                 anchor.say_last(given == limit);
@@ -266,10 +266,10 @@ impl Capture {
         while let Some(slot) = self.frame.slots().get(self.next) {
             self.next += 1;
             let bytes = self.arena.packet(slot);
-            // Nothing is known of packets where nobody wrote it down.
+            // Metadata is meaningless where the port does not write it.
             let meta = self.arena.meta(slot);
             let length = bytes.len() as u32 + if self.stamps { meta.missing() } else { 0 };
-            // What other ports have came in.
+            // Packets of other ports came in.
             let kind = if self.directions { meta.packet_type } else { Meta::TO_HOST };
             if self.direction != DIRECTION_BOTH && self.directions {
                 let outgoing = kind == Meta::OUTGOING;
@@ -392,7 +392,7 @@ struct Found {
     bytes: *const u8,
 }
 
-/// Where a frame's type is, and how long a tag is that stands there.
+/// Offset of a frame's type, and length of a tag that stands there.
 const TYPE: usize = 12;
 const TAG: usize = 4;
 /// The types of tags that Linux takes out.

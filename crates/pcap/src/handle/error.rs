@@ -7,8 +7,8 @@ use std::{
 
 use crate::abi::ERRBUF_SIZE;
 
-/// Written by whoever fails last. Bytes are atomic because a program may send and receive by two
-/// threads; its text is then one of the two, or a mixture, as libpcap's.
+/// Written by the last call that fails. Bytes are atomic because a program may send and receive by
+/// two threads; its text is then one of the two, or a mixture, as libpcap's.
 pub(crate) struct ErrorText([AtomicU8; ERRBUF_SIZE]);
 
 impl Default for ErrorText {
@@ -26,7 +26,7 @@ impl ErrorText {
         }
     }
 
-    /// What C reads it by. It always ends.
+    /// The text as C reads it. It always ends.
     pub(crate) fn as_ptr(&self) -> *mut c_char {
         self.0.as_ptr().cast_mut().cast()
     }

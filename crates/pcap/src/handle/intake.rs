@@ -1,4 +1,4 @@
-//! Where packets come from, and what is counted of them: what `pcap_stats` touches, by whatever thread.
+//! Receiving side of a handle with its counts: the part that `pcap_stats` touches, by any thread.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Intake {
     pub(super) source: Turn<Box<dyn Source>>,
     tally: Arc<dyn Tally>,
-    /// Packets that the filter wanted. Written by who reads.
+    /// Packets that the filter wanted. Written by the reading call.
     pub(super) received: AtomicU32,
     drops: Option<InterfaceDrops>,
 }
@@ -37,11 +37,11 @@ impl Intake {
         }
     }
 
-    /// What was counted.
+    /// Statistics so far.
     ///
-    /// What only the kernel knows is asked for first, unless somebody is about to receive, or a call of
-    /// this thread's reads: then this may be a handler that has interrupted anything. Who reads asks for
-    /// it by himself, [once in a while](super::capture::REFRESH).
+    /// The kernel's own counts are asked for first, unless another thread is about to receive, or a
+    /// call of this thread reads: then this may be a handler that has interrupted anything. Reading
+    /// calls ask for them by themselves, [once in a while](super::capture::REFRESH).
     pub(crate) fn statistics(&self) -> Statistics {
         if !is_reading()
             && let Some(mut source) = self.source.try_take()
@@ -56,8 +56,8 @@ impl Intake {
     }
 }
 
-/// What an interface has dropped before anybody saw it, as libpcap counts it: packets it has missed, and
-/// those its queue had no room for.
+/// Packets that an interface has dropped before the port saw them, as libpcap counts them: packets
+/// it has missed, and those its queue had no room for.
 struct InterfaceDrops {
     /// Open, because a program may not see them any more later.
     files: Vec<File>,

@@ -8,7 +8,7 @@ use std::{
 
 use linerate_port::peer::event;
 
-/// A wish that a loop ends, which whoever sleeps in one notices, too.
+/// A wish that a loop ends, which also wakes a sleeping loop.
 pub(crate) struct Interrupt {
     wanted: AtomicBool,
     /// Whether the event may be set.
@@ -26,7 +26,7 @@ impl Interrupt {
     pub(crate) fn raise(&self) {
         // SAFETY: `errno` is this thread's.
         let before = unsafe { *libc::__errno_location() };
-        // Before the event: who is woken by that sees it.
+        // Before the event: a thread that is woken by that sees it.
         self.wanted.store(true, Ordering::SeqCst);
         event::set(&self.event);
         // Behind it, so that an event is not set for good that comes when its wish has been taken.
@@ -52,7 +52,7 @@ impl Interrupt {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Clears an event whose wish has been taken. To be called before somebody sleeps.
+    /// Clears an event whose wish has been taken. To be called before a sleep.
     pub(crate) fn settle(&self) {
         if !self.written.load(Ordering::SeqCst) {
             return;
@@ -60,7 +60,7 @@ impl Interrupt {
         self.written.store(false, Ordering::SeqCst);
         event::clear(&self.event);
         if self.wanted.load(Ordering::SeqCst) {
-            // Wished meanwhile: what was cleared may have been this one's.
+            // Wished meanwhile: the event cleared may have been this one's.
             event::set(&self.event);
             self.written.store(true, Ordering::SeqCst);
         }

@@ -1,4 +1,4 @@
-//! A handle of ours: what a `pcap_t *` points to where the device is a port.
+//! A handle of ours: the target of a `pcap_t *` where the device is a port.
 
 mod capture;
 mod error;
@@ -38,26 +38,27 @@ static TAG: u8 = 0;
 
 /// A handle.
 ///
-/// A program calls it by one thread at a time, with these exceptions, which libpcap's users rely on:
-/// [`Handle::interrupt`] by any thread and by handlers of signals, sending by another thread than the
-/// one that receives, statistics likewise and by handlers, and anything from within a callback. What
-/// others than the one that receives may touch is beside [`Capture`], not in it.
+/// A program calls it by one thread at a time, with these exceptions, which libpcap's users rely
+/// on: [`Handle::interrupt`] by any thread and by handlers of signals, sending by another thread
+/// than the one that receives, statistics likewise and by handlers, and anything from within a
+/// callback. The state that other threads than the receiving one may touch is beside [`Capture`],
+/// not in it.
 #[repr(C)]
 pub(crate) struct Handle {
     /// See [`TAG`].
     tag: usize,
     /// The device's name, as the program wrote it.
     pub(crate) device: String,
-    /// What it stands for.
+    /// Target of that name.
     pub(crate) target: Target,
     pub(crate) interrupt: Interrupt,
     pub(crate) error: ErrorText,
     /// Whether reading waits for nothing.
     pub(crate) nonblocking: AtomicBool,
     settings: UnsafeCell<Settings>,
-    /// Where packets come from, and what was counted of them. Empty until it is activated, as the next.
+    /// Receiving side, with its counts. Empty until it is activated, as the next.
     intake: OnceLock<Arc<Intake>>,
-    /// Where they go; `None` inside where they cannot be sent.
+    /// Sending side; `None` inside where packets cannot be sent.
     sender: OnceLock<Option<Sender>>,
     /// The process that has activated it.
     process: OnceLock<u32>,
@@ -98,7 +99,7 @@ impl Handle {
         Some(unsafe { &*pcap.cast::<Handle>() })
     }
 
-    /// What a program is given.
+    /// The pointer that a program gets.
     pub(crate) fn into_raw(self: Box<Handle>) -> *mut Pcap {
         Box::into_raw(self).cast()
     }
@@ -107,37 +108,37 @@ impl Handle {
     ///
     /// # Safety
     ///
-    /// It came from [`Handle::into_raw`], and nobody uses it any more.
+    /// It came from [`Handle::into_raw`], and is not used any more.
     pub(crate) unsafe fn from_raw(pcap: *mut Pcap) -> Box<Handle> {
         // SAFETY: as the caller says.
         unsafe { Box::from_raw(pcap.cast()) }
     }
 
-    /// What was asked for.
+    /// Settings of the handle.
     ///
     /// # Safety
     ///
-    /// No other reference to it is used while this one is: one thread calls at a time, and no callback
-    /// runs while somebody has it.
+    /// No other reference to it is used while this one is: one thread calls at a time, and no
+    /// callback runs while there is one.
     #[allow(clippy::mut_from_ref, reason = "the handle is shared with C")]
     pub(crate) unsafe fn settings(&self) -> &mut Settings {
         // SAFETY: as the caller says.
         unsafe { &mut *self.settings.get() }
     }
 
-    /// The open port, once it is activated. A pointer, because callbacks come back here: who has it makes
-    /// references of it that end before one is called.
+    /// The open port, once it is activated. A pointer, because callbacks come back here: its user
+    /// makes references of it that end before one is called.
     pub(crate) fn capture(&self) -> Option<*mut Capture> {
         let capture = self.capture.load(Ordering::Acquire);
         (!capture.is_null()).then_some(capture)
     }
 
-    /// Where packets come from, once it is activated.
+    /// Receiving side, once it is activated.
     pub(crate) fn intake(&self) -> Option<&Intake> {
         self.intake.get().map(|intake| &**intake)
     }
 
-    /// Where packets are sent, if they can be.
+    /// Sending side, if packets can be sent.
     pub(crate) fn sender(&self) -> Option<&Sender> {
         self.sender.get()?.as_ref()
     }
@@ -150,7 +151,7 @@ impl Handle {
         })
     }
 
-    /// An error for what can only be done before.
+    /// An error for a call that is allowed only before.
     pub(crate) fn not_activated(&self) -> Result<(), c_int> {
         if self.capture().is_none() {
             return Ok(());
@@ -165,7 +166,7 @@ impl Handle {
         let _ = self.intake.set(Arc::clone(capture.intake()));
         let _ = self.sender.set(sender);
         let _ = self.process.set(std::process::id());
-        // Release: who finds it finds the others.
+        // Release: a thread that finds it finds the others.
         self.capture.store(Box::into_raw(Box::new(capture)), Ordering::Release);
     }
 
@@ -184,7 +185,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let capture = *self.capture.get_mut();
         if !capture.is_null() {
-            // SAFETY: it came from a box, and nobody uses what is dropped.
+            // SAFETY: it came from a box, and the dropped value is not used.
             drop(unsafe { Box::from_raw(capture) });
         }
     }

@@ -1,9 +1,10 @@
 //! The descriptor that programs hand to select(2), poll(2) or epoll(7).
 //!
-//! It is an epoll descriptor over what the port itself would be waited for by, and over an event that is
-//! set where that says nothing: packets have been taken and not been read, or the port cannot tell. Ports
-//! want to be asked right before somebody sleeps; a program may sleep after any call that reads. So they
-//! are asked at the end of each, but only once somebody has asked for the descriptor.
+//! It is an epoll descriptor over the descriptors that the port itself would be waited for by, and
+//! over an event that is set where those say nothing: packets have been taken and not been read, or
+//! the port cannot tell. Ports want to be asked right before a sleep; a program may sleep after any
+//! call that reads. So they are asked at the end of each, but only once the program has asked for
+//! the descriptor.
 
 use std::{
     io,
@@ -97,7 +98,7 @@ impl Selectable {
         Ok(())
     }
 
-    /// Watches no longer what a port was to be waited for by: that may be set all the same.
+    /// Stops watching a descriptor of the port: that may be set all the same.
     fn leave(&mut self, queue: usize) {
         let Some(fd) = self.watched[queue].take() else { return };
         if self.watched.contains(&Some(fd)) {

@@ -1,4 +1,4 @@
-//! What a program asks for before it activates a handle.
+//! Settings of a handle before it is activated.
 
 use std::ffi::c_int;
 
@@ -45,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// What whoever opens the port has to know.
+    /// The settings that the port is opened with.
     pub(crate) fn wishes(&self) -> Wishes {
         Wishes {
             promiscuous: self.promiscuous,

@@ -1,4 +1,4 @@
-//! A lock that whoever reads takes, and others try to take.
+//! A lock that a reading call takes, and others try to take.
 
 use std::{
     cell::UnsafeCell,
@@ -9,15 +9,16 @@ use std::{
 
 /// Something that one thread uses at a time.
 ///
-/// Who comes by a signal's handler, or has left another call by a longjmp(3) out of one, finds it taken by
-/// its own thread. The former only tries; the latter gets it, for what had it will not go on.
+/// A signal's handler, or code that has left another call by a longjmp(3) out of one, finds it
+/// taken by its own thread. The former only tries; the latter gets it, for the call that had it
+/// will not go on.
 pub(crate) struct Turn<T> {
     /// The thread that has it, as [`this_thread`] says; 0 for none.
     owner: AtomicUsize,
     inner: UnsafeCell<T>,
 }
 
-// SAFETY: what is inside is used by who has the turn alone.
+// SAFETY: the value inside is used by the owner of the turn alone.
 unsafe impl<T: Send> Sync for Turn<T> {}
 
 impl<T> Turn<T> {
@@ -29,7 +30,7 @@ impl<T> Turn<T> {
     #[inline]
     pub(crate) fn take(&self) -> Taken<'_, T> {
         let me = this_thread();
-        // Acquire: what the one before has done is seen; see `Taken::drop`.
+        // Acquire: the writes of the owner before are seen; see `Taken::drop`.
         while let Err(owner) =
             self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
         {
@@ -41,7 +42,7 @@ impl<T> Turn<T> {
         Taken(self)
     }
 
-    /// Takes it if nobody has it.
+    /// Takes it if it is free.
     pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
         let taken =
             self.owner.compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Which sends are made inside of a callback, and what is held back for them.
+//! Sends inside of callbacks, and the packets held back for them.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,17 +10,17 @@ use std::{
 use super::Sender;
 use crate::handle::Handle;
 
-/// What a call that makes callbacks has on the stack.
+/// Record on the stack of a call that makes callbacks.
 #[derive(Default)]
 pub(crate) struct Anchor {
-    /// One that no other call has, as long as this one runs.
+    /// Number that no other call has, as long as this one runs.
     number: AtomicU64,
     /// Whether the callback is the call's last.
     is_last: AtomicBool,
 }
 
 impl Anchor {
-    /// Says whether the callback that comes is the last: there is nothing to come that what it sends could go
+    /// Says whether the next callback is the last: packets it sends have none behind them to go
     /// with.
     #[inline]
     pub(crate) fn say_last(&self, is_last: bool) {
@@ -37,27 +37,28 @@ struct Outermost {
 }
 
 thread_local! {
-    /// A callback that leaves by longjmp(3) leaves this behind: what is then in the place of the anchor is
-    /// something else as soon as the stack is used so far again.
+    /// A callback that leaves by longjmp(3) leaves this behind: other bytes are in the place of the
+    /// anchor as soon as the stack is used so far again.
     static OUTERMOST: Outermost = const {
         Outermost { anchor: Cell::new(ptr::null()), number: Cell::new(0x5851_f42d_4c95_7f2d) }
     };
-    /// Who holds packets back. A program may call us when its thread has no such variables any more, by
-    /// handlers that exit(3) calls last: nothing is held back then.
+    /// Senders that hold packets back. A program may call us when its thread has no such variables
+    /// any more, by handlers that exit(3) calls last: nothing is held back then.
     static HELD: RefCell<Held> = const { RefCell::new(Held(Vec::new())) };
 }
 
 struct Held(Vec<Sender>);
 
 impl Drop for Held {
-    /// A callback has ended its program or its thread: what it has sent goes, as far as there is place.
+    /// A callback has ended its program or its thread: packets it has sent go, as far as there is
+    /// room.
     fn drop(&mut self) {
         self.0.iter().for_each(Sender::flush_some);
     }
 }
 
-/// The time in which a call makes callbacks. At its end, and each time [`flush_held`] is called, what
-/// was held back is sent.
+/// The time in which a call makes callbacks. At its end, and each time [`flush_held`] is called,
+/// packets held back are sent.
 pub(crate) struct Boundary<'a> {
     /// `None` when it is not the outermost.
     anchor: Option<&'a Anchor>,
@@ -95,9 +96,9 @@ impl Outermost {
     /// Whether there is one, and something that lies here on the stack is of what it has called.
     fn is_above(&self, here: usize) -> bool {
         let anchor = self.anchor.get();
-        // SAFETY: the anchor is further up on the stack of this thread, so there is memory, and it is
-        // aligned. Where its call has been left by a jump the memory is somebody else's of this thread, or
-        // nobody's: a volatile read of a number, which any bytes are.
+        // SAFETY: the anchor is further up on the stack of this thread, so there is memory, and it
+        // is aligned. Where its call has been left by a jump the memory holds other values of this
+        // thread, or none: a volatile read of a number, which any bytes are.
         !anchor.is_null()
             && here < anchor.addr()
             && unsafe { (&raw const (*anchor).number).cast::<u64>().read_volatile() }
@@ -113,7 +114,7 @@ impl Outermost {
     }
 }
 
-/// Whether this is a callback behind which others may come, and what it sends can be noted.
+/// Whether this is a callback behind which others may come, and the packets it sends can be noted.
 pub(super) fn holds_back() -> bool {
     let here = 0u8;
     let here = (&raw const here).addr();
@@ -139,7 +140,7 @@ fn is_on_another_stack() -> bool {
     }
 }
 
-/// Notes who holds packets back.
+/// Notes a sender that holds packets back.
 pub(super) fn remember(sender: &Sender) {
     with_held(|held| {
         if !held.iter().any(|known| known.is(sender)) {
@@ -153,8 +154,7 @@ pub(super) fn forget(sender: &Sender) {
     with_held(|held| held.retain(|known| !known.is(sender)));
 }
 
-/// Sends what was held back, in calls of `handle`: who waits for place does so no longer than that may
-/// wait.
+/// Sends packets held back, in calls of `handle`: waits for room no longer than that may wait.
 #[inline]
 pub(crate) fn flush_held(handle: &Handle) {
     let ends = || handle.is_nonblocking() || handle.interrupt.is_wanted();

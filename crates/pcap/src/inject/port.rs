@@ -11,14 +11,14 @@ use super::{HOLD, Outlet, SendFailure};
 const SHORTEST: usize = 14;
 /// A tag that a frame may have beyond its port's limit.
 const TAG: usize = 4;
-/// How long place is waited for before it is looked again.
+/// Longest wait for room before the next look.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The transmitting side of a port.
 pub(crate) struct PortOutlet {
     transmit: Box<dyn Transmit>,
     pool: PoolCache,
-    /// What has been taken and not been sent.
+    /// Packets that have been taken and not been sent.
     frame: Frame,
     longest: usize,
 }
@@ -34,7 +34,7 @@ impl PortOutlet {
         PortOutlet { transmit, pool, frame: Frame::new(HOLD), longest }
     }
 
-    /// Hands over what it can, and says what became of packets that were not passed on.
+    /// Hands over as many packets as it can; packets that were not passed on are an error.
     fn hand_over(&mut self) -> Result<(), SendFailure> {
         let before = self.transmit.counters().read();
         self.transmit.transmit(&mut self.pool, &mut self.frame).map_err(words)?;
@@ -64,7 +64,7 @@ impl Outlet for PortOutlet {
             return Err(SendFailure::Errno(libc::EMSGSIZE));
         }
         if self.frame.room() == 0 {
-            // What was held back and has had no place.
+            // Packets that were held back and have had no room.
             self.hand_over()?;
             if self.frame.room() == 0 {
                 return Err(SendFailure::Full);
@@ -86,7 +86,7 @@ impl Outlet for PortOutlet {
         }
         self.hand_over()?;
         if !hold && !self.frame.is_empty() {
-            // Ours is the last: whoever is told that it was not sent may send it again.
+            // Ours is the last: a program that is told that it was not sent may send it again.
             if let Some(slot) = self.frame.pop() {
                 self.pool.give_one(slot);
             }
@@ -116,7 +116,7 @@ impl Outlet for PortOutlet {
     }
 }
 
-/// What libpcap says where the kernel does.
+/// libpcap's error where the kernel has one.
 #[cold]
 fn words(error: PortError) -> SendFailure {
     match error.fault() {

@@ -1,7 +1,7 @@
 //! Memory for a port's packets.
 //!
-//! Each handle has its own, as large as its port's packets want. Rings have theirs in common, since what
-//! is sent into one end comes out of the other where it is.
+//! Each handle has its own, as large as its port's packets want. Rings have theirs in common, since
+//! a packet sent into one end comes out of the other in place.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,9 +13,9 @@ use super::OpenFailure;
 
 /// Packets there is room for. Half of them wait in the kernel where it fills our buffers.
 const BUFFERS: usize = 8192;
-/// Most there are, whatever a program says its buffer should be.
+/// Most buffers, for any buffer size that a program sets.
 const BUFFERS_MAX: usize = 1 << 18;
-/// What goes with a buffer: metadata and a count of its holders.
+/// Bytes beside a buffer: metadata and a count of its holders.
 const BESIDE: usize = 64 + 4;
 /// Bytes around a packet's payload: headers of link and tag, and the room that drivers keep.
 const AROUND: usize = 512;
@@ -36,7 +36,7 @@ pub(super) fn context(uri: &PortUri, buffer_size: usize) -> Result<Context, Open
 }
 
 fn create(uri: &PortUri, buffer_size: usize) -> Result<Arena, OpenFailure> {
-    // What the kernel receives into, and what others map, is there from the start.
+    // Buffers that the kernel receives into, or that others map, are there from the start.
     let gradual = matches!(uri.driver(), "packet" | "tap" | "tun" | "pcap" | "null");
     let mut options = ArenaOptions { gradual, ..ArenaOptions::default() };
     if uri.driver() == "packet" {

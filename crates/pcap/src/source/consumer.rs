@@ -18,13 +18,13 @@ use smallvec::smallvec;
 use super::{OpenFailure, Opened, Source, Tally, Wakes};
 use crate::inject::{Outlet, SendFailure};
 
-/// The consumer is for who receives and for who sends, which may be two threads.
+/// The consumer, for the receiving and the sending side, which may be two threads.
 type Shared = Arc<Mutex<client::Consumer>>;
 
 /// The receiving side.
 pub(crate) struct Consumer {
     consumer: Shared,
-    /// What is waited for: the consumer's descriptor, once more, to be lent without its lock.
+    /// Event to wait for: the consumer's descriptor, once more, to be lent without its lock.
     events: std::os::fd::OwnedFd,
 }
 
@@ -101,7 +101,7 @@ struct Line {
 
 impl Tally for Line {
     fn read(&self) -> Counts {
-        // Whoever interrupts the one who has the lock, in a signal's handler, must not wait for it.
+        // A signal's handler that interrupts the owner of the lock must not wait for it.
         if let Ok(consumer) = self.consumer.try_lock() {
             let figures = consumer.figures();
             self.packets.store(figures.packets, Ordering::Relaxed);
@@ -116,11 +116,11 @@ impl Tally for Line {
 
 struct ConsumerOutlet {
     consumer: Shared,
-    /// What the server will have had from this place when it has all.
+    /// Packets the server will have had from this place when it has all.
     sent: u64,
 }
 
-/// How soon it is looked again whether the server has what was sent.
+/// Interval of looks whether the server has the packets sent.
 const LOOK: Duration = Duration::from_micros(50);
 
 impl Outlet for ConsumerOutlet {
@@ -139,7 +139,7 @@ impl Outlet for ConsumerOutlet {
         }
     }
 
-    /// The server drops what it has not taken on of a program that has gone.
+    /// The server drops packets it has not passed on of a program that has gone.
     fn close(&mut self) {
         let until = Instant::now() + DRAIN_LIMIT;
         while lock(&self.consumer).figures().sent < self.sent && Instant::now() < until {

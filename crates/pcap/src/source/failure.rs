@@ -7,7 +7,7 @@ use linerate_port::OpenError;
 
 use crate::abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED};
 
-/// What `pcap_activate` returns, and the text beside it.
+/// Status that `pcap_activate` returns, and the text beside it.
 #[derive(Debug)]
 pub(crate) struct OpenFailure {
     pub(crate) status: c_int,
@@ -28,14 +28,14 @@ impl From<OpenError> for OpenFailure {
             _ => ERROR,
         };
         let text = match &error {
-            // What libpcap opens, too, fails in its words.
+            // Opens that libpcap knows, too, fail with its texts.
             OpenError::NoInterface { port, .. } if port.starts_with("packet:") => {
                 "No such device exists".into()
             }
             OpenError::Permission { port, .. } if port.starts_with("packet:") => {
                 "socket: Operation not permitted".into()
             }
-            // What a program is told has room for 255 bytes, and there is no option of a command.
+            // A program's error buffer has room for 255 bytes, and there is no option of a command.
             OpenError::Disconnects { interface, uses, .. } => format!(
                 "this takes what {interface} receives away from the host, which has {uses}: \
                  packet:{interface} copies it instead, and ?disconnect=on confirms that it may",

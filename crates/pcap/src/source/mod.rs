@@ -1,4 +1,4 @@
-//! Where packets come from and go to: a port, or a place in a cluster.
+//! Source and destination of packets: a port, or a place in a cluster.
 //!
 //! Everything a handle will need is acquired when it is opened. Programs give up their privileges
 //! afterwards, fork, or change their root.
@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 pub(crate) use self::{consumer::Consumer, failure::OpenFailure};
 use crate::{inject::Outlet, names::Target};
 
-/// What a program has asked for before it opens a handle.
+/// Settings of a program before it opens a handle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wishes {
     /// Packets for other stations as well.
@@ -33,12 +33,12 @@ pub(crate) struct Wishes {
     pub(crate) buffer_size: usize,
 }
 
-/// What was opened.
+/// An opened target.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn Source>,
-    /// Where packets are sent; `None` where they cannot be.
+    /// Destination of packets; `None` where they cannot be sent.
     pub(crate) outlet: Option<Box<dyn Outlet>>,
-    /// What the packets lie in.
+    /// Memory of the packets.
     pub(crate) arena: Arena,
     /// Whether packets are IP without an Ethernet header.
     pub(crate) raw: bool,
@@ -46,17 +46,17 @@ pub(crate) struct Opened {
     pub(crate) stamps: bool,
     /// Whether packets say that this host sent them.
     pub(crate) directions: bool,
-    /// What the driver got, for people.
+    /// The driver's mode, in words.
     pub(crate) mode: String,
 }
 
-/// What packets are received from.
+/// Source of received packets.
 pub(crate) trait Source: Send {
-    /// Gives back what is in the frame and fills it anew with what there is, which may be nothing. Never
-    /// waits.
+    /// Gives back the packets in the frame and fills it anew with those there are, maybe none.
+    /// Never waits.
     fn receive(&mut self, frame: &mut Frame) -> Result<usize, String>;
 
-    /// What to wait for until there may be packets. Asked right before.
+    /// Events to wait for until there may be packets. Asked right before.
     fn wakes(&mut self) -> Result<Wakes<'_>, String>;
 
     /// Whether no packet will ever come again.
@@ -64,19 +64,19 @@ pub(crate) trait Source: Send {
         false
     }
 
-    /// Has left out what a filter does not want, where that can be done before packets come here: what
-    /// comes is filtered all the same.
+    /// Leaves out packets that a filter does not want, where that can be done before packets come
+    /// here: packets that come are filtered all the same.
     fn leave_out(&mut self, unwanted_by: &[Instruction]) {
         let _ = unwanted_by;
     }
 
-    /// Brings up to date what only the kernel knows. A system call or so.
+    /// Brings the kernel's own counts up to date. A system call or so.
     fn refresh(&mut self) {}
 
-    /// Something that says what was received and dropped, at any time.
+    /// Counts of packets received and dropped, readable at any time.
     fn tally(&self) -> Arc<dyn Tally>;
 
-    /// Gives back what is in the frame, and closes.
+    /// Gives back the packets in the frame, and closes.
     fn close(&mut self, frame: &mut Frame);
 }
 
@@ -89,7 +89,7 @@ pub(crate) trait Tally: Send + Sync {
     fn read(&self) -> Counts;
 }
 
-/// Opens what a name stands for.
+/// Opens a target.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ pub(crate) fn open(target: &Target, wishes: Wishes) -> Result<Opened, OpenFailur
     }
 }
 
-/// What is slept for: what [`Wake`]s say, without borrowing it.
+/// Descriptors and time of a sleep, of [`Wake`]s, without borrowing them.
 pub(crate) struct Sleep {
     polled: SmallVec<[libc::pollfd; 9]>,
     due: Option<Instant>,

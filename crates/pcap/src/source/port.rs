@@ -11,9 +11,9 @@ use crate::inject::{Outlet, PortOutlet};
 
 /// Buffers that each direction keeps at hand.
 const CACHE: usize = 512;
-/// Bytes of a packet in the kernel's ring, about: what a buffer's size in bytes is divided by.
+/// Bytes of a packet in the kernel's ring, about: the divisor of a buffer's size in bytes.
 const RING_SLOT: usize = 2048;
-/// Seconds that a peer which is to be there has to answer: what is sent before it has would be lost.
+/// Seconds for a peer that is to be there to answer: packets sent before would be lost.
 const ANSWER: &str = "2";
 
 /// Opens a port for both directions.
@@ -28,7 +28,7 @@ pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure>
     let mut transmit = None;
     for queue in port.queues {
         receives.extend(queue.receive);
-        // One is enough: who sends is one thread at a time.
+        // One is enough: sending is by one thread at a time.
         transmit = transmit.or(queue.transmit);
     }
     let arena = context.arena;
@@ -48,7 +48,7 @@ pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure>
     })
 }
 
-/// The port with what a program has asked for, where its name says nothing about it.
+/// The port with the program's settings, where its name does not have them.
 fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
     let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
     let mut asked = Vec::new();
@@ -56,7 +56,7 @@ fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
         asked.push(("promisc", switch(wishes.promiscuous)));
     }
     if uri.driver() == "packet" {
-        // As libpcap has it: what this host sends, too, and when each came.
+        // As libpcap has it: packets that this host sends, too, and the time of each.
         asked.push(("outbound", switch(true)));
         asked.push(("time", switch(true)));
         if wishes.buffer_size > 0 {
@@ -64,7 +64,7 @@ fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
             asked.push(("slots", slots.to_string()));
         }
     }
-    // Who listens waits for whoever comes, whenever that is.
+    // A listening port waits for a peer, for any time.
     let connects = match uri.driver() {
         "memif" => !says(uri, "role", "server"),
         "vhost" => says(uri, "role", "driver"),
@@ -158,7 +158,7 @@ fn words(error: PortError) -> String {
 /// Blocks all signals of this thread meanwhile: threads that are made there then leave them to the
 /// program's, whose handlers may rely on it.
 fn without_signals<T>(run: impl FnOnce() -> T) -> T {
-    // SAFETY: the sets are this function's own, and what was set before is set again.
+    // SAFETY: the sets are this function's own, and the former set is set again.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();

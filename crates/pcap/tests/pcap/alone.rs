@@ -1,4 +1,4 @@
-//! Where the system has no libpcap: there is nothing in its place, in a mount namespace of our own.
+//! A system without libpcap: there is nothing in its place, in a mount namespace of our own.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
-//! How a call ends before its time: broken off, unwound, cancelled, left by a jump or by fork, and who else
-//! may ask meanwhile.
+//! Early ends of a call: broken off, unwound, cancelled, left by a jump or by fork; and statistics
+//! read meanwhile.
 
 use std::{
     ffi::{c_int, c_void},
@@ -19,8 +19,8 @@ use crate::{
     table::library,
 };
 
-/// What a callback sends finds no place, and nobody makes some: who does not wait, or is told to break off,
-/// comes back, and nothing is lost or twice.
+/// A callback sends into a full ring: a handle that does not wait, or is told to break off, comes
+/// back, and nothing is lost or twice.
 #[test]
 fn a_bridge_into_a_full_ring_can_be_left() {
     for is_broken in [false, true] {
@@ -104,7 +104,7 @@ fn a_callback_may_unwind() {
     assert_eq!(numbers(&d.dispatch(-1).1), [7]);
 }
 
-/// Where libpcap waits a thread ends that is cancelled.
+/// A thread that is cancelled ends where libpcap waits.
 #[test]
 fn a_thread_that_waits_can_be_cancelled() {
     unsafe extern "C" {
@@ -156,7 +156,7 @@ fn compiled(name: &str, folder: &Path) -> Command {
     command
 }
 
-/// What a callback has sent that is left by longjmp(3) goes with the next call, whatever that is. A child
+/// Packets of a callback that is left by longjmp(3) go with the next call of any kind. A child
 /// leaves the helpers of its parent alone.
 #[test]
 fn a_callback_may_be_left_by_a_jump_and_a_process_by_fork() {
@@ -184,7 +184,7 @@ fn a_handle_is_told_whether_to_wait() {
     assert_eq!(said, format!("-1 {words}\n{words} 1\n"));
 }
 
-/// Whoever asks for statistics, and when: by another thread, in a callback and by a handler of a signal.
+/// Statistics are read by another thread, in a callback and by a handler of a signal.
 #[test]
 fn statistics_are_for_everybody() {
     static ASKED: AtomicPtr<Pcap> = AtomicPtr::new(std::ptr::null_mut());
@@ -205,7 +205,7 @@ fn statistics_are_for_everybody() {
     ASKED.store(b.0, Ordering::Relaxed);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        // SAFETY: the handler calls what it may.
+        // SAFETY: the handler calls functions allowed in one.
         let reading = unsafe {
             libc::signal(libc::SIGUSR1, ask as *const () as libc::sighandler_t);
             libc::pthread_self()
@@ -230,6 +230,6 @@ fn statistics_are_for_everybody() {
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(b.statistics().received as usize, COUNT);
-    // SAFETY: what was there before.
+    // SAFETY: the former action.
     unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
 }

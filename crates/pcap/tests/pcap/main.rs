@@ -1,7 +1,7 @@
 //! The library as programs call it.
 //!
-//! Semantics are tested on rings, whose two ends are two handles of this process, so nothing is left to
-//! chance; beside libpcap itself, what a handle says is compared word for word.
+//! Semantics are tested on rings, whose two ends are two handles of this process, so nothing is
+//! left to chance; beside libpcap itself, the results of a handle are compared word for word.
 #![allow(missing_docs, reason = "a test program")]
 
 mod alone;

@@ -1,5 +1,5 @@
-//! Programs of Debian's, unmodified, once with the system's libpcap and once with this one, on the same
-//! traffic: what they print and write is the same.
+//! Programs of Debian's, unmodified, once with the system's libpcap and once with this one, on the
+//! same traffic: their outputs and files are equal.
 
 use std::{
     fs,
@@ -23,20 +23,20 @@ use crate::{
 /// Longest that a program may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Two namespaces with interfaces `a0` and `b0`, and what is written meanwhile.
+/// Two namespaces with interfaces `a0` and `b0`, and a directory for files written meanwhile.
 struct Bench {
     a: Namespace,
     b: Namespace,
     scratch: tempfile::TempDir,
 }
 
-/// Whose library a program runs with, and what its interfaces are.
+/// Library that a program runs with, and kind of its interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum With {
     System,
     Packet,
     Xdp,
-    /// The same where the host has addresses.
+    /// `xdp:` where the host has addresses.
     XdpDisconnect,
 }
 
@@ -94,7 +94,7 @@ impl Bench {
         let path = self.file("traffic.pcap");
         let handle = Handle::open(&ring(), 0);
         let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: a string; what is given is used as it is meant.
+        // SAFETY: a string; all arguments are used as they are meant.
         unsafe {
             use linerate_pcap::{abi::PacketHeader, exports::*};
             let dumper = pcap_dump_open(handle.0, name.as_ptr());
@@ -109,7 +109,7 @@ impl Bench {
         path
     }
 
-    /// Has a program read what `a0` sends until it ends by itself.
+    /// Runs a program that reads the packets of `a0` until it ends by itself.
     fn watch(&self, with: With, words: &[&str]) -> Output {
         let traffic = self.traffic();
         let mut command = self.command(&self.b, with, words);
@@ -163,12 +163,12 @@ fn lines(bytes: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect()
 }
 
-/// The same with numbers that are times, or numbers of processes, taken out.
+/// Takes out lines with numbers that are times, or numbers of processes.
 fn without(lines: Vec<String>, unsteady: &[&str]) -> Vec<String> {
     lines.into_iter().filter(|line| !unsteady.iter().any(|part| line.contains(part))).collect()
 }
 
-/// What a program prints of the traffic, with each library.
+/// The output of a program on the traffic is equal with each library.
 #[track_caller]
 fn assert_same_output(words: &[&str], unsteady: &[&str], least: usize) {
     let all = [With::System, With::Packet, With::Xdp];
@@ -202,7 +202,7 @@ fn tcpdump_prints_the_same() {
     assert_same_output(&words, &[], 1);
 }
 
-/// What the kernel leaves out is what the filter that was set last does not want, and is not counted.
+/// The kernel leaves out packets that the last filter does not want, and they are not counted.
 #[test]
 #[ignore = "needs root"]
 fn filters_that_the_kernel_has_are_changed() {
@@ -234,7 +234,7 @@ fn filters_that_the_kernel_has_are_changed() {
     assert_eq!((statistics.received as usize, statistics.dropped), (wanted, 0));
 }
 
-/// Which way packets go, as filters ask.
+/// Filters by the direction of packets.
 #[test]
 #[ignore = "needs root"]
 fn filters_choose_a_direction() {
@@ -263,7 +263,7 @@ fn tshark_and_dumpcap_print_and_write_the_same() {
     let fields = "frame.len,eth.src,eth.type,vlan.id,ip.src,udp.dstport,arp.opcode";
     let mut words = vec!["tshark", "-n", "-i", "b0", "-c", "25", "-T", "fields"];
     words.extend(fields.split(',').flat_map(|field| ["-e", field]));
-    // dumpcap gives up what AF_XDP needs before it opens a device.
+    // dumpcap gives up the privileges that AF_XDP needs before it opens a device.
     assert_same_output_with(&[With::System, With::Packet], &words, &[], 25);
     let refused = Bench::new();
     // It removes the file again.
@@ -339,7 +339,8 @@ fn tcpreplay_sends_the_same() {
     }
 }
 
-/// Programs that ask and hear the answer. Who has its rights still when it opens a device can take it.
+/// Programs that ask and hear the answer. A program that still has its rights when it opens a
+/// device can take it.
 #[test]
 #[ignore = "needs root"]
 fn arping_and_arp_scan_hear_the_same_answers() {
@@ -393,7 +394,7 @@ fn nmap_finds_the_same_ports() {
 fn p0f_recognises_the_same() {
     let seen = |with| {
         let bench = Bench::addressed();
-        // Who takes what comes answers no ARP.
+        // A port that takes the interface's packets answers no ARP.
         let station = bench.a.mac("a0").map(|byte| format!("{byte:02x}")).join(":");
         bench.b.ip(["neigh", "replace", "10.9.0.1", "lladdr", &station, "dev", "b0"]);
         let log = bench.file("p0f.log");

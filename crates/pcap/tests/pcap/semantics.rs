@@ -1,4 +1,4 @@
-//! What callers of libpcap rely on, on rings.
+//! Behaviour that callers of libpcap rely on, on rings.
 
 use std::{
     ffi::c_int,
@@ -49,7 +49,7 @@ fn a_count_is_of_packets_that_the_filter_wants() {
     a.send(0, 20);
     let (status, packets) = b.dispatch(4);
     assert_eq!((status, numbers(&packets)), (4, vec![0, 2, 4, 6]));
-    // What is not wanted ends no call.
+    // Packets that are not wanted end no call.
     assert_eq!(numbers(&b.run_loop(6).1), [8, 10, 12, 14, 16, 18]);
     assert_eq!(b.statistics().received, 10);
 }
@@ -119,7 +119,7 @@ fn timeouts_end_dispatch_and_not_loop() {
     });
 }
 
-/// Packets that nobody wants do not put off the end.
+/// Unwanted packets do not put off the end.
 #[test]
 fn a_timeout_comes_although_there_are_packets_that_are_not_wanted() {
     let (a, b) = pair(30);
@@ -226,7 +226,7 @@ extern "C" fn break_it(_: c_int) {
 fn a_signal_ends_a_loop_that_waits() {
     let (_a, b) = pair(0);
     BROKEN.store(b.0, Ordering::Relaxed);
-    // SAFETY: the handler calls what it may.
+    // SAFETY: the handler calls functions allowed in one.
     let waiting = unsafe {
         libc::signal(libc::SIGUSR2, break_it as *const () as libc::sighandler_t);
         libc::pthread_self()
@@ -416,7 +416,8 @@ fn tagged(number: u8) -> Vec<u8> {
     frame
 }
 
-/// As the kernel does: what a program returns is how much of a packet is given. A tag is put back behind that.
+/// As in the kernel: the return value of a program is the length that is given. A tag is put back
+/// behind that.
 #[test]
 fn a_program_says_how_much_of_a_packet_is_given() {
     let (a, b) = pair(0);
@@ -442,7 +443,8 @@ fn a_program_says_how_much_of_a_packet_is_given() {
 #[test]
 fn programs_ask_for_more_than_the_bytes_of_a_packet() {
     let (a, b) = pair(0);
-    // `ld #proto`, with what is behind a tag; `ld vlan_tci`; `ld #type`, of Ethernet; `ld #ifidx`, of none.
+    // `ld #proto`, with the type behind a tag; `ld vlan_tci`; `ld #type`, of Ethernet; `ld #ifidx`,
+    // of none.
     for (load, value, expected) in [
         (0, 0x800, vec![1, 1]),
         (44, 5, vec![1]),
@@ -515,7 +517,8 @@ fn filters_of_what_is_beside_a_tunnel_can_be_set() {
     assert_eq!(numbers(&b.dispatch(-1).1), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
-/// Behind the last callback of a call none comes that more could be sent with; what others send waits for it.
+/// The last callback of a call sends at once, as none comes behind it; packets that the callbacks
+/// before send wait for it.
 #[test]
 fn the_last_callback_of_a_call_sends_at_once() {
     struct Bridge {
@@ -528,10 +531,10 @@ fn the_last_callback_of_a_call_sends_at_once() {
         header: *const PacketHeader,
         bytes: *const u8,
     ) {
-        // SAFETY: that is what is given.
+        // SAFETY: that is the value given.
         let bridge = unsafe { &mut *user.cast::<Bridge>() };
         forward(bridge.to.0.cast(), header, bytes);
-        // By another thread: a call of this one would send what it holds back.
+        // By another thread: a call of this one would send the packets it holds back.
         let behind = &bridge.behind;
         let arrived = thread::scope(|scope| scope.spawn(|| behind.next_ex().1).join().unwrap());
         bridge.arrived.push(numbers(&arrived.into_iter().collect::<Vec<_>>()));
@@ -550,7 +553,7 @@ fn the_last_callback_of_a_call_sends_at_once() {
     assert_eq!(numbers(&bridge.behind.dispatch(-1).1), [2, 3]);
 }
 
-/// What was sent in callbacks is on its way when the call returns.
+/// Packets sent in callbacks are on their way when the call returns.
 #[test]
 fn a_bridge_of_two_rings_passes_everything_on() {
     for batch in [1, 3, 50, 500] {
@@ -721,7 +724,7 @@ fn the_end_of_a_file_ends_the_loop() {
     let file = folder.path().join("a.pcap").display().to_string();
     let writer = Handle::open(&ring(), 0);
     let name = std::ffi::CString::new(file.clone()).unwrap();
-    // SAFETY: a string; what is given is used as it is meant.
+    // SAFETY: a string; all arguments are used as they are meant.
     unsafe {
         let dumper = pcap_dump_open(writer.0, name.as_ptr());
         assert!(!dumper.is_null(), "{}", writer.error());

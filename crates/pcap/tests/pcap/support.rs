@@ -10,7 +10,7 @@ use linerate_pcap::{abi::*, exports::*};
 /// An open handle.
 pub(crate) struct Handle(pub(crate) *mut Pcap);
 
-// SAFETY: tests that give it to another thread call what may be called from there.
+// SAFETY: tests that give it to another thread call functions allowed from there.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}

@@ -1,4 +1,4 @@
-//! What is exported.
+//! Exported symbols.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -123,8 +123,8 @@ fn functions(source: &str) -> BTreeMap<&str, Vec<String>> {
 /// Whether a function calls one of libpcap's, or looks at a variable of it, by itself or by others of the
 /// tests'.
 fn uses(functions: &BTreeMap<&str, Vec<String>>, by: &str, name: &str, depth: usize) -> bool {
-    // Behind a word that is called is a parenthesis; behind one that is handed over as what is to be
-    // called, the end of another, or a conversion.
+    // Behind a word that is called is a parenthesis; behind one that is handed over as a function
+    // to call, the end of another, or a conversion.
     let has = |text: &str, word: &str, behind: &[&str]| {
         text.match_indices(word).any(|(at, _)| {
             let is_part = |c: char| c.is_alphanumeric() || c == '_';

@@ -65,7 +65,7 @@ const SOURCE: [u8; 5] = [2, 0, 0, 0, 0x77];
 /// The last byte of the last frame's.
 const LAST: u8 = 0xff;
 
-/// A frame of a type with tags in front of it: each a type and what is behind it.
+/// A frame of a type with tags in front of it: each a type and its control field.
 fn frame(tags: &[(u16, u16)], kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = [&[2, 0, 0, 0, 0x77, 2][..], &SOURCE, &[1]].concat();
     for (kind, control) in tags {
@@ -213,7 +213,7 @@ fn set(handle: &Handle, instructions: &[Instruction]) {
     unsafe { assert_eq!(pcap_setfilter(handle.0, &raw mut program), 0, "{}", handle.error()) };
 }
 
-/// The frames that have come to a handle, without what others send.
+/// The frames that have come to a handle, without those of other senders.
 fn arrived(handle: &Handle) -> Vec<(Vec<u8>, u32)> {
     let mut arrived = Vec::new();
     loop {
@@ -265,7 +265,7 @@ fn filters_choose_what_libpcaps_choose_on_an_interface() {
     lab.veth(&a, "a0", &b, "b0");
     let sender = a.enter(|| open("a0"));
     b.enter(|| {
-        // What one processor sends arrives in its order.
+        // Packets that one processor sends arrive in its order.
         let allowed = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
         let mut one = CpuSet::new();
@@ -288,7 +288,8 @@ fn filters_choose_what_libpcaps_choose_on_an_interface() {
                 continue;
             };
             [&theirs, &ours, &behind].iter().for_each(|handle| set(handle, &program));
-            // What comes first behind a filter libpcap looks at itself, and knows no direction then.
+            // libpcap itself looks at the first packet behind a filter, and knows no direction
+            // then.
             for _ in 0..if filter.contains("inbound") { 2 } else { 1 } {
                 [&theirs, &ours, &behind].iter().for_each(|handle| drop(arrived(handle)));
                 for frame in frames.iter().chain([&last]) {

@@ -1,4 +1,4 @@
-//! What a handle of ours says, beside what one of libpcap's says: numbers and words.
+//! Results of a handle of ours, beside those of one of libpcap's: numbers and texts.
 
 use std::ffi::{CStr, c_int};
 
@@ -6,7 +6,7 @@ use linerate_pcap::{abi::*, exports::*};
 
 use crate::support::{Handle, pair, ring, text};
 
-/// What all calls say on a handle that has not been activated.
+/// Results of all calls on a handle that has not been activated.
 fn before_activation(handle: &Handle) -> Vec<(&'static str, c_int, String)> {
     let mut said = Vec::new();
     let mut errbuf = [0; ERRBUF_SIZE];
@@ -18,7 +18,7 @@ fn before_activation(handle: &Handle) -> Vec<(&'static str, c_int, String)> {
     macro_rules! say {
         ($($call:ident($($argument:expr),*);)*) => {
             $(
-                // SAFETY: each is given what it takes.
+                // SAFETY: each is given its arguments.
                 let status = unsafe { $call(handle.0 $(, $argument)*) };
                 said.push((stringify!($call), status, handle.error()));
             )*
@@ -173,7 +173,7 @@ fn text_of(pointer: *const std::ffi::c_char) -> String {
 
 #[test]
 fn names_and_numbers_are_the_system_librarys() {
-    // SAFETY: each is given what it takes, and gives a string that ends.
+    // SAFETY: each is given its arguments, and gives a string that ends.
     unsafe {
         assert!(text_of(pcap_lib_version()).starts_with("libpcap version 1."));
         assert_eq!(text_of(pcap_statustostr(ERROR_BREAK)), "Loop terminated by pcap_breakloop");
@@ -213,7 +213,7 @@ fn names_and_numbers_are_the_system_librarys() {
 fn files_and_dead_handles_are_the_system_librarys() {
     let mut errbuf = [0; ERRBUF_SIZE];
     let missing = c"/nonesuch/file.pcap".as_ptr();
-    // SAFETY: each is given what it takes.
+    // SAFETY: each is given its arguments.
     unsafe {
         assert!(pcap_open_offline(missing, errbuf.as_mut_ptr()).is_null());
         assert!(text(errbuf.as_ptr()).contains("No such file or directory"));
@@ -256,7 +256,7 @@ fn devices_are_listed_and_looked_up() {
     let mut errbuf = [0; ERRBUF_SIZE];
     let mut devices = std::ptr::null_mut();
     let (mut network, mut mask) = (1u32, 1u32);
-    // SAFETY: each is given what it takes.
+    // SAFETY: each is given its arguments.
     unsafe {
         assert_eq!(pcap_init(0, errbuf.as_mut_ptr()), 0);
         assert_eq!(pcap_findalldevs(&raw mut devices, errbuf.as_mut_ptr()), 0);

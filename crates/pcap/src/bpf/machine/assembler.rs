@@ -36,7 +36,7 @@ pub(super) enum Address {
     BelowStack(u8),
 }
 
-/// What is calculated with eax and another operand; its number in instructions.
+/// Arithmetic on eax and another operand; its number in instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alu {
     Add = 0,
@@ -121,7 +121,7 @@ impl Assembler {
         self.labels[label.0].is_some()
     }
 
-    /// Makes a label stand for what comes next.
+    /// Binds a label to the next instruction.
     pub(super) fn bind(&mut self, label: Label) {
         self.labels[label.0] = Some(Position { bytes: self.bytes.len(), jumps: self.jumps.len() });
     }
@@ -206,7 +206,7 @@ impl Assembler {
         self.put(&[(alu as u8) << 3 | 0x01, 0xc8]);
     }
 
-    /// Compares what is in memory with constants.
+    /// Compares bytes in memory with constants.
     pub(super) fn compare_byte(&mut self, with: Address, constant: u8) {
         self.put(&[0x80]);
         self.operand(Alu::Cmp as u8, with);
@@ -387,7 +387,7 @@ impl Assembler {
         code
     }
 
-    /// How many bytes the first jumps have together.
+    /// Bytes of the first jumps together, for each number of them.
     fn jump_lengths(&self) -> Vec<usize> {
         let mut lengths = Vec::with_capacity(self.jumps.len() + 1);
         let mut sum = 0;

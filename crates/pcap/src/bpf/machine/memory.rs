@@ -1,11 +1,11 @@
-//! Memory that code is in: written first, and executed when nobody can write it any more.
+//! Memory of code: written first, and executed when it is not writable any more.
 
 use std::{ffi::c_void, fmt, ptr::NonNull, slice};
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// What code made from a filter is called as: a packet's first byte, how many bytes there are, how many
-/// there were on its link, and [what is known besides](crate::bpf::Metadata), packed.
+/// Function type of the code of a filter: a packet's first byte, the bytes there are, its length on
+/// its link, and [metadata](crate::bpf::Metadata), packed.
 type Entry = unsafe extern "sysv64" fn(*const u8, usize, u32, u32) -> u32;
 
 /// Code in pages of its own, which can be read and executed.
@@ -15,13 +15,15 @@ pub(super) struct Executable {
     length: usize,
 }
 
-// SAFETY: nobody writes to the pages after `new`, and they are unmapped only by whoever owns this.
+// SAFETY: there are no writes to the pages after `new`, and they are unmapped only by the owner of
+// this.
 unsafe impl Send for Executable {}
 // SAFETY: as above; reading and executing the same memory needs no order among threads.
 unsafe impl Sync for Executable {}
 
 impl Executable {
-    /// `None` when the system gives no such memory, or forbids to execute what has been written.
+    /// `None` when the system gives no such memory, or forbids to execute memory that has been
+    /// written.
     pub(super) fn new(code: &[u8]) -> Option<Executable> {
         let writable = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place the kernel chooses, so nothing else is there.
@@ -32,7 +34,7 @@ impl Executable {
         let made = Executable { pages, length: code.len() };
         // SAFETY: the mapping is `code.len()` bytes long, writable, and known here alone.
         unsafe { pages.cast::<u8>().as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
-        // SAFETY: the whole mapping, which nobody refers to.
+        // SAFETY: the whole mapping, to which there are no references.
         unsafe { mprotect(pages.as_ptr(), code.len(), MprotectFlags::READ | MprotectFlags::EXEC) }
             .ok()?;
         Some(made)
@@ -40,8 +42,8 @@ impl Executable {
 
     /// The code.
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes have been written, nobody writes to them, and they stay as long as
-        // `self`.
+        // SAFETY: so many bytes have been written, there are no writes to them, and they stay as
+        // long as `self`.
         unsafe { slice::from_raw_parts(self.pages.cast().as_ptr(), self.length) }
     }
 

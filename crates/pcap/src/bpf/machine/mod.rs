@@ -13,8 +13,8 @@ use memory::Executable;
 pub(super) struct Code(Executable);
 
 impl Code {
-    /// `None` where code cannot be made executable, for programs with loops, and for those that ask for
-    /// what few do.
+    /// `None` where code cannot be made executable, for programs with loops, and for those with
+    /// rare ancillary loads.
     pub(super) fn new(operations: &[Operation]) -> Option<Code> {
         let is_rare =
             |it: &Operation| matches!(it, Operation::Ancillary(which) if !which.is_packed());

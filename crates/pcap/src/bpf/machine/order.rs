@@ -1,14 +1,14 @@
-//! Which loads leave their bytes as they lie in the packet.
+//! Byte order of loads: those that leave their bytes as they lie in the packet.
 //!
-//! Packets have the highest byte first, x86-64 the lowest. Mostly what is loaded is only compared for
-//! equality, or some of its bits are looked at: then the constant is turned round instead, when the
+//! Packets have the highest byte first, x86-64 the lowest. Mostly a loaded value is only compared
+//! for equality, or some of its bits are looked at: then the constant is swapped instead, when the
 //! code is made.
 //!
 //! For programs whose jumps lead forward.
 
 use crate::bpf::operation::{Operand, Operation, Operator, Place, Relation, Width};
 
-/// How the value of A lies in its register.
+/// Byte order of the value of A in its register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// As the processor calculates.
@@ -17,12 +17,12 @@ pub(super) enum Order {
     Half,
     /// Its four bytes are turned round.
     Word,
-    /// Not the same on all ways here: then nobody asks.
+    /// Different on the paths to here: then the value is not used.
     Mixed,
 }
 
 impl Order {
-    /// What a number is in this order; `None` when A cannot be that number.
+    /// Swaps a number into this order; `None` when A cannot be that number.
     pub(super) fn turned(self, number: u32) -> Option<u32> {
         match self {
             Order::Half => Some(u16::try_from(number).ok()?.swap_bytes().into()),
@@ -31,7 +31,7 @@ impl Order {
         }
     }
 
-    /// What bits are in this order, without those that A cannot have.
+    /// Swaps bits into this order, without those that A cannot have.
     pub(super) fn turned_bits(self, bits: u32) -> u32 {
         match self {
             Order::Half => (bits as u16).swap_bytes().into(),

@@ -1,16 +1,16 @@
 //! Code for x86-64 from a checked program whose jumps lead forward.
 //!
-//! It is called as a C function: rdi is where the packet begins, rsi how many bytes there are (at
-//! most [`PACKET_MAX`]), edx its length on the link, ecx what is known besides. In it
+//! It is called as a C function: rdi is the packet's first byte, rsi the number of its bytes (at
+//! most [`PACKET_MAX`]), edx its length on the link, ecx its metadata, packed. In it
 //!
 //! - A is eax and X is ecx, whose upper half is always 0; X has to be there for shifts;
-//! - the length stays in edx, or is in r8 where a division needs edx; what is known besides is in r10 where
+//! - the length stays in edx, or is in r8 where a division needs edx; the metadata is in r10 where
 //!   it is asked for;
-//! - the first words of scratch memory are in r8 (if it is free), r9 and r10 (if that is), the others below
-//!   the stack pointer; r11 is for what is needed in between.
+//! - the first words of scratch memory are in r8 (if it is free), r9 and r10 (if that is), the
+//!   others below the stack pointer; r11 is for temporary values.
 //!
-//! What it relies on, and what [`bounds`](super::super::bounds) promises: wherever a load comes, the code
-//! has looked, on all ways to it, whether the packet has enough bytes.
+//! It relies on the promise of [`bounds`](super::super::bounds): on all paths to a load, the code
+//! has checked that the packet has enough bytes.
 
 use crate::bpf::{
     bounds::{Look, looks},
@@ -37,10 +37,10 @@ pub(super) fn translate(operations: &[Operation]) -> Vec<u8> {
     translation.end()
 }
 
-/// Where what is known besides the bytes is, in programs that ask for it.
+/// Register of the metadata, in programs that ask for it.
 const ABOUT: Gpr = Gpr::R10;
 
-/// Where words of scratch memory and the length are.
+/// Places of the words of scratch memory and of the length.
 #[derive(Debug)]
 struct Homes {
     length: Gpr,
@@ -109,9 +109,9 @@ struct Translation<'a> {
     code: Assembler,
     /// One for each instruction.
     labels: Vec<Label>,
-    /// Where constants are returned.
+    /// Labels of the code that returns constants.
     returns: Vec<(u32, Label)>,
-    /// Whether what was written last goes on at what is written next.
+    /// Whether the last instruction written goes on at the next one.
     falls: bool,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Gives the registers what they have at first.
+    /// Gives the registers their first values.
     fn begin(&mut self) {
         if self.looks[0] == Look::Never {
             return;
@@ -186,7 +186,7 @@ impl<'a> Translation<'a> {
         self.return_label(0)
     }
 
-    /// What a place in the program returns, when it does nothing else.
+    /// The constant that the program returns at a place, when it does nothing else there.
     fn returned(&self, at: usize) -> Option<u32> {
         match self.operations[at] {
             _ if self.looks[at] == Look::Never => Some(0),
@@ -195,7 +195,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Where to jump for a place in the program.
+    /// Jump target for a place in the program.
     fn label(&mut self, to: Place) -> Label {
         let mut to = to as usize;
         while let (None, Operation::Jump(further)) = (self.returned(to), self.operations[to]) {
@@ -256,7 +256,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Compares what a load would load where it lies, when A is not needed any more.
+    /// Compares the operand of a load in place, when A is not needed any more.
     fn compare_in_place(&mut self, at: usize) -> bool {
         let (width, address) = match self.operations[at] {
             Operation::Load(width, place) => (width, Address::Packet(place)),
@@ -361,7 +361,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Loads A with what is known besides the bytes.
+    /// Loads A with metadata.
     fn ancillary(&mut self, which: Ancillary) {
         self.code.copy(Gpr::Eax, ABOUT);
         match which {
@@ -375,7 +375,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Loads A, if anybody reads it.
+    /// Loads A, if it is read later.
     fn load(&mut self, at: usize, width: Width, from: Address) {
         if !self.lives[at + 1].a {
             return;
@@ -489,7 +489,7 @@ impl<'a> Translation<'a> {
     }
 }
 
-/// Whether a program asks for what is known besides the bytes.
+/// Returns true if a program asks for metadata.
 fn asks(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| matches!(operation, Operation::Ancillary(_)))
 }

@@ -14,10 +14,10 @@ use crate::{
     compile::{Frames, compile},
 };
 
-/// What libpcap takes for the longest packet.
+/// libpcap's longest packet.
 pub(super) const SNAP_LENGTH: u32 = 262_144;
 const FILTERS: &str = include_str!("filters.txt");
-/// How much of a packet is captured, besides all: ends of headers, and within them.
+/// Captured bytes of a packet, besides all: ends of headers, and within them.
 const SNAP_LENGTHS: [usize; 8] = [0, 13, 14, 23, 34, 47, 68, 96];
 
 /// The packets of all captures in the repository, and of those asked for, each once.
@@ -88,8 +88,8 @@ fn filters_of_the_world_decide_as_the_system_s_interpreter() {
     println!("{compared} decisions on {} packets, {wanted} filters want some", packets.len());
 }
 
-/// What our compiler makes of them decides as what the system's makes of them, also on packets that
-/// were cut and damaged.
+/// Programs of our compiler decide as those of the system's, also on packets that were cut and
+/// damaged.
 #[test]
 #[ignore = "needs libpcap"]
 fn filters_of_the_world_are_compiled_as_by_the_system() {

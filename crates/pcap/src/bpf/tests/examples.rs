@@ -1,4 +1,4 @@
-//! Single programs: what each rule is about.
+//! Single programs, one for each rule.
 
 use linerate_filter::{Filter, Instruction, Names, code};
 
@@ -126,7 +126,7 @@ fn nothing_is_left_of_what_is_shifted_too_far_and_of_divisions_by_zero() {
 
 #[test]
 fn tags_are_in_the_packet() {
-    // What libpcap makes of `vlan` for an interface.
+    // libpcap's program of `vlan` for an interface.
     let present = plain(BYTE, code::ANCILLARY + code::VLAN_TAG_PRESENT);
     let forms = both(&[
         present,
@@ -148,7 +148,7 @@ fn about(packet_type: u8, tag: Option<VlanTag>) -> Metadata {
     Metadata { packet_type, tag, ..Metadata::default() }
 }
 
-/// Each load alone, and what is known of a packet in it.
+/// Each load alone, and the metadata it reads.
 #[test]
 fn ancillary_loads_read_metadata() {
     let tag = VlanTag { protocol: 0x88a8, control: 0x6064 };
@@ -198,7 +198,7 @@ fn random_numbers_differ_from_packet_to_packet() {
     assert!((4000..6000).contains(&taken), "{taken}");
 }
 
-/// What libpcap makes of `outbound`, also where scratch memory and divisions need all registers.
+/// libpcap's program of `outbound`, also where scratch memory and divisions need all registers.
 #[test]
 fn packets_are_asked_whether_they_were_sent() {
     let kind = plain(HALF, code::ANCILLARY + 4);

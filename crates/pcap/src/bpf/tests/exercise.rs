@@ -30,7 +30,7 @@ impl Both {
         Ok(Both { program: program?, portable: portable?, is_steady })
     }
 
-    /// What both give.
+    /// The result, equal of both forms.
     #[track_caller]
     pub(super) fn accepts(&self, packet: &[u8], length: u32) -> u32 {
         self.accepts_with(packet, length, &Metadata::default())
@@ -67,7 +67,7 @@ impl Edge {
             mmap_anonymous(ptr::null_mut(), READABLE + FORBIDDEN, protection, MapFlags::PRIVATE)
         };
         let pages = pages.expect("memory").cast::<u8>();
-        // SAFETY: the second half of the mapping, which nobody refers to.
+        // SAFETY: the second half of the mapping, to which there are no references.
         unsafe { mprotect(pages.add(READABLE).cast(), FORBIDDEN, MprotectFlags::empty()) }
             .expect("memory that is forbidden");
         Edge { pages }
@@ -76,7 +76,8 @@ impl Edge {
     /// Puts a packet at the end.
     pub(super) fn put(&mut self, packet: &[u8]) -> &[u8] {
         assert!(packet.len() <= READABLE);
-        // SAFETY: so many bytes before the end of what can be read and written, which `self` owns.
+        // SAFETY: so many bytes before the end of the readable and writable part, which `self`
+        // owns.
         unsafe {
             let at = self.pages.add(READABLE - packet.len());
             at.copy_from_nonoverlapping(packet.as_ptr(), packet.len());
@@ -92,9 +93,9 @@ impl Drop for Edge {
     }
 }
 
-/// What a valid program gives, by an interpreter that shares nothing with what is tested: it reads
-/// instructions as they come, as `bpf_filter` does. `None` when it goes on for too long, or asks for what
-/// is not known here.
+/// Result of a valid program, by an interpreter that shares nothing with the tested code: it reads
+/// instructions as they come, as `bpf_filter` does. `None` when it goes on for too long, or asks
+/// for metadata.
 pub(super) fn reference(program: &[Instruction], packet: &[u8], length: u32) -> Option<u32> {
     let load = |size: u16, at: u64| {
         let bytes = [4, 2, 1][usize::from(size >> 3 & 3)];

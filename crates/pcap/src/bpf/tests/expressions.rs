@@ -1,4 +1,4 @@
-//! Random expressions of the filters' language: what our compiler takes and makes of them, beside the
+//! Random expressions of the filters' language: acceptance and programs of our compiler, beside the
 //! system's.
 
 use fastrand::Rng;
@@ -171,8 +171,8 @@ const NETS: &[&str] = &[
     "::/129",
 ];
 const PORTS: &[&str] = &["80", "53", "22", "0", "65535", "65536", "443", "0x50", "7", "0123"];
-/// Those too that have names. What is no port is not asked for by them: it could be a host, for which
-/// a server of names would be asked.
+/// Ports, also with names. A name of no port is left out: it could be a host, for which a name
+/// server would be asked.
 const NAMED_PORTS: &[&str] = &["80", "53", "65535", "domain", "ssh", "ntp", "snmp-trap"];
 const NUMBERS_OF_PROTOCOLS: &[&str] = &[
     "6", "17", "1", "0x800", "0x86dd", "\\tcp", "\\udp", "\\ip", "\\arp", "41", "0", "255", "256",
@@ -236,7 +236,7 @@ fn random_expressions_are_compiled_as_by_the_system() {
     }
 }
 
-/// Compiles expressions for a link, and runs what comes out: how many were taken, how many of those
+/// Compiles expressions for a link, and runs the programs: how many were taken, how many of those
 /// were not compared, how many refused, and how many packets were wanted.
 fn compare(link: i32, packets: &[Vec<u8>]) -> [u64; 4] {
     let system = System::on(link);
@@ -251,7 +251,7 @@ fn compare(link: i32, packets: &[Vec<u8>]) -> [u64; 4] {
             (Ok(ours), Ok(theirs)) => {
                 taken += 1;
                 let program = both(&ours);
-                // What libpcap lets read scratch memory that nothing was written to is decided by chance.
+                // libpcap's programs that read unwritten scratch memory decide by chance.
                 if matches!(Program::new(&theirs), Err(Invalid::Unwritten { .. })) {
                     assert!(text.contains("geneve"), "{text}");
                     by_chance += 1;

@@ -1,4 +1,4 @@
-//! Random programs that are valid, packets they look into, and what makes programs invalid.
+//! Random programs that are valid, packets they look into, and faults that make programs invalid.
 
 use fastrand::Rng;
 use linerate_filter::{Instruction, code};

@@ -77,7 +77,7 @@ fn damaged(mut seen: impl FnMut(&[Instruction], Result<(), Invalid>)) {
     }
 }
 
-/// What the kernel takes and we do not, and the other way round.
+/// Programs that the kernel takes and we do not, and the other way round.
 #[test]
 fn the_kernel_refuses_what_is_refused() {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
@@ -121,8 +121,8 @@ fn the_system_s_libpcap_refuses_no_more() {
         match checked {
             Ok(()) => assert!(theirs, "{program:x?}"),
             Err(_) if !theirs => both += 1,
-            // What it would end the process for, what it leaves to chance, and what it has for
-            // packets beside the kernel's filters alone.
+            // Programs it would end the process for, results it leaves to chance, and loads that it
+            // has for packets beside the kernel's filters alone.
             Err(Invalid::Unknown { .. }) => ours[0] += 1,
             Err(Invalid::Shift { .. }) => ours[1] += 1,
             Err(Invalid::Unwritten { .. }) => ours[2] += 1,

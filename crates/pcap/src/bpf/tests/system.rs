@@ -77,7 +77,7 @@ impl System {
         unsafe { (self.validate)(program.as_ptr(), program.len() as c_int) != 0 }
     }
 
-    /// What the system's interpreter gives; for valid programs without words that it does not know.
+    /// Result of the system's interpreter; for valid programs without words that it does not know.
     pub(super) fn accepts(&self, program: &[Instruction], packet: &[u8], length: u32) -> u32 {
         // SAFETY: the program is valid, and so many bytes are there.
         unsafe { (self.filter)(program.as_ptr(), packet.as_ptr(), length, packet.len() as c_uint) }
