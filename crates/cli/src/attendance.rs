@@ -20,17 +20,17 @@ pub(crate) struct Attendance {
     output: Output,
     quiet: bool,
     begun: Instant,
-    /// Of the workers there are.
+    /// Liveness of the workers there are.
     life: Option<Life<Metered>>,
     ready: bool,
 }
 
 impl Attendance {
-    /// Of a command that begins: nothing is open yet.
+    /// Reports on a command that begins: nothing is open yet.
     ///
     /// # Errors
     ///
-    /// When the descriptor to be written to cannot be.
+    /// When the descriptor of the ready line cannot be written.
     pub(crate) fn new(
         readiness: &Readiness,
         output: Output,

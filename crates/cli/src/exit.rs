@@ -83,7 +83,7 @@ pub(crate) struct Told {
 
 #[cfg(feature = "commands")]
 impl Told {
-    /// With the code that a process ends with for that reason.
+    /// An error with the code of the process that ended for it.
     pub(crate) fn new(code: &serde_json::Value, text: &str) -> Told {
         let known = CODES.into_iter().find(|known| code.as_u64() == Some(*known as u64));
         Told::of(known.unwrap_or(Code::Failure), text)
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(code_of(&anyhow::anyhow!("else")), Code::Failure);
     }
 
-    /// Also where an element could not be initialized for it.
+    /// The code holds also where an element could not be initialized for that reason.
     #[test]
     fn what_a_configuration_would_cut_off_has_its_code() {
         let refused = OpenError::Disconnects {

@@ -94,12 +94,12 @@ pub(crate) struct Life<W: Workers> {
 }
 
 impl<W: Workers> Life<W> {
-    /// Of workers that are about to start.
+    /// Signs of workers that are about to start.
     pub(crate) fn new(workers: W) -> Life<W> {
         Life { asked: Some(workers.call()), workers, ready: false }
     }
 
-    /// Of workers that take the place of others that were ready.
+    /// Signs of workers that take the place of others that were ready.
     pub(crate) fn again(workers: W) -> Life<W> {
         Life { asked: None, workers, ready: true }
     }

@@ -176,7 +176,7 @@ fn commands_between_ports_tell_it_too() {
     assert_eq!(closed.status.code(), Some(2), "{closed:?}");
 }
 
-/// Also by one that has ended before the first look.
+/// A command that has ended before the first look was ready, too.
 #[test]
 fn a_short_run_was_ready_too() {
     let output = linerate(&["forward", "null:?count=5", "null:", "--json"]).output().unwrap();

@@ -143,7 +143,7 @@ fn a_router_is_changed_by_its_user_and_root_alone() {
     assert!(!path.exists());
 }
 
-/// With a token, which `OPTIONS` has, a port is for root's and the user's clients to write, too.
+/// With a token, which `OPTIONS` has, a port lets clients of root and of the user write, too.
 #[test]
 #[ignore = "needs root"]
 fn a_router_with_a_token_is_changed_by_those_that_say_it() {

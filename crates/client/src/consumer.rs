@@ -25,13 +25,13 @@ const LOOK: u32 = 256;
 /// Verdict on a packet, given by an inline consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It goes on, changed or not.
+    /// The packet goes on, changed or not.
     Pass,
-    /// It is dropped.
+    /// The packet is dropped.
     Drop,
-    /// It goes on, and so do from now on all of its flow, in both directions, unasked.
+    /// The packet goes on, and so do from now on all of its flow, in both directions, unasked.
     PassFlow,
-    /// It is dropped, and so are from now on all of its flow, in both directions, unasked.
+    /// The packet is dropped, and so are from now on all of its flow, in both directions, unasked.
     DropFlow,
 }
 

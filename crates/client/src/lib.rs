@@ -61,7 +61,7 @@ pub enum ClientError {
         /// The server's words about it.
         text: String,
     },
-    /// It was a consumer until the server had it go.
+    /// The server has ended this consumer.
     #[error("the server has ended this consumer: {}", .0.text())]
     Ended(Reason),
     /// The server is not there any more.

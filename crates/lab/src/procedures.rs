@@ -68,7 +68,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Taken {
-    /// It counts.
+    /// The trial counts.
     Counted,
     /// The generator did not send what it should; it is repeated.
     Void,

@@ -145,7 +145,7 @@ pub struct LatencyFigures {
 }
 
 impl LatencyFigures {
-    /// Of the recorded latencies; `None` if there are none.
+    /// Figures of the recorded latencies; `None` if there are none.
     pub fn of(latency: &Latency) -> Option<Self> {
         let at = |percent| latency.percentile(percent);
         (latency.count() > 0).then(|| LatencyFigures {

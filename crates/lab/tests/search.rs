@@ -16,7 +16,7 @@ struct Device {
     /// frames.
     disturbed: f64,
     share: f64,
-    /// By how much the capacity of a trial differs from the device's at most.
+    /// Most by which the capacity of a trial differs from the device's.
     jitter: f64,
     /// The most the generator sends.
     generator: f64,

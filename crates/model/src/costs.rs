@@ -96,8 +96,8 @@ pub struct Scenario {
 }
 
 impl Default for Scenario {
-    /// One worker at 1 GHz forwards minimal frames in bursts of 64 and does
-    /// nothing with them.
+    /// Defaults: one worker at 1 GHz forwards minimal frames in bursts of 64 and does nothing with
+    /// them.
     fn default() -> Self {
         Scenario {
             clock: Hertz::new(1e9),

@@ -60,12 +60,12 @@ impl Parameter {
         Parameter { name: name.into(), start, low: 0.0, high: f64::INFINITY }
     }
 
-    /// One of any value.
+    /// A parameter of any value.
     pub fn free(name: impl Into<String>, start: f64) -> Self {
         Parameter { name: name.into(), start, low: f64::NEG_INFINITY, high: f64::INFINITY }
     }
 
-    /// One up to a limit.
+    /// Limits it to values up to `high`.
     #[must_use]
     pub fn up_to(self, high: f64) -> Self {
         Parameter { high, ..self }

@@ -13,9 +13,9 @@ use crate::units::SecondsPerPacket;
 /// often.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableGrowth {
-    /// With one entry.
+    /// Time with one entry.
     pub base: SecondsPerPacket,
-    /// For each doubling.
+    /// More time for each doubling.
     pub step: SecondsPerPacket,
     /// The number of entries past which nothing changes.
     pub saturation: f64,

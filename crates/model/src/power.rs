@@ -11,9 +11,9 @@ use crate::{
 /// whole machine. One clock and one number of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// With the worker asleep.
+    /// Power with the worker asleep.
     pub idle: Watts,
-    /// With the worker busy all the time.
+    /// Power with the worker busy all the time.
     pub busy: Watts,
     /// `g`: 1 if power rises evenly.
     pub exponent: f64,

@@ -242,7 +242,7 @@ fn small_grid(noise: &mut Noise, spread: f64) -> Vec<Observation<Scenario>> {
     points
 }
 
-/// Of many repetitions, nine of ten 90 % intervals hold the truth.
+/// Nine of ten 90 % intervals of many repetitions hold the truth.
 #[test]
 fn intervals_cover_at_their_nominal_rate() {
     let model = small();

@@ -223,7 +223,7 @@ fn archived(mut members: Vec<Member>, text: String) -> Vec<u8> {
     archive::archive(&members)
 }
 
-/// One a line, each once.
+/// Sorts names, one a line, each once.
 fn sorted(mut names: Vec<String>) -> String {
     names.sort_unstable();
     names.dedup();

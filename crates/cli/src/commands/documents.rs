@@ -55,7 +55,7 @@ fn add_pages(
     Ok(())
 }
 
-/// One page, with the sections of man-pages(7) in its order.
+/// Writes one page, with the sections of man-pages(7) in its order.
 fn page(name: &str, above: Option<&str>, command: &clap::Command) -> io::Result<String> {
     let version = command.get_version().unwrap_or(env!("CARGO_PKG_VERSION"));
     let page = Page::new(command.clone().display_name(name.to_owned()));

@@ -149,7 +149,7 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
     Ok(total.sum())
 }
 
-/// One direction: its ports and where their figures are read.
+/// One direction: its ports and their counters.
 struct Flow {
     ends: [String; 2],
     received: Vec<Arc<Counters>>,

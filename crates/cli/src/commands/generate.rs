@@ -399,7 +399,7 @@ fn announce(
 /// Readers of the workers' figures.
 #[derive(Default)]
 struct Readers {
-    /// By worker: by stream of a profile, how many frames have been made.
+    /// Number of frames made, by worker and by stream of a profile.
     made: Vec<Vec<Arc<AtomicU64>>>,
     progress: Vec<ProgressReader>,
     counters: Vec<Arc<Counters>>,
@@ -415,7 +415,7 @@ struct Figures {
 }
 
 impl Readers {
-    /// By stream of a profile: how many frames have been made.
+    /// Number of frames made, by stream of a profile.
     fn streams<'a>(&self, names: &'a [String]) -> Vec<(&'a str, u64)> {
         let made = |at: usize| -> u64 {
             self.made.iter().map(|of_worker| of_worker[at].load(Ordering::Relaxed)).sum()

@@ -75,9 +75,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
 
 /// Longest IP packets that a port sends segments of TCP in: its interface's, else those that buffers hold.
 fn segment(port: &PortUri) -> String {
-    /// Of an interface that is made.
+    /// MTU of an interface that is made.
     const MTU: &str = "1500";
-    /// Of loopback it is more than an IP header can say.
+    /// Longest packet of loopback, whose MTU is more than an IP header can give.
     const LONGEST: u32 = 65_535;
     let driver = port.driver();
     let link = matches!(driver, "packet" | "xdp" | "tap").then(|| interface::find(port.name()));

@@ -36,9 +36,9 @@ struct Link {
 /// The result.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// By element: the middle and the layer.
+    /// Middle and layer of each element.
     pub(super) nodes: Vec<(f64, usize)>,
-    /// By connection: the bends, from its output to its input.
+    /// Bends of each connection, from its output to its input.
     pub(super) bends: Vec<Vec<(f64, usize)>>,
     pub(super) layers: usize,
     pub(super) width: f64,

@@ -24,7 +24,7 @@ struct Start {
 pub(super) struct Base {
     pub(super) sequence: u32,
     pub(super) acknowledged: u32,
-    /// Of selective acknowledgements, which have it from the first packet on.
+    /// Base of selective acknowledgements, which have it from the first packet on.
     pub(super) selective: u32,
 }
 

@@ -23,17 +23,17 @@ pub(crate) use printer::printing;
 /// Options of the text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Style {
-    /// With Ethernet addresses and types.
+    /// Shows Ethernet addresses and types.
     pub(crate) link: bool,
-    /// With the time: how often `-t` was given.
+    /// Format of the time: the number of `-t`.
     pub(crate) time: u8,
-    /// With the packet's bytes.
+    /// Bytes of the packet that are shown.
     pub(crate) bytes: Bytes,
     /// For programs: an object a line.
     pub(crate) json: bool,
     /// Level of decoding: the number of `-v`.
     pub(crate) verbose: u8,
-    /// With sequence numbers as packets have them, not relative to the first.
+    /// Shows sequence numbers as packets have them, not relative to the first.
     pub(crate) absolute: bool,
 }
 

@@ -339,8 +339,8 @@ fn packets_are_shown_as_tcpdump_shows_them() {
     assert!(ended.stderr.contains("captured 4 packets"), "{ended:#?}");
 }
 
-/// Of the loopback interface each packet is there once, however long; a frame longer than a buffer says how
-/// long it was.
+/// Each packet of the loopback interface is there once, at any length; a frame longer than a buffer
+/// has its length recorded.
 #[test]
 #[ignore = "needs root"]
 fn the_loopback_interface_and_all_interfaces_are_captured_without_options() {

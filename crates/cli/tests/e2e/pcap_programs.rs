@@ -161,7 +161,7 @@ fn listeners(way: Way, scratch: &Scratch) -> Vec<Listener> {
     ]
 }
 
-/// The one that has scapy.
+/// The interpreter that has scapy.
 fn scapys_python() -> String {
     require_python(&["scapy"], "python3-scapy").display().to_string()
 }

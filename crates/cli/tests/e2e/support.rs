@@ -79,8 +79,8 @@ impl Ended {
         last
     }
 
-    /// It failed with this documented code and a message that holds all of `parts`; nothing
-    /// panicked.
+    /// Asserts that it failed with this documented code and a message that holds all of `parts`,
+    /// without a panic.
     #[track_caller]
     pub(crate) fn failed(&self, code: i32, parts: &[&str]) {
         self.orderly();

@@ -36,7 +36,7 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// One with these ports and options, in which `%` is its folder.
+    /// Starts a switch with these ports and options, in which `%` is its folder.
     #[track_caller]
     pub(crate) fn start(line: &str) -> Switch {
         let lab = Lab::new();

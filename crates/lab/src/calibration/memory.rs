@@ -57,7 +57,7 @@ pub(super) fn serial(records: &[Record]) -> Option<f64> {
     linerate_model::quantile(&shares, 0.5)
 }
 
-/// One parameter on top of known costs, with its interval.
+/// Fits one parameter on top of known costs, with its interval.
 pub(super) fn one_more(
     known: &Costs,
     term: Term,

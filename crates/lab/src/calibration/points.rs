@@ -137,7 +137,7 @@ impl Place {
             && self.scenario.frame == Scenario::default().frame
     }
 
-    /// One worker that makes accesses to memory.
+    /// Returns true for one worker that makes accesses to memory.
     pub fn is_memory(&self) -> bool {
         self.scenario.workers == 1
             && !self.scenario.accesses.is_empty()

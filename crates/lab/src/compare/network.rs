@@ -17,7 +17,7 @@ pub(super) const TESTER: [&str; 2] = ["tester0", "tester1"];
 pub(super) const DEVICE: [&str; 2] = ["device0", "device1"];
 /// Start of the names of namespaces; a process id and a number follow.
 const PREFIX: &str = "linerate-compare-";
-/// Where `ip netns` keeps its handles.
+/// Directory of the handles of `ip netns`.
 const HANDLES: &str = "/run/netns";
 
 /// The network. Dropping it removes the namespace with all that runs in it.

@@ -17,7 +17,7 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// Of these; `None` if there are none.
+    /// Quartiles of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -92,7 +92,7 @@ pub(super) struct Progress {
     pub(super) taken: u64,
     /// Something came behind a gap.
     pub(super) out_of_order: bool,
-    /// It is of a connection that the other side should forget.
+    /// The segment is of a connection that the other side should forget.
     pub(super) stale: bool,
     pub(super) ended: Option<End>,
 }
@@ -255,7 +255,7 @@ impl Connection {
         }
     }
 
-    /// It is given up, and the other side is told, if it can know of it.
+    /// Gives it up; the other side is told, if it can know of it.
     pub(super) fn reset(&mut self) {
         self.ack_due = false;
         self.phase = if self.high > 0 { Phase::Resetting } else { Phase::Over };

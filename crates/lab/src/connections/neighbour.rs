@@ -18,11 +18,11 @@ use super::segment::{Arrival, MIN_FRAME};
 
 /// Length of an option with an Ethernet address.
 const OPTION_LEN: usize = 8;
-/// Of a neighbour solicitation or advertisement with such an option.
+/// Length of a neighbour solicitation or advertisement with such an option.
 const DISCOVERY_LEN: usize = NEIGHBOUR_LEN + OPTION_LEN;
 /// Hop limit of a message that was not routed (RFC 4861, 7.1).
 const HOP_LIMIT: u8 = 255;
-/// It was asked for, and replaces what was known (RFC 4861, 4.4).
+/// Flags of an advertisement that answers a question and replaces known addresses (RFC 4861, 4.4).
 const SOLICITED_OVERRIDE: u32 = 0x6000_0000;
 
 /// A question or an answer.

@@ -113,11 +113,11 @@ impl Incoming<'_> {
 #[derive(Debug)]
 pub(super) enum Arrival<'a> {
     Segment(Incoming<'a>),
-    /// Of ARP or of neighbour discovery.
+    /// A message of ARP or of neighbour discovery.
     Neighbour(Message),
     /// Nothing for an endpoint.
     Other,
-    /// It has a header or a checksum that is wrong.
+    /// A header or a checksum is wrong.
     Malformed,
 }
 

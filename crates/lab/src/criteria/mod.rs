@@ -40,9 +40,9 @@ pub struct Criterion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds.
+    /// The criterion holds.
     Pass,
-    /// It does not.
+    /// The criterion does not hold.
     Fail,
     /// This machine cannot show it.
     CannotShow,

@@ -34,7 +34,7 @@ pub fn builtin() -> Vec<(Experiment, &'static str)> {
     TEXTS.iter().map(parse).collect()
 }
 
-/// The one of this name.
+/// Returns the experiment of this name.
 ///
 /// # Errors
 ///

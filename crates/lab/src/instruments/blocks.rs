@@ -30,7 +30,7 @@ pub struct Summary {
     pub median: f64,
     /// Fifth percentile: the cost without interruption.
     pub low: f64,
-    /// One in ten is higher.
+    /// 90th percentile.
     pub high: f64,
 }
 

@@ -167,7 +167,7 @@ fn spread(lines: &[Line], walkers: u32) -> Vec<u32> {
     places
 }
 
-/// Of the mapping an address is in: bytes in huge pages of any kind.
+/// Bytes in huge pages of any kind of the mapping an address is in.
 fn large_pages(smaps: &str, address: usize) -> Option<u64> {
     let mut inside = false;
     let mut total = None;

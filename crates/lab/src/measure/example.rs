@@ -17,7 +17,7 @@ const MAKES_IP: &str = "FromIPSummaryDump";
 
 /// An example that can be run.
 pub(super) struct Example {
-    /// With the classes it needs.
+    /// The library with the classes it needs.
     pub(super) library: Library,
     pub(super) plan: Plan,
     /// The element that is measured.

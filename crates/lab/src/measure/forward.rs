@@ -67,7 +67,7 @@ fn together(results: Vec<Result<Values, Failure>>) -> Result<Values, Failure> {
     Ok(all)
 }
 
-/// One worker; `ready` is called when everything is in place.
+/// Runs one worker; `ready` is called when everything is in place.
 fn worker(point: &Forward, spec: &Spec, ready: impl FnOnce()) -> Result<Values, Failure> {
     let burst = burst(point.burst)?;
     let directions = if point.bidirectional { 2 } else { 1 };

@@ -113,9 +113,9 @@ enum Answer {
     Measured(Measured),
     /// The user wants no more.
     Stopped,
-    /// It took too long.
+    /// The process took too long.
     Late,
-    /// It is no answer.
+    /// The line is no answer.
     Nonsense(String),
     /// The process has closed its input or output.
     Ended,

@@ -59,7 +59,7 @@ pub(crate) enum Failure {
     /// This machine cannot do it.
     #[error("{0}")]
     Unsupported(String),
-    /// It was tried.
+    /// The point was tried, without a usable result.
     #[error("{0}")]
     Void(String),
 }

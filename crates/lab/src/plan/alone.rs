@@ -347,8 +347,8 @@ mod tests {
         assert_ne!(key("CAPACITY 7", &[]), key("", &[]));
     }
 
-    /// That they are measured, not how much they take: elements that are pushed to, that pull,
-    /// sources, and those whose ways meet again.
+    /// Elements are measured, of any cost: those that are pushed to, that pull, sources, and those
+    /// whose ways meet again.
     #[test]
     fn elements_are_measured_alone() {
         let text = "FromDevice(a) -> c :: Counter -> s :: HashSwitch(6, 2);

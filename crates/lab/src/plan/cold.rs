@@ -200,7 +200,7 @@ mod tests {
         assert!(free > 0.0 && dear == 0.0, "{free} {dear}");
     }
 
-    /// It is a graph, of elements that all have packets.
+    /// The graph runs, and all of its elements have packets.
     #[test]
     fn the_graph_can_be_run() {
         let bench = Bench::new(linerate_elements::library());

@@ -56,7 +56,7 @@ impl Default for SampleRun {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// It is wrong.
+    /// The configuration is wrong.
     #[error("{}", .0.click().trim_end())]
     Configuration(Diagnostics),
     /// The sample packets could not be kept in a file.
@@ -74,7 +74,7 @@ pub enum SampleError {
     /// A router could not be made.
     #[error("{0}")]
     Build(BuildError),
-    /// It could not be measured.
+    /// The configuration could not be measured.
     #[error("{0}")]
     Measure(String),
     /// A handler could not be written.

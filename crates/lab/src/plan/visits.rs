@@ -32,7 +32,7 @@ const SHORT: Duration = Duration::from_millis(1);
 /// More packets than a source that goes by the clock brings in it, which begins with some
 /// hundredth of a second's.
 const MANY: u64 = 1 << 20;
-/// Of the packets of the fastest source, how many another makes that is as fast.
+/// Share of the fastest source's packets that another, equally fast source makes at least.
 const AS_FAST: f64 = 0.9;
 /// Packets that say how fast they come, and the longest time in which they may.
 const ENOUGH: u64 = 256;
@@ -336,7 +336,7 @@ pub(super) mod tests {
         assert_eq!(times(&visits, "a"), 1.0);
     }
 
-    /// One that receives and sends is a port on each side.
+    /// An element that receives and sends is a port on each side.
     #[test]
     fn packets_of_both_ways_are_counted() {
         let visits = count(

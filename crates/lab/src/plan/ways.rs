@@ -27,7 +27,7 @@ fn edges(plan: &Plan, open: impl Fn(usize) -> bool) -> Vec<Edge> {
     edges
 }
 
-/// By element: whether an edge leads to it of those that `begin`, or one behind these.
+/// Marks the elements that edges which `begin`, or edges behind these, lead to.
 fn reached(edges: &[Edge], count: usize, begins: impl Fn(&Edge) -> bool) -> Vec<bool> {
     let mut reached = vec![false; count];
     let mut next: Vec<usize> =
@@ -78,7 +78,7 @@ pub(super) fn part(plan: &Plan, at: usize, came: &[bool]) -> bool {
     outputs.iter().any(|output| *output != outputs[0])
 }
 
-/// By element: whether packets that took different ways met there; `came` says where any came.
+/// Marks the elements where packets of different ways met; `came` marks those with packets.
 pub(super) fn ordered(plan: &Plan, came: &[bool]) -> Vec<bool> {
     let count = plan.elements.len();
     let edges = edges(plan, |at| came[at]);

@@ -15,7 +15,7 @@ pub type Values = BTreeMap<String, f64>;
 pub enum Outcome {
     /// There are figures.
     Measured,
-    /// It was tried and says nothing: the generator was the limit, or it failed.
+    /// A run without a usable result: the generator was the limit, or it failed.
     Void,
     /// This machine cannot do it.
     Unsupported,

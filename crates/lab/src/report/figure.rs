@@ -99,7 +99,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// One value.
+    /// A mark of one value.
     pub fn new(x: f64, y: f64) -> Mark {
         Mark { x, y, low: y, high: y, samples: 1 }
     }

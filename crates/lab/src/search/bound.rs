@@ -144,9 +144,9 @@ mod tests {
         load
     }
 
-    /// By the RFC's pseudocode. Its printed tables call the load a lower bound
-    /// for the fourth goal at points 5 and 6, beside exceed ratios of 43 % and
-    /// 27 %, which are above that goal's 20 %.
+    /// Classified by the RFC's pseudocode. Its printed tables call the load a lower bound for the
+    /// fourth goal at points 5 and 6, beside exceed ratios of 43 % and 27 %, which are above that
+    /// goal's 20 %.
     #[test]
     fn the_rfcs_example_is_classified_as_its_pseudocode_does() {
         let results = [

@@ -68,12 +68,12 @@ pub enum SearchError {
 /// Judgement on a trial's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// It counts.
+    /// The trial counts.
     Counted,
     /// The generator did not send all frames: the result counts for nothing. The trial is asked for
     /// again.
     Void,
-    /// That happened too often: loads as high as this one are not tried again.
+    /// Void once too often: loads as high as this one are not tried again.
     GeneratorLimit,
 }
 
@@ -91,7 +91,7 @@ pub enum Ended {
     GeneratorLimit,
     /// Time ran out.
     OutOfTime,
-    /// It has not ended.
+    /// The search has not ended.
     Unfinished,
 }
 

@@ -20,8 +20,8 @@ pub struct Stability {
     pub spread: f64,
     /// Distance of the worst measurement below the median, as a share of it.
     pub worst_dip: f64,
-    /// By how much the median of the second half differs from that of the
-    /// first, as a share of the whole's: positive if it gets faster.
+    /// Difference of the median of the second half from that of the first, as a share of the
+    /// whole's: positive if it gets faster.
     pub drift: f64,
 }
 

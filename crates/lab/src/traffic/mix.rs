@@ -30,8 +30,8 @@ struct Part {
 }
 
 impl Mix {
-    /// With one description and its weight, which is above zero, after the other. In turns as even
-    /// as can be, or at random.
+    /// Mixes descriptions with their weights, which are above zero. In turns as even as can be, or
+    /// at random.
     ///
     /// # Panics
     ///
@@ -52,7 +52,7 @@ impl Mix {
         self.parts.iter().map(|part| Arc::clone(&part.made)).collect()
     }
 
-    /// Of the frames that are made over a long time, how many bytes they have on average.
+    /// Mean length in bytes of frames that are made over a long time.
     fn mean_len(&self) -> f64 {
         let sum: f64 = self.parts.iter().map(|part| part.weight * part.maker.mean_len()).sum();
         sum / self.total

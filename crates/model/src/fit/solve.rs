@@ -11,7 +11,7 @@ const HUBER: f64 = 1.345;
 /// not the median's: half of a sweep may lie on a limit of link or card, where residuals are small
 /// with any parameters.
 const SOUND: f64 = 0.75;
-/// That quantile of the absolute value of a standard normal variable.
+/// Quantile at `SOUND` of the absolute value of a standard normal variable.
 const SOUND_NORMAL: f64 = 1.1503;
 /// A column of the Jacobian matrix that is this much shorter after the others
 /// were taken out of it says nothing of its own. Derivatives by differences

@@ -88,7 +88,7 @@ impl Drop for Removed {
 pub(super) struct Kept(PathBuf);
 
 impl Kept {
-    /// It is empty, not yet there, or has a crate that was kept before.
+    /// Takes a folder that is empty, not yet there, or has a crate that was kept before.
     pub(super) fn new(folder: &Path) -> Result<Kept> {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         let is_ours = manifest.lines().next().is_some_and(|line| line.contains(MARK));

@@ -39,7 +39,7 @@ pub(super) struct Helm {
     pattern: Pattern,
     seed: u64,
     room: Room,
-    /// Of each worker.
+    /// Handles of each worker.
     steering: Vec<Steering>,
     readers: Arc<Readers>,
     state: Mutex<State>,
@@ -56,7 +56,7 @@ struct State {
 }
 
 impl Helm {
-    /// Of a generator that has just been made.
+    /// Control of a generator that has just been made.
     pub(super) fn new(
         args: &Generate,
         sources: Sources,

@@ -123,7 +123,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// With the ports of a command line.
+    /// A switch with the ports of a command line.
     fn of(args: &SwitchServe, settings: Settings) -> Result<Switch, UsageError> {
         let mut switch = Switch { settings, ports: Vec::new(), groups: 1 };
         for spec in &with_names(&args.ports.0) {
