@@ -25,7 +25,8 @@ pub fn bound_kept_memory() {
         (libc::M_TRIM_THRESHOLD, KEPT),
         (libc::M_MMAP_THRESHOLD, OWN_PAGES),
     ] {
-        // SAFETY: mallopt(3) takes any values, and no memory but the allocator's own. What it refuses stays as it was.
+        // SAFETY: mallopt(3) takes any values, and no memory but the allocator's own. A refused
+        // parameter stays as it was.
         unsafe { libc::mallopt(parameter, value) };
     }
 }

@@ -15,7 +15,7 @@ use std::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What is done.
+    /// Operation code.
     pub code: u8,
     /// Destination in the low half, source in the high half.
     pub registers: u8,
@@ -40,7 +40,7 @@ const ATTACH_XDP: u32 = 37;
 const XDP_HAS_FRAGS: u32 = 1 << 5;
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
-/// Where in the kernel the program runs.
+/// Place in the kernel at which the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
     /// In the interface's driver, before the kernel makes a packet of it.
@@ -170,7 +170,7 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result
     unsafe { owned(bpf(LINK_CREATE, &attributes)?) }
 }
 
-/// Runs a program on one packet and returns what it answers.
+/// Runs a program on one packet and returns its verdict.
 ///
 /// # Errors
 ///
@@ -179,10 +179,9 @@ pub fn test_run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
     TestRun { repeat: 1, ..TestRun::on(program, packet) }.run()
 }
 
-/// Runs a program `repeat` times on frames from a page pool that begin as `frame`, and does
-/// with each what the program says: `BPF_F_TEST_XDP_LIVE_FRAMES`, since Linux 5.18. `batch` of
-/// them, at most 256, are a turn of the kernel's loop. A signal ends the run early, without an
-/// error.
+/// Runs a program `repeat` times on frames from a page pool that begin as `frame`, and has the
+/// kernel act on each verdict: `BPF_F_TEST_XDP_LIVE_FRAMES`, since Linux 5.18. `batch` of them, at
+/// most 256, are a turn of the kernel's loop. A signal ends the run early, without an error.
 ///
 /// # Errors
 ///
@@ -205,7 +204,7 @@ pub fn run_live_frames(
     }
 }
 
-/// What `BPF_PROG_TEST_RUN` is given.
+/// Attributes of `BPF_PROG_TEST_RUN`.
 #[repr(C)]
 #[derive(Default)]
 struct TestRun<'a> {
@@ -241,7 +240,7 @@ impl<'a> TestRun<'a> {
         }
     }
 
-    /// What the program answers.
+    /// Runs the program and returns its verdict.
     fn run(self) -> io::Result<u32> {
         // The kernel writes the answer behind the shared reference, so it is
         // looked at through a cell.
@@ -258,9 +257,8 @@ impl<'a> TestRun<'a> {
 
 /// # Safety
 ///
-/// Every pointer in `attributes` must be valid for what `command` does with
-/// it, and `T` must have the layout of that command's attributes, without
-/// padding.
+/// Every pointer in `attributes` must be valid for the accesses of `command`, and `T` must have the
+/// layout of that command's attributes, without padding.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
     // SAFETY: by the contract; the kernel reads `size` bytes of attributes.
     let result = unsafe {
@@ -271,7 +269,7 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_lon
 
 /// # Safety
 ///
-/// `fd` is a file descriptor nobody else owns.
+/// `fd` is a file descriptor without another owner.
 unsafe fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     // SAFETY: by the contract. BPF descriptors are always close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })

@@ -1,4 +1,4 @@
-//! Closes what came from a peer, on threads of that peer.
+//! Closes descriptors that came from a peer, on threads of that peer.
 //!
 //! The last close of a file may wait: that of a TCP socket for its linger time (`SO_LINGER`), that of a FUSE
 //! file for the process that serves it. A peer hands such a file over by a UNIX socket and closes its own
@@ -18,7 +18,7 @@ use std::{
 
 use crate::socket::refuse_descriptors;
 
-/// Most threads for each user of a listener whose peers hand nothing over.
+/// Most threads for each user of a listener whose peers hand no descriptors over.
 const OF_USER: usize = 8;
 
 /// Closes the things of one peer.

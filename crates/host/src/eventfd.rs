@@ -75,7 +75,7 @@ impl Signaller {
     pub fn new() -> io::Result<Signaller> {
         let file = rustix::fs::memfd_create("linerate-signal", MemfdFlags::CLOEXEC)?;
         let mut context: libc::c_ulong = 0;
-        // The least that can be asked for: the kernel rounds it up to what its processors need.
+        // The least that can be asked for: the kernel rounds it up to the need of its processors.
         // SAFETY: the kernel writes the one word, and keeps no address.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, 1, &raw mut context) };
         if made == 0 { Ok(Signaller { context, file }) } else { Err(io::Error::last_os_error()) }

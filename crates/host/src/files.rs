@@ -1,4 +1,4 @@
-//! Files that are written whole, and never over what is being read.
+//! Files that are written whole, and never over a file that is being read.
 //!
 //! A program that opens a file for writing empties it, also one that it still reads, by the same name,
 //! a hard link or a symbolic link. So files that are read are registered, by the numbers that the
@@ -33,8 +33,8 @@ static READ: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
 /// Whether outputs are only [checked](only_check_outputs).
 static CHECKS_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// From now on [`create`] and [`open_to_write`] check that this process may write a file, and neither
-/// create nor change it: what is written goes nowhere. For programs that make a configuration's
+/// Makes [`create`] and [`open_to_write`] check from now on that this process may write a file, and
+/// neither create nor change it: bytes written go nowhere. For programs that make a configuration's
 /// elements and do not run them.
 pub fn only_check_outputs() {
     CHECKS_ONLY.store(true, Ordering::Relaxed);
@@ -129,7 +129,7 @@ pub fn check_open_unread(file: impl AsFd) -> io::Result<()> {
     refuse_read(&file.metadata()?)
 }
 
-/// Opens a file for writing and keeps what is in it.
+/// Opens a file for writing and keeps its contents.
 ///
 /// # Errors
 ///
@@ -174,8 +174,9 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Gives a file new contents in one step: they are written beside it, under another name, and what
-/// reads the file finds the old or the new ones, whole. Pipes and devices are written as they are.
+/// Gives a file new contents in one step: they are written beside it, under another name, and a
+/// reader of the file finds the old or the new ones, whole. Pipes and devices are written as they
+/// are.
 ///
 /// # Errors
 ///
@@ -188,7 +189,7 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
             return fs::write(path, contents);
         }
     }
-    // A symbolic link stays, and what it leads to is replaced.
+    // A symbolic link stays, and its target is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let beside = beside(&path)?;
     let written = fs::write(&beside, contents)
@@ -200,7 +201,7 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         })
         .and_then(|()| fs::rename(&beside, &path));
     if written.is_err() {
-        // The reason counts, not what comes of tidying up.
+        // The reason counts, not the result of tidying up.
         let _ = fs::remove_file(&beside);
     }
     written

@@ -1,9 +1,9 @@
 //! UNIX sockets with a listener and the processes connected to them; and the owners of TCP sockets of
 //! this host.
 //!
-//! What the kernel tells of them over netlink (`linux/unix_diag.h`) has the sockets of this network
-//! namespace, by number; which process has which is in `/proc`, as far as this user may see it.
-//! Nothing is connected to: a program might not expect it.
+//! The kernel lists them over netlink (`linux/unix_diag.h`): the sockets of this network namespace,
+//! by number; the owner of each is in `/proc`, as far as this user may see it. Nothing is connected
+//! to: a program might not expect it.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ const MESSAGE: usize = 16;
 const ESTABLISHED: u8 = 1;
 const LISTEN: u8 = 10;
 
-/// What is read from a socket.
+/// Type of a socket, by the data read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -50,17 +50,17 @@ pub struct Owner {
     pub name: String,
 }
 
-/// A socket that somebody listens at.
+/// A socket that a process listens at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listener {
     /// Its path, or `@` and its abstract name.
     pub address: String,
-    /// What is read from it.
+    /// Type of the socket.
     pub kind: Kind,
-    /// Who listens, as far as this user may know.
+    /// Listening processes, as far as this user may know.
     pub owners: Vec<Owner>,
-    /// The other ends of connections to it: as many as there are, each with who has it, as far as this
-    /// user may know.
+    /// The other ends of connections to it: as many as there are, each with its owner, as far as
+    /// this user may know.
     pub connected: Vec<Option<Owner>>,
     /// The names of the owners' threads, and the words of their command lines.
     #[serde(skip)]
@@ -77,7 +77,7 @@ struct Told {
     peer: Option<u32>,
 }
 
-/// All sockets of this network namespace that somebody listens at, by address.
+/// All sockets of this network namespace with a listener, by address.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ pub struct PeerStream {
 }
 
 impl PeerStream {
-    /// A stream, and what closes descriptors of its peer; `None` if the kernel refuses them.
+    /// A stream with the closer for descriptors of its peer; `None` if the kernel refuses them.
     pub fn new(stream: UnixStream, closer: Option<Closer>) -> PeerStream {
         PeerStream { stream: Some(stream), closer }
     }

@@ -1,11 +1,11 @@
-//! Whether this processor can run what this program was compiled to.
+//! Check whether this processor has the instructions this program was compiled to.
 //!
-//! A program for `target-cpu=native` dies of an illegal instruction on a processor that lacks one of its
-//! instructions, wherever it first meets it. [`missing`] finds that out before, so it must not need what
-//! it looks for, although the compiler may use it here as well: it compares single words with constants,
-//! in which there is nothing to gain by newer instructions, and calls nothing. The standard library's
-//! `is_x86_feature_detected!` cannot be asked: it answers yes, without a look at the processor, for all
-//! that the compiler was told.
+//! A program for `target-cpu=native` dies of an illegal instruction on a processor that lacks one
+//! of its instructions, wherever it first meets it. [`missing`] finds that out before, so it must
+//! not need the instructions it looks for, although the compiler may use them here as well: it
+//! compares single words with constants, in which there is nothing to gain by newer instructions,
+//! and calls nothing. The standard library's `is_x86_feature_detected!` cannot be asked: it answers
+//! yes, without a look at the processor, for all features that the compiler was told.
 //!
 //! Words and bits are those of the instruction CPUID (Intel's Software Developer's Manual, volume 2;
 //! AMD's Architecture Programmer's Manual, volume 3, appendix E).
@@ -13,7 +13,7 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// What CPUID says, as far as it is asked.
+/// Words of CPUID, as far as they are asked for.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, Default)]
 struct Words {
@@ -39,7 +39,7 @@ impl Words {
         // SAFETY: as above.
         let part = |part| unsafe { __cpuid_count(7, part) };
         let mut words = Words { basic_ecx: leaf(1).ecx, ..Words::default() };
-        // What is asked beyond the last leaf is answered with another's words.
+        // A leaf beyond the last is answered with another's words.
         if leaf(0).eax >= 7 {
             let extended = part(0);
             words.extended_ebx = extended.ebx;
@@ -73,7 +73,7 @@ macro_rules! features {
             None
         }
 
-        /// Each name, whether it is there, and what the standard library says of it.
+        /// Each name, whether it is there, and the standard library's answer.
         #[cfg(test)]
         fn all(words: Words) -> Vec<(&'static str, bool, bool)> {
             vec![$((
@@ -127,8 +127,8 @@ features! {
     "sse4a" amd_ecx 6,
 }
 
-/// What this program was compiled to use and this processor lacks, if there is anything: the first of
-/// them, as the compiler calls it.
+/// The first feature that this program was compiled to use and this processor lacks, by the
+/// compiler's name.
 #[inline(never)]
 pub fn missing() -> Option<&'static str> {
     #[cfg(target_arch = "x86_64")]

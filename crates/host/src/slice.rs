@@ -1,4 +1,4 @@
-//! How soon a thread that has been asleep runs on a busy core.
+//! Scheduler slices: delay until a thread that has been asleep runs on a busy core.
 
 use std::io;
 
@@ -15,7 +15,7 @@ const SHORTEST: u64 = 100_000;
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn shorten() -> io::Result<()> {
     let size = size_of::<libc::sched_attr>() as u32;
     let mut attributes = libc::sched_attr {
@@ -59,8 +59,9 @@ mod tests {
         (format!("{} {}", fields[16], fields[38]), slice)
     }
 
-    /// Whether threads have slices of their own here, and the kernel shows them: not before 6.12. What
-    /// an older one takes is what there is to look at then; no test harness may hide that it was all.
+    /// Whether threads have slices of their own here, and the kernel shows them: not before 6.12.
+    /// With an older one there is nothing to look at but its acceptance; no test harness may hide
+    /// that it was all.
     fn has_slices() -> bool {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));

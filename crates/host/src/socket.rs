@@ -1,6 +1,6 @@
 //! Listeners, and socket options that rustix has no function for.
 //!
-//! Safe to call with any argument: the kernel checks what it is given. Source:
+//! Safe to call with any argument: the kernel checks its arguments. Source:
 //! socket(7), packet(7).
 
 use std::{
@@ -30,7 +30,7 @@ unsafe impl OptionValue for libc::packet_mreq {}
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn set_option<T: OptionValue>(
     socket: impl AsFd,
     level: libc::c_int,
@@ -60,8 +60,8 @@ pub fn set_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Resul
 
 /// # Safety
 ///
-/// `T` has no padding, and what the kernel does with an address in it is
-/// allowed by whoever owns the memory there.
+/// `T` has no padding, and the kernel's accesses by an address in it are allowed by the owner of
+/// the memory there.
 unsafe fn set<T>(
     socket: impl AsFd,
     level: libc::c_int,
@@ -108,7 +108,7 @@ pub fn refuse_descriptors(socket: impl AsFd) -> bool {
     set_option(socket, libc::SOL_SOCKET, PASS_RIGHTS, 0).is_ok()
 }
 
-/// Ends what [`refuse_descriptors`] began, for one socket.
+/// Reverts [`refuse_descriptors`] for one socket.
 pub fn admit_descriptors(socket: impl AsFd) -> bool {
     set_option(socket, libc::SOL_SOCKET, PASS_RIGHTS, 1).is_ok()
 }
@@ -117,7 +117,7 @@ pub fn admit_descriptors(socket: impl AsFd) -> bool {
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn unread_by_peer(socket: impl AsFd) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open, and the kernel writes an integer (`SIOCOUTQ`).
@@ -129,7 +129,7 @@ pub fn unread_by_peer(socket: impl AsFd) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn get_option<T: OptionValue>(
     socket: impl AsFd,
     level: libc::c_int,

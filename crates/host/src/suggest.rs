@@ -1,4 +1,4 @@
-//! The name somebody probably meant, by what kind of name it is.
+//! Suggestions for misspelt names, by the kind of name.
 
 /// Longest name that is compared: that takes time in proportion to both names.
 const COMPARED_MAX: usize = 100;
@@ -47,8 +47,7 @@ pub fn closest_word<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Likewise of keywords in capitals, which people abbreviate: what they begin with
-/// counts most.
+/// Likewise of keywords in capitals, which people abbreviate: their first letters count most.
 pub fn closest_keyword<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -59,9 +58,9 @@ pub fn closest_keyword<'a>(
     best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
 }
 
-/// All candidates that have `name` in them, in whatever case, or are a slip or two away:
-/// the very word, what begins with it, a slip away, what has it as a word, more slips, and
-/// what has it elsewhere; shorter ones first.
+/// All candidates that have `name` in them, in upper or lower case, or are a slip or two away: the
+/// very word, those that begin with it, a slip away, those with it as a word, more slips, and those
+/// with it elsewhere; shorter ones first.
 pub fn similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
     let rank = |known: &str| {
@@ -83,8 +82,8 @@ pub fn similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     ranked.into_iter().map(|(_, known)| known).collect()
 }
 
-/// Whether a word of a name begins with `lower`: words begin with a capital, or behind
-/// what is no letter.
+/// Returns true if a word of a name begins with `lower`: words begin with a capital, or behind a
+/// character that is no letter or digit.
 fn has_word(name: &str, lower: &str) -> bool {
     let chars: Vec<char> = name.chars().collect();
     (0..chars.len()).any(|at| {

@@ -2,7 +2,7 @@
 
 use std::{ffi::CString, mem};
 
-/// Bytes of a text with the time in it: what the name of a file may have.
+/// Longest text with the time in it, in bytes: the limit of a file's name.
 const LONGEST: usize = 4096;
 
 /// A time, in seconds since 1970, by a format of strftime(3) in the time zone of this process.

@@ -1,5 +1,5 @@
-//! Interfaces as this crate sees them against what `ip` and `ethtool` say, each
-//! test in a network namespace of its own.
+//! Interfaces as this crate sees them against the output of `ip` and `ethtool`, each test in a
+//! network namespace of its own.
 //!
 //! The namespace belongs to a thread made for the test and goes away with it;
 //! programs started from that thread live in it too.
@@ -39,7 +39,7 @@ fn run(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What `ip -j -d link` says, by name.
+/// Links by name, as `ip -j -d link` prints them.
 fn ip_links() -> BTreeMap<String, Value> {
     let links: Vec<Value> = serde_json::from_str(&run("ip -j -d link")).unwrap();
     links.into_iter().map(|link| (link["ifname"].as_str().unwrap().to_owned(), link)).collect()
@@ -413,7 +413,7 @@ mod bpf {
             libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes))
         };
         assert!(fd >= 0, "bpf({command}): {}", io::Error::last_os_error());
-        // SAFETY: the kernel just returned this descriptor, and nobody else has it.
+        // SAFETY: the kernel just returned this descriptor, and it has no other owner.
         unsafe { OwnedFd::from_raw_fd(fd as i32) }
     }
 

@@ -1,5 +1,5 @@
-//! What the kernel's routes and neighbours are said to be, against what they
-//! are: in a network namespace, changed by `ip`.
+//! The monitor's routes and neighbours against the kernel's: in a network namespace, changed by
+//! `ip`.
 #![allow(missing_docs, reason = "a test program")]
 
 use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, time::Duration};
@@ -13,7 +13,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// What has been told so far.
+/// Routes and neighbours told so far.
 #[derive(Default, Debug, PartialEq)]
 struct Known {
     routes: BTreeMap<Prefix, Target>,
@@ -40,7 +40,7 @@ impl Known {
         }
     }
 
-    /// What there is now.
+    /// Reads the present state.
     fn read() -> Known {
         let mut known = Known::default();
         known.follow(&mut RoutingMonitor::open(MAIN_TABLE).unwrap());
@@ -120,7 +120,7 @@ fn routes_and_neighbours_are_told() {
             ),
             ("route del 10.9.0.0/16", "10.9.0.0/16", None),
             ("route add unreachable 10.8.0.0/16", "10.8.0.0/16", Some(Target::Refused)),
-            // Of several of one metric the first is replaced, by what is there.
+            // Of several of one metric the first is replaced, by the present one.
             (
                 "-6 route append fd07::/16 dev one",
                 "fd07::/16",
@@ -161,7 +161,7 @@ fn routes_and_neighbours_are_told() {
     });
 }
 
-/// Whatever is done, what has been told is what there is.
+/// After any changes, the routes and neighbours told are those there are.
 #[test]
 #[ignore = "needs root"]
 fn what_is_told_is_what_there_is() {
@@ -218,8 +218,7 @@ fn what_is_told_is_what_there_is() {
     });
 }
 
-/// Undoes what the actions of another case have done: a case that fails is made
-/// smaller by trying others.
+/// Undoes the actions of another case: a case that fails is made smaller by trying others.
 fn set_back() {
     for command in [
         "route flush root 10.8.0.0/14",
@@ -232,7 +231,7 @@ fn set_back() {
         "-6 address replace fd00:1::1/64 dev one nodad",
         "-6 address replace fd00:2::1/64 dev two nodad",
     ] {
-        // What is not there cannot be taken away.
+        // A missing entry cannot be taken away.
         ip(command);
     }
 }

@@ -1,6 +1,6 @@
-//! Changes to an interface: up, down, promiscuous; and, of an interface that is
-//! ours, its addresses and MTU. Nothing else is changed for the user; what else
-//! should be otherwise, the drivers' messages name.
+//! Changes to an interface: up, down, promiscuous; and, of an interface that is ours, its addresses
+//! and MTU. Nothing else is changed for the user; other settings that should be changed are named
+//! in the drivers' messages.
 
 use std::{
     io,
@@ -57,8 +57,8 @@ fn set(index: u32, attribute: LinkAttribute) -> io::Result<()> {
     request(libc::RTM_SETLINK, &message)
 }
 
-/// Gives an interface an address, if it does not have it, to be used at once:
-/// nobody is asked whether another host has it.
+/// Gives an interface an address, if it does not have it, to be used at once: without duplicate
+/// address detection.
 pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
     let mut message = AddressMessage::default();
     message.header.family = match address {
@@ -75,7 +75,7 @@ pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
     }
 }
 
-/// Sends what no other route is for to `gateway` on an interface.
+/// Adds a default route to `gateway` on an interface.
 pub fn add_default_route(index: u32, gateway: Ipv4Addr) -> io::Result<()> {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
@@ -101,8 +101,8 @@ fn request(kind: u16, message: &impl Emitable) -> io::Result<()> {
 
 /// Keeps an interface promiscuous for as long as it lives.
 ///
-/// The kernel counts those who want it, and stops counting us when this is dropped, or when the
-/// socket behind it closes, however the process ends.
+/// The kernel counts the sockets that want it, and stops counting ours when this is dropped, or
+/// when the socket behind it closes, however the process ends.
 #[derive(Debug)]
 #[must_use = "the interface stops being promiscuous when this is dropped"]
 pub struct Promiscuous {

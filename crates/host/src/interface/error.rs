@@ -1,4 +1,4 @@
-//! What can go wrong with an interface, by what the caller can do about it.
+//! Errors of interfaces, by the action that is left to the caller.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use crate::suggest::closest;
 
 /// Why something about an interface could not be found out or changed.
 ///
-/// Every kind is told apart by those who open ports, so a new one is meant to
-/// make them fail to compile.
+/// Every kind is told apart by the code that opens ports, so a new one is meant to make it fail to
+/// compile.
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// There is no such interface in this network namespace.
@@ -31,7 +31,7 @@ pub enum InterfaceError {
          grant it as `linerate doctor` says"
     )]
     NotPermitted {
-        /// What was refused, as a verb.
+        /// The action that was refused, as a verb.
         action: &'static str,
         /// The interface.
         interface: String,
@@ -41,9 +41,9 @@ pub enum InterfaceError {
     /// The kernel refused a step for another reason.
     #[error("{step}: {source}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a driver says about its interface, asked through `SIOCETHTOOL`.
+//! Properties of an interface that its driver reports, asked through `SIOCETHTOOL`.
 //!
 //! Reads only. Every answer is optional: virtual interfaces leave most
 //! questions open. Source: `linux/ethtool.h`; structures are handled as the
@@ -47,7 +47,7 @@ pub struct DriverInfo {
     pub version: String,
     /// The card's firmware, or nothing.
     pub firmware: String,
-    /// Where the card is, such as a PCI address, or nothing.
+    /// Bus address of the card, such as a PCI address, or nothing.
     pub bus: String,
 }
 
@@ -60,9 +60,9 @@ pub struct Channels {
     pub transmit: u32,
     /// Of both, those that do both.
     pub combined: u32,
-    /// How many could receive.
+    /// Most queues that can receive.
     pub receive_limit: u32,
-    /// How many could transmit.
+    /// Most queues that can transmit.
     pub transmit_limit: u32,
 }
 
@@ -79,8 +79,8 @@ pub struct Descriptors {
     pub transmit_limit: u32,
 }
 
-/// The offloads that change what a packet program sees (`ethtool -k`): merged
-/// segments, checksums left to hardware, tags taken out of the frame.
+/// The offloads that change the packets a packet program sees (`ethtool -k`): merged segments,
+/// checksums left to hardware, tags taken out of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Offloads {
     /// Checksums of received packets are verified before we see them.
@@ -91,11 +91,11 @@ pub struct Offloads {
     pub scatter_gather: bool,
     /// TCP segments longer than the MTU are cut by the interface.
     pub tso: bool,
-    /// The same, in the kernel just before the driver.
+    /// Long segments are cut by the kernel, just before the driver.
     pub gso: bool,
     /// Received segments of a flow are merged by the kernel.
     pub gro: bool,
-    /// The same, by the interface, which loses where the borders were.
+    /// Received segments are merged by the interface, which loses their borders.
     pub lro: bool,
     /// VLAN tags of received frames are put aside.
     pub receive_vlan: bool,

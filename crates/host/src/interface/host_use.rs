@@ -1,10 +1,8 @@
-//! What of the host's own traffic comes in through an interface: its addresses
-//! and default routes there.
+//! The host's own use of an interface: its addresses and default routes there.
 //!
-//! Those of what stands on the interface count, too: the bridge or bond it
-//! belongs to, and the VLAN and macvlan interfaces made of it. IPv6 link-local
-//! addresses do not, since every interface has one. Sources:
-//! `linux/if_addr.h`, `linux/rtnetlink.h`.
+//! Those of interfaces stacked on it count, too: the bridge or bond it belongs to, and the VLAN and
+//! macvlan interfaces made of it. IPv6 link-local addresses do not, since every interface has one.
+//! Sources: `linux/if_addr.h`, `linux/rtnetlink.h`.
 
 use std::{fmt, io, net::IpAddr};
 
@@ -58,8 +56,7 @@ impl fmt::Display for HostUse {
     }
 }
 
-/// What the host uses an interface for; nothing where it can be taken without
-/// the host noticing.
+/// Uses of an interface by the host; empty where it can be taken without the host noticing.
 ///
 /// # Errors
 ///

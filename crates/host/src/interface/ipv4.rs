@@ -15,7 +15,7 @@ const ADDRESS_HEADER: usize = 8;
 /// Bytes of `struct rtmsg`.
 const ROUTE_HEADER: usize = 12;
 
-/// What IPv4 knows of an interface.
+/// IPv4 settings of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4 {
     /// Its first address.
@@ -26,7 +26,7 @@ pub struct Ipv4 {
     pub gateway: Option<Ipv4Addr>,
 }
 
-/// What IPv4 knows of the interface `name`; nothing if it has no address.
+/// The IPv4 settings of the interface `name`; `None` if it has no address.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What the kernel says about a link, read from one `RTM_NEWLINK` message.
+//! A link's properties, read from one `RTM_NEWLINK` message.
 //!
 //! Pure: bytes in, [`Link`] out. Attributes are taken one by one, so one this
 //! program cannot read (from a newer kernel, say) costs that attribute, not
@@ -47,14 +47,14 @@ pub struct Link {
     /// The operational state of RFC 2863: `up`, `down`, `lowerlayerdown`,
     /// `unknown` (a driver that does not say)...
     pub state: String,
-    /// Whether anybody made it promiscuous, through a flag or a socket.
+    /// Whether it is promiscuous, through a flag or a socket.
     pub promiscuous: bool,
     /// Receive queues it was created with; [`super::Channels`] has how many
     /// are in use.
     pub receive_queues: u32,
     /// Transmit queues it was created with.
     pub transmit_queues: u32,
-    /// The interface it is tied to: a veth's peer, what a macvlan sits on.
+    /// The interface it is tied to: a veth's peer, the lower device of a macvlan.
     pub peer: Option<u32>,
     /// The namespace of `peer`, by this namespace's number for it, when it is
     /// another one.
@@ -74,11 +74,11 @@ pub struct Link {
 pub struct XdpProgram {
     /// Its number, as in `bpftool prog show id`.
     pub id: u32,
-    /// Where it runs.
+    /// Place at which it runs.
     pub mode: XdpMode,
 }
 
-/// Where an XDP program runs.
+/// Place at which an XDP program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {

@@ -1,16 +1,14 @@
-//! The network interfaces of the current network namespace: what there is,
-//! what each can do, and what happens to them.
+//! The network interfaces of the current network namespace: a list, their capabilities, and events.
 //!
 //! Everything is asked of the kernel through netlink and `ioctl`, which answer
 //! for the namespace of the calling thread; `/sys/class/net` would answer for
 //! the namespace it was mounted in. Nothing here is for the packet path.
 //!
-//! - [`links`] and [`find`] say what the link layer knows;
-//! - [`ipv4()`] says what address one has, and [`host_uses`] what the host uses
-//!   one for;
-//! - [`Inspector`] adds what drivers say: queues, speed, offloads, XDP;
+//! - [`links`] and [`find`] give the link layer's properties;
+//! - [`ipv4()`] gives the address of one, and [`host_uses`] the host's uses of it;
+//! - [`Inspector`] adds the drivers' reports: queues, speed, offloads, XDP;
 //! - [`LinkMonitor`] tells when an interface changes, goes or comes;
-//! - [`RoutingMonitor`] tells what the kernel's routes and neighbours are;
+//! - [`RoutingMonitor`] tells the kernel's routes and neighbours;
 //! - [`set_up`] and [`Promiscuous`] change it;
 //! - [`attach_tun`] and its kin make the other end of a TAP or TUN interface.
 
@@ -60,7 +58,7 @@ pub const NAME_LIMIT: usize = 15;
 /// Everything known about an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// What the link layer knows.
+    /// Properties of the link layer.
     #[serde(flatten)]
     pub link: Link,
     /// The driver.
@@ -77,7 +75,7 @@ pub struct Interface {
     pub numa_node: Option<u32>,
     /// Offloads.
     pub offloads: Option<Offloads>,
-    /// What the driver can do with XDP; `None` where the kernel cannot say.
+    /// XDP support of the driver; `None` where the kernel cannot say.
     pub xdp: Option<XdpSupport>,
 }
 
@@ -108,8 +106,8 @@ pub fn links() -> Result<Vec<Link>, InterfaceError> {
 ///
 /// # Errors
 ///
-/// [`InterfaceError::Unknown`], with what was probably meant and what there
-/// is; or when the kernel gives no answer over netlink.
+/// [`InterfaceError::Unknown`], with the name probably meant and those there are; or when the
+/// kernel gives no answer over netlink.
 pub fn find(name: &str) -> Result<Link, InterfaceError> {
     let step = InterfaceError::system("look up an interface");
     let mut netlink = Netlink::route().map_err(&step)?;

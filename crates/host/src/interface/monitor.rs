@@ -1,5 +1,4 @@
-//! What happens to interfaces: set up or down, MTU or queues changed, renamed,
-//! gone, new.
+//! Events of interfaces: set up or down, MTU or queues changed, renamed, gone, new.
 //!
 //! Two subscriptions stand behind one descriptor to poll: the route family's
 //! link notices, and the ethtool family's, which alone tell that the number of
@@ -35,7 +34,7 @@ const ETHTOOL_A_HEADER_DEV_INDEX: u16 = 1;
 /// Bytes of `struct ifinfomsg`, in front of the attributes of a link notice.
 const LINK_HEADER: usize = 16;
 
-/// What the monitor follows of an interface.
+/// State that the monitor follows of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LinkState {
     /// Its number, never used again after it is gone (until the kernel's
@@ -77,9 +76,9 @@ pub enum LinkEvent {
     Moved(LinkState),
     /// Something about an interface is different.
     Changed {
-        /// How it was.
+        /// State before.
         before: LinkState,
-        /// How it is.
+        /// State now.
         now: LinkState,
     },
 }
@@ -115,7 +114,7 @@ impl AsFd for LinkMonitor {
 }
 
 impl LinkMonitor {
-    /// Starts following. What there is already is not reported as added; see
+    /// Starts following. Interfaces there are already are not reported as added; see
     /// [`LinkMonitor::known`].
     ///
     /// # Errors
@@ -126,8 +125,8 @@ impl LinkMonitor {
     }
 
     fn subscribe() -> io::Result<LinkMonitor> {
-        // First subscribe, then read the state: what changes in between is
-        // told twice rather than never.
+        // First subscribe, then read the state: changes in between are told twice rather than
+        // never.
         let route = Netlink::route()?;
         route.subscribe(libc::RTNLGRP_LINK)?;
         let ethtool_notices = queue_notices().ok();
@@ -226,7 +225,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Reads the state of everything and reports what is different.
+    /// Reads the state of everything and reports the differences.
     fn synchronize(&mut self) -> io::Result<()> {
         // A socket of its own: notices on the subscribed one must not be taken
         // for a part of the answer.

@@ -1,10 +1,9 @@
 //! Requests to the kernel over netlink, route and generic, one at a time.
 //!
-//! A thin synchronous layer over `netlink-sys` and `netlink-packet-core`: it
-//! frames requests, follows a reply to its end and turns the kernel's answer
-//! into an [`io::Result`]. What the bodies mean is the callers' business. A
-//! socket belongs to the network namespace of the thread that opened it, for
-//! good. Sources: `linux/netlink.h`, `linux/genetlink.h`.
+//! A thin synchronous layer over `netlink-sys` and `netlink-packet-core`: it frames requests,
+//! follows a reply to its end and turns the kernel's answer into an [`io::Result`]. The meaning of
+//! the bodies is left to the callers. A socket belongs to the network namespace of the thread that
+//! opened it, for good. Sources: `linux/netlink.h`, `linux/genetlink.h`.
 
 use std::{
     io,
@@ -21,7 +20,7 @@ use netlink_sys::{Socket, SocketAddr, protocols};
 /// The kernel cuts a dump into datagrams of at most 32 KiB; a single message
 /// (an interface with many virtual functions) may be longer.
 const BUFFER: usize = 128 * 1024;
-/// How often a dump that the kernel says changed meanwhile is taken again.
+/// Attempts at a dump that the kernel says changed meanwhile.
 const DUMP_ATTEMPTS: usize = 8;
 /// Bytes of `struct genlmsghdr`: command, version, reserved.
 const GENERIC_HEADER: usize = 4;
@@ -33,7 +32,7 @@ pub(crate) struct Message {
     pub(super) kind: u16,
     /// `nlmsg_flags`.
     pub(super) flags: u16,
-    /// What follows the netlink header.
+    /// Bytes behind the netlink header.
     pub(crate) body: Vec<u8>,
 }
 
@@ -123,8 +122,8 @@ impl Netlink {
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` when the kernel dropped some because they were not read fast
-    /// enough: what they would have told has to be asked for.
+    /// `ENOBUFS` when the kernel dropped some because they were not read fast enough: the state has
+    /// to be read again.
     pub(super) fn notices(&mut self) -> io::Result<Vec<Message>> {
         let mut messages = Vec::new();
         loop {

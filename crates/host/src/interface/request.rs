@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
-/// Whether an interface is set up and its link has somebody at the other end.
+/// Returns true if an interface is set up and its link has a peer at the other end.
 ///
 /// # Errors
 ///
@@ -72,8 +72,8 @@ pub fn set_tun_header(tun: impl AsFd, bytes: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Says what the network stack may leave undone in packets it sends to an
-/// attached `/dev/net/tun`: flags `TUN_F_...`.
+/// Sets the offloads that the network stack may leave undone in packets it sends to an attached
+/// `/dev/net/tun`: flags `TUN_F_...`.
 ///
 /// # Errors
 ///
@@ -91,7 +91,7 @@ pub fn set_tun_offloads(tun: impl AsFd, offloads: libc::c_uint) -> io::Result<()
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A `struct ifreq`: the name of an interface, and what is said of it.
+/// A `struct ifreq`: the name of an interface, and a value.
 pub(super) struct Request(libc::ifreq);
 
 impl Request {
@@ -109,7 +109,7 @@ impl Request {
         Ok(Request(request))
     }
 
-    /// The same with the address of what is asked and answered.
+    /// The request with the address of its data, which the kernel may overwrite by the answer.
     pub(super) fn with_data(mut self, data: &mut [u32]) -> Request {
         self.0.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
         self
@@ -119,8 +119,8 @@ impl Request {
     ///
     /// # Safety
     ///
-    /// `code` reads and writes one `ifreq`; if it follows the address in it,
-    /// what it reads and writes there is alive and unused.
+    /// `code` reads and writes one `ifreq`; if it follows the address in it, the memory it accesses
+    /// there is alive and unused.
     pub(super) unsafe fn send(&mut self, fd: impl AsFd, code: libc::c_ulong) -> io::Result<()> {
         // SAFETY: the descriptor is open; the rest is the contract.
         let result = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), code as _, &raw mut self.0) };

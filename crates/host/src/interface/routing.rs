@@ -1,15 +1,13 @@
-//! The kernel's routes and neighbours, and what happens to them.
+//! The kernel's routes and neighbours, and their changes.
 //!
-//! What routing daemons, `ip route` and the kernel itself decide, for whoever
-//! forwards packets past the kernel. One routing table is followed, for IPv4 and
-//! IPv6. Of several routes to one prefix the kernel uses the one of the smallest
-//! metric, and only that one is told of.
+//! Decisions of routing daemons, `ip route` and the kernel itself, for elements that forward
+//! packets past the kernel. One routing table is followed, for IPv4 and IPv6. Of several routes to
+//! one prefix the kernel uses the one of the smallest metric, and only that one is told of.
 //!
-//! The kernel says nothing when it forgets IPv4 routes because an interface was
-//! set down or lost an address, and not which of several routes of one metric it
-//! has replaced; after such an event, and after notices were lost, the table is
-//! read again and the differences are told. Source: `linux/rtnetlink.h`,
-//! rtnetlink(7).
+//! The kernel says nothing when it forgets IPv4 routes because an interface was set down or lost an
+//! address, and not which of several routes of one metric it has replaced; after such an event, and
+//! after notices were lost, the table is read again and the differences are told. Source:
+//! `linux/rtnetlink.h`, rtnetlink(7).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -41,7 +39,7 @@ pub const MAIN_TABLE: u32 = 254;
 /// Bytes of `struct rtmsg`, and of `struct ndmsg`, which a request begins with.
 const HEADER: usize = 12;
 
-/// Where packets go next.
+/// Next hop of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
     /// The router to give them to; the destination itself when `None`.
@@ -52,7 +50,7 @@ pub struct Hop {
     pub weight: u16,
 }
 
-/// What is to happen to packets.
+/// Target of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// They go on to one of these, which is at least one; sorted.
@@ -118,7 +116,7 @@ impl AsFd for RoutingMonitor {
 }
 
 impl RoutingMonitor {
-    /// Starts following a table. What is in it already are the first events.
+    /// Starts following a table. Its present entries are the first events.
     ///
     /// # Errors
     ///
@@ -129,8 +127,7 @@ impl RoutingMonitor {
 
     fn subscribe(table: u32) -> io::Result<RoutingMonitor> {
         let notices = Netlink::route()?;
-        // First subscribe, then read: what changes in between is told twice
-        // rather than never.
+        // First subscribe, then read: changes in between are told twice rather than never.
         for group in [
             libc::RTNLGRP_LINK,
             libc::RTNLGRP_NEIGH,
@@ -187,8 +184,7 @@ impl RoutingMonitor {
         if stale { self.synchronize() } else { Ok(()) }
     }
 
-    /// Takes in what a notice says; `true` when it does not say what routes there
-    /// are now.
+    /// Takes in a notice; `true` when the table has to be read to know the routes now.
     fn notice(&mut self, message: &Message) -> bool {
         match message.kind {
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {

@@ -1,8 +1,7 @@
-//! What an interface's driver can do with XDP, asked of the kernel's `netdev`
-//! generic netlink family.
+//! XDP support of an interface's driver, asked of the kernel's `netdev` generic netlink family.
 //!
-//! The family exists since kernel 6.3; before that nobody can say without
-//! trying. Source: `linux/netdev.h`.
+//! The family exists since kernel 6.3; before that it can be found out only by trying. Source:
+//! `linux/netdev.h`.
 
 use std::io;
 
@@ -29,8 +28,7 @@ const TRANSMIT_PIECES: u64 = 1 << 6;
 const TRANSMIT_TIMESTAMP: u64 = 1;
 const TRANSMIT_CHECKSUM: u64 = 1 << 1;
 
-/// What a driver can do with XDP. All false: only generic XDP, which every
-/// interface has.
+/// XDP support of a driver. All false: only generic XDP, which every interface has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct XdpSupport {
     /// Programs run in the driver; abort, drop, pass and send back.
@@ -73,7 +71,7 @@ impl Netdev {
         Ok(Netdev { netlink, family })
     }
 
-    /// What the driver of interface `index` can do.
+    /// XDP support of the driver of interface `index`.
     pub(super) fn support(&mut self, index: u32) -> io::Result<Option<XdpSupport>> {
         let request =
             generic(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, index.to_ne_bytes().to_vec())]);

@@ -1,6 +1,5 @@
-//! Whether the kernel lets this process use what ports are made of, found out
-//! by trying: sockets are opened and closed again, a two-instruction program is
-//! loaded and not attached to anything.
+//! Access of this process to the kernel's facilities for ports, found out by trying: sockets are
+//! opened and closed again, a two-instruction program is loaded and not attached to anything.
 
 use std::{fs::OpenOptions, io};
 
@@ -20,7 +19,7 @@ const PASS: [Instruction; 2] = [
     Instruction { code: 0x95, registers: 0, offset: 0, immediate: 0 },
 ];
 
-/// What came of trying something.
+/// Result of trying a facility.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -34,7 +33,7 @@ pub enum Access {
     Failed(String),
 }
 
-/// What ports are made of.
+/// Facilities for ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Accesses {
     /// Sockets of `xdp:` ports.

@@ -1,6 +1,5 @@
-//! Processor cores: which there are, which may be used, how they are placed,
-//! and what makes their timing uneven. Sources: `/proc/cpuinfo`,
-//! `Documentation/ABI/testing/sysfs-devices-system-cpu` and `-node`.
+//! Processor cores: present, usable, their topology, and causes of uneven timing. Sources:
+//! `/proc/cpuinfo`, `Documentation/ABI/testing/sysfs-devices-system-cpu` and `-node`.
 
 use serde::Serialize;
 
@@ -16,7 +15,7 @@ const NODE: &str = "/sys/devices/system/node";
 /// The processor cores of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Cpu {
-    /// What the processor calls itself.
+    /// The processor's name of itself.
     pub model: Option<String>,
     /// Cores that run.
     pub online: Vec<u32>,
@@ -41,7 +40,7 @@ pub struct Cpu {
     /// Whether the time stamp counter runs at one rate through frequency
     /// changes and sleep; `None` on processors that have no such counter.
     pub invariant_tsc: Option<bool>,
-    /// What the kernel takes the time from.
+    /// The kernel's clock source.
     pub clock: Option<String>,
     /// The frequency governors in use; empty where frequency is not
     /// adjustable.

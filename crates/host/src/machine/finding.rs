@@ -1,25 +1,25 @@
-//! What `linerate doctor` says about one aspect of the machine.
+//! Findings of `linerate doctor`, each about one aspect of the machine.
 
 use serde::Serialize;
 
 /// One aspect of the machine, judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which aspect.
+    /// Name of the aspect.
     pub name: &'static str,
-    /// How good it is.
+    /// Its status.
     pub status: Status,
-    /// What was found.
+    /// The value found.
     pub value: String,
-    /// What it means for packet processing, if it is not as it could be.
+    /// Consequence for packet processing, if it is not as it could be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consequence: Option<String>,
-    /// The command that helps, or what to do where no command does.
+    /// The command that helps, or advice where no command does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// How good an aspect of the machine is.
+/// Status of an aspect of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -47,12 +47,12 @@ impl Finding {
         Finding { status: Status::Missing, ..Finding::ok(name, value) }
     }
 
-    /// What it means.
+    /// Adds the consequence.
     pub(super) fn so(self, consequence: impl Into<String>) -> Finding {
         Finding { consequence: Some(consequence.into()), ..self }
     }
 
-    /// What to do about it.
+    /// Adds the remedy.
     pub(super) fn fix(self, remedy: impl Into<String>) -> Finding {
         Finding { remedy: Some(remedy.into()), ..self }
     }

@@ -1,5 +1,5 @@
-//! What this system is: which kernel, and whether it is a machine of its own,
-//! a virtual one or a container.
+//! Kind of this system: its kernel, and whether it is a machine of its own, a virtual one or a
+//! container.
 
 use serde::Serialize;
 
@@ -15,9 +15,9 @@ pub struct Host {
     pub kernel: Option<String>,
     /// Its first two numbers.
     pub kernel_version: Option<(u32, u32)>,
-    /// What kind of virtual machine this seems to be.
+    /// Kind of virtual machine that this seems to be.
     pub virtual_machine: Option<String>,
-    /// What kind of container this seems to be.
+    /// Kind of container that this seems to be.
     pub container: Option<String>,
 }
 
@@ -86,7 +86,7 @@ fn virtual_machine(source: &impl Source) -> Option<String> {
         .collect();
     let identity = identity.join(" ");
     let kind = source.line("/sys/hypervisor/type").or_else(|| {
-        // What hypervisors, and nothing else, call their machines.
+        // Names of hypervisors, and nothing else, for their machines.
         let names = [
             "KVM",
             "QEMU",

@@ -19,18 +19,18 @@ const ARENA: u64 = 16 << 20;
 pub struct Memory {
     /// All of it, in bytes.
     pub total: Option<u64>,
-    /// What could be had now, in bytes.
+    /// Memory available now, in bytes.
     pub available: Option<u64>,
-    /// What this container may use at most, in bytes.
+    /// Limit of this container, in bytes.
     pub container_limit: Option<u64>,
     /// Huge pages, by size.
     pub huge_pages: Vec<HugePages>,
     /// When programs get huge pages without asking for a size: `always`,
     /// `madvise` or `never`.
     pub transparent: Option<String>,
-    /// The same for shared memory, which arenas are.
+    /// When shared memory, which arenas are, gets huge pages.
     pub transparent_shared: Option<String>,
-    /// How much this process may lock.
+    /// Limit of memory that this process may lock.
     pub lock_limit: Limit,
 }
 
@@ -41,7 +41,7 @@ pub struct HugePages {
     pub size: u64,
     /// Pages set aside.
     pub total: u64,
-    /// Of those, pages nobody uses.
+    /// Unused pages of those.
     pub free: u64,
     /// Pages the kernel may make beyond those when asked.
     pub overcommit: u64,

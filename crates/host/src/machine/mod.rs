@@ -1,11 +1,10 @@
 //! The machine: what it offers to packet processing and what it lacks.
 //!
-//! [`Machine::inspect`] gathers facts; [`Machine::findings`] judges them, each
-//! with what it means and the command that helps. Facts are read from text by
-//! functions that take any source of files, so that what is said about
-//! machines we do not have is tested too; only [`Accesses`] are tried out. A
-//! missing file is a fact that is not known, never an error.
-//! [`worker_cores`] and [`pin_current_thread`] put workers on cores.
+//! [`Machine::inspect`] gathers facts; [`Machine::findings`] judges them, each with its consequence
+//! and the command that helps. Facts are read from text by functions that take any source of files,
+//! so that findings about machines we do not have are tested too; only [`Accesses`] are tried out.
+//! A missing file is a fact that is not known, never an error. [`worker_cores`] and
+//! [`pin_current_thread`] put workers on cores.
 
 mod access;
 mod cores;
@@ -40,9 +39,9 @@ pub struct Machine {
     pub cpu: Cpu,
     /// Memory.
     pub memory: Memory,
-    /// What this process may do.
+    /// Privileges of this process.
     pub privilege: Privilege,
-    /// What the kernel lets this process use.
+    /// Access of this process to the kernel's facilities.
     pub access: Accesses,
 }
 

@@ -1,4 +1,4 @@
-//! Which cores workers run on by default, and putting a thread on its core.
+//! Default cores of workers, and pinning of threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -21,7 +21,7 @@ pub enum PinError {
     System {
         /// The core.
         core: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }
@@ -59,9 +59,9 @@ pub fn worker_cores(cpu: &Cpu, node: Option<u32>, count: usize) -> Vec<u32> {
     chosen
 }
 
-/// The cores a worker could be put on. The kernel leaves isolated cores out of
-/// what processes are allowed by default, though they may go there; but who
-/// took other cores away (`taskset`, a container) meant it.
+/// The cores a worker could be put on. The kernel leaves isolated cores out of the cores allowed by
+/// default, though processes may go there; but if other cores were taken away (`taskset`, a
+/// container), that was meant.
 fn usable(cpu: &Cpu) -> Vec<u32> {
     let restricted =
         cpu.online.iter().any(|core| !cpu.isolated.contains(core) && !cpu.allowed.contains(core));

@@ -1,6 +1,5 @@
-//! What this process may do: capabilities, user namespaces, loading programs
-//! into the kernel. Sources: `linux/capability.h`, capabilities(7),
-//! `Documentation/admin-guide/sysctl/kernel.rst`.
+//! Privileges of this process: capabilities, user namespaces, loading programs into the kernel.
+//! Sources: `linux/capability.h`, capabilities(7), `Documentation/admin-guide/sysctl/kernel.rst`.
 
 use std::{env, fmt};
 
@@ -12,10 +11,10 @@ use super::{
     source::{Source, field},
 };
 
-/// The command that gives this program what ports need. It names everything,
-/// since each use replaces what was given before. What a shell finds under the
-/// program's name may be a script that starts it, and files with `#!` get no
-/// capabilities: so it names the file that runs.
+/// The command that gives this program the capabilities that ports need. It names all of them,
+/// since each use replaces those given before. The file that a shell finds under the program's name
+/// may be a script that starts it, and files with `#!` get no capabilities: so it names the file
+/// that runs.
 pub(super) fn grant() -> String {
     let program = env::current_exe().map(|path| path.to_string_lossy().into_owned());
     let program = program.map_or("PROGRAM".into(), |path| shell_word(&path));
@@ -28,7 +27,7 @@ fn shell_word(text: &str) -> String {
     if text.chars().all(plain) { text.into() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// What to do where a user namespace is the obstacle.
+/// Remedy where a user namespace is the obstacle.
 pub(super) const LEAVE_USER_NAMESPACE: &str = "run linerate as root outside of the user namespace";
 
 /// A capability that some port or setting needs.
@@ -81,7 +80,7 @@ impl Capability {
         }
     }
 
-    /// What does not work without it.
+    /// Features that do not work without it.
     fn purpose(self) -> &'static str {
         match self {
             Capability::NetRaw => "packet: and xdp: ports",
@@ -106,7 +105,7 @@ impl Serialize for Capability {
     }
 }
 
-/// What a process may do.
+/// Privileges of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Privilege {
     /// Its effective capabilities, of those that matter; `None` where `/proc`
@@ -118,8 +117,8 @@ pub struct Privilege {
     /// Whether a process without privileges can make a user namespace, and be
     /// root in there.
     pub user_namespaces: Option<bool>,
-    /// The setting `kernel.unprivileged_bpf_disabled`: 0 anybody may load
-    /// programs, 1 and 2 only the privileged.
+    /// The setting `kernel.unprivileged_bpf_disabled`: 0 any process may load programs, 1 and 2
+    /// only privileged ones.
     pub unprivileged_bpf_disabled: Option<u64>,
 }
 
@@ -127,7 +126,7 @@ impl Privilege {
     pub(super) fn read(source: &impl Source) -> Privilege {
         let status = source.read("/proc/self/status").unwrap_or_default();
         let setting = |name: &str| source.number(&format!("/proc/sys/{name}"));
-        // Debian's switch, Ubuntu's switch, everybody's count.
+        // Debian's switch, Ubuntu's switch, the count of all kernels.
         let switched_off = setting("kernel/unprivileged_userns_clone") == Some(0)
             || setting("kernel/apparmor_restrict_unprivileged_userns") == Some(1);
         Privilege {
@@ -219,7 +218,7 @@ impl Privilege {
 
     fn unprivileged_bpf(&self) -> Finding {
         let name = "unprivileged bpf";
-        // XDP programs are for the privileged whatever this says.
+        // XDP programs need privileges with any value of this.
         match self.unprivileged_bpf_disabled {
             Some(0) => Finding::ok(name, "allowed, but not for XDP programs"),
             Some(_) => Finding::ok(name, "refused, as it should be"),

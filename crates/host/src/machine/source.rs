@@ -1,5 +1,4 @@
-//! Where facts about the machine are read: files, of this machine or of a
-//! test's.
+//! Source of facts about the machine: files, of this machine or of a test's.
 
 use std::{fs, io::Read, path::Path};
 

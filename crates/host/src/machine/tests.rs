@@ -1,4 +1,4 @@
-//! What is said about several kinds of machine.
+//! Findings about several kinds of machine.
 
 use std::collections::BTreeMap;
 

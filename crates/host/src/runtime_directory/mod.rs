@@ -193,7 +193,7 @@ impl RuntimeDirectory {
     /// # Errors
     ///
     /// When it cannot be made, belongs to another account, is a symbolic link, or is open to
-    /// other accounts. The error says what to do.
+    /// other accounts. The error names the next step.
     pub fn create() -> Result<RuntimeDirectory, RuntimeDirectoryError> {
         Location::own().create()
     }
