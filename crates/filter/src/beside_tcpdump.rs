@@ -1,4 +1,4 @@
-//! What tcpdump accepts and refuses, and what it chooses from captures of real programs.
+//! Comparison with tcpdump: accepted and refused expressions, and packets chosen from captures.
 
 use std::{
     collections::BTreeSet,
@@ -114,7 +114,7 @@ const REFUSED: &[&str] = &[
     "= 1",
 ];
 
-/// What tcpdump takes, and is not here.
+/// Expressions that tcpdump takes and this crate does not.
 const NOT_HERE: &[&str] = &["byte 5 & 6", "byte 5 | 6"];
 
 /// The packets of all captures of Ethernet frames in the repository, each once, in a file where
@@ -148,7 +148,7 @@ fn write(file: &Path, packets: &[Vec<u8>]) {
     writer.finish().expect("room");
 }
 
-/// Which of so many packets tcpdump chose for such a capture.
+/// Packets that tcpdump chose, of so many, in such a capture.
 fn chosen_by_tcpdump(file: &Path, count: usize) -> Vec<bool> {
     let mut chosen = vec![false; count];
     let mut reader = pcap::Reader::open(file).expect("a capture");
@@ -158,7 +158,7 @@ fn chosen_by_tcpdump(file: &Path, count: usize) -> Vec<bool> {
     chosen
 }
 
-/// What tcpdump makes of an expression, writing the packets it chooses to a file.
+/// Runs tcpdump on an expression, which writes the packets it chooses to a file.
 fn tcpdump(expression: &str, from: &Path, to: &Path) -> Output {
     let mut command = Command::new(require("tcpdump"));
     command.args(["-Z", "root", "-O", "-r"]).arg(from).arg("-w").arg(to).arg("--").arg(expression);
@@ -210,7 +210,8 @@ fn expressions(cases: &'static [(&'static str, &'static [usize])]) -> Vec<&'stat
     cases.iter().map(|(expression, _)| *expression).collect()
 }
 
-/// What is rare in captures, and the examples of the pages, by packets made for them.
+/// Headers that are rare in captures, and the examples of the manual pages, by packets made for
+/// them.
 #[test]
 #[ignore = "needs tcpdump"]
 fn what_is_rare_is_chosen_as_tcpdump_chooses_it() {

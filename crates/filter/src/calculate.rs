@@ -1,4 +1,4 @@
-//! Calculations with bytes of packets, and what numbers are to each other.
+//! Calculations with bytes of packets, and relations of numbers.
 
 use super::{
     lex::Token,
@@ -69,7 +69,7 @@ const NUMBERS: &[(&str, u32)] = &[
 ];
 
 impl Parser<'_> {
-    /// Whether what comes may be a calculation.
+    /// Whether the next token may begin a calculation.
     pub(super) fn may_calculate(&self) -> bool {
         match self.peek() {
             Some(Token::Number(_) | Token::Sign("(" | "-")) => true,
@@ -82,8 +82,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Two numbers and what they are to each other; `None` when it is a bare
-    /// number.
+    /// Two numbers and their relation; `None` when it is a bare number.
     pub(super) fn relation(&mut self) -> Result<Option<Tree>, String> {
         let mut guards = Vec::new();
         let left = self.sum(0, &mut guards)?;
@@ -134,7 +133,7 @@ impl Parser<'_> {
             self.at += 1;
             // libpcap does not say how the last two bind: they take all that comes.
             let takes_all = *binds == usize::MAX;
-            // libpcap forgets what has to hold for what is on the right.
+            // libpcap forgets the conditions of the number on the right.
             let right = self.sum(if takes_all { 0 } else { binds + 1 }, &mut Vec::new())?;
             match (operator, right.first_constant()) {
                 (Operator::Divide, Some(0)) => return Err("division by zero".into()),

@@ -8,11 +8,11 @@ use crate::{
     tree::{Number, Tree},
 };
 
-/// What is on one side of a filter's relation by itself, as `ip[12:4] ^ ip[16:4]`: a number for
-/// each packet that has what is asked for.
+/// One side of a filter's relation by itself, as `ip[12:4] ^ ip[16:4]`: a number for each packet
+/// that has the bytes asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calculation {
-    /// What has to hold, as that the packet is of the protocol whose bytes are asked for.
+    /// Conditions, as that the packet is of the protocol whose bytes are asked for.
     needed: Tree,
     number: Number,
 }
@@ -22,7 +22,7 @@ impl Calculation {
     ///
     /// # Errors
     ///
-    /// What is wrong with it; also when it is the same for all packets.
+    /// The fault of the text; also when the number is the same for all packets.
     pub fn new(text: &str) -> Result<Calculation, String> {
         let (needed, number) = parse::parse_number(lex::words(text)?, Names::NONE)?;
         match number.constant() {

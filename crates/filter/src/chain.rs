@@ -16,12 +16,12 @@ pub(super) const DESTINATION: u32 = 60;
 
 pub(super) const IPV6_HEADER: u32 = 40;
 
-/// Which header is looked for, and where the chain begins. That the packet is one of IP is known.
+/// Chain of headers in which one of a protocol is looked for. The packet is known to be one of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chain {
     /// Whether the packet is one of IPv6.
     pub(super) six: bool,
-    /// Where its network header begins.
+    /// Offset of its network header.
     pub(super) network: u32,
     /// The protocol of the header that is looked for.
     pub(super) protocol: u32,

@@ -1,8 +1,8 @@
-//! What the instructions of classic BPF are called: parts of their codes, to be joined by `|`.
+//! Names of the instructions of classic BPF: parts of their codes, to be joined by `|`.
 //!
 //! Source: Linux's `linux/bpf_common.h` and `linux/filter.h`.
 
-/// The part of a code that says what kind of instruction it is.
+/// The part of a code with the kind of instruction.
 pub const KIND: u16 = 0x07;
 /// Loads A.
 pub const LOAD: u16 = 0x00;
@@ -23,16 +23,16 @@ pub const A_TO_X: u16 = 0x07;
 /// Copies X to A.
 pub const X_TO_A: u16 = 0x87;
 
-/// What is loaded is four bytes of the packet.
+/// Four bytes are loaded.
 pub const WORD: u16 = 0x00;
 /// Two bytes.
 pub const HALF: u16 = 0x08;
 /// One byte.
 pub const BYTE: u16 = 0x10;
 
-/// What is loaded is the operand.
+/// The operand is loaded.
 pub const CONSTANT: u16 = 0x00;
-/// What is loaded is in the packet, at the operand.
+/// Bytes of the packet are loaded, at the operand.
 pub const ABSOLUTE: u16 = 0x20;
 /// In the packet, at the sum of X and the operand.
 pub const INDEXED: u16 = 0x40;
@@ -45,7 +45,7 @@ pub const HEADER_LENGTH: u16 = 0xa0;
 
 /// The operand is X instead of a constant.
 pub const FROM_X: u16 = 0x08;
-/// What is returned is A instead of a constant.
+/// A is returned instead of a constant.
 pub const FROM_A: u16 = 0x10;
 
 /// Calculates a sum.
@@ -82,7 +82,7 @@ pub const AT_LEAST: u16 = 0x30;
 /// By whether A has bits of the operand.
 pub const ANY_BITS: u16 = 0x40;
 
-/// Places of the packet from here on stand for what the kernel knows of it besides its bytes.
+/// Offsets in the packet from here on stand for its metadata in the kernel.
 pub const ANCILLARY: u32 = 0xffff_f000;
 /// There, the tag that was taken out of the packet.
 pub const VLAN_TAG: u32 = 44;

@@ -1,5 +1,5 @@
-//! Headers in front of others: what an expression asks for behind one of them is looked for
-//! inside of it.
+//! Headers in front of others: conditions behind one of them in an expression are tested inside of
+//! it.
 
 use super::{
     code,
@@ -39,9 +39,9 @@ impl Place {
         })
     }
 
-    /// Frames whose outer tag is known besides, or which have one in them (`tagged`). Where everything else
-    /// is depends on that, as in libpcap's program for an interface: it counts a tag in the packet as soon as
-    /// it looks for one.
+    /// Frames whose outer tag is known besides, or which have one in them (`tagged`). The offset of
+    /// everything else depends on that, as in libpcap's program for an interface: it counts a tag
+    /// in the packet as soon as it looks for one.
     fn outer_vlan(&mut self, tagged: Tree, number: Option<u32>) -> Result<Tree, String> {
         let place = self.places;
         if place >= PLACES_MAX {
@@ -129,7 +129,7 @@ impl Place {
             inside(four, Base::BehindIpv4(header)),
             inside(six, Base::At(header + IPV6_HEADER)),
         ];
-        // That there were labels stays so, as in libpcap: what is inside is looked for as if it
+        // That there were labels stays so, as in libpcap: headers inside are looked for as if they
         // were behind them.
         *self = Place {
             kind: Spot::found(first),

@@ -7,7 +7,7 @@ use super::{
     tests::{names, packets, run},
 };
 
-/// As they are in the pages, and with numbers for the names that only those have who wrote them.
+/// As they are in the pages, and with numbers for names that only the pages' authors have.
 pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("host sundown", "host 10.9.9.9"),
     ("host helios and ( hot or ace )", "host 10.0.0.1 and (10.1.2.3 or 10.9.9.9)"),
@@ -71,7 +71,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the pages have, and tcpdump refuses where it knows IPv6.
+/// Examples of the pages that tcpdump refuses where it knows IPv6.
 pub(super) const REFUSED: &[&str] =
     &["gateway snup and (port ftp or ftp-data)", "gateway snup and ip[2:2] > 576"];
 
@@ -114,7 +114,7 @@ fn examples_of_the_pages_choose_what_they_say() {
             }
             some += usize::from(wanted);
         }
-        // What goes through headers in a loop is no program for the kernel.
+        // A loop through headers is no program for the kernel.
         assert_eq!(program.is_none(), example.contains("protochain"), "{example}");
     }
     assert!(some > 100, "{some}");

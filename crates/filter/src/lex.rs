@@ -128,7 +128,7 @@ fn link_address(text: &str) -> Option<(Token, usize)> {
     Some((Token::Mac(six_bytes(&text[..length], ':')?), length))
 }
 
-/// The same as others write it: `02-00-00-00-00-01`, `2.0.0.0.0.1`, `0200.0000.0001`,
+/// An Ethernet address in other notations: `02-00-00-00-00-01`, `2.0.0.0.0.1`, `0200.0000.0001`,
 /// `020000000001`.
 fn written_otherwise(name: &str) -> Option<[u8; 6]> {
     if let Some(bytes) = six_bytes(name, '-').or_else(|| six_bytes(name, '.')) {

@@ -1,21 +1,21 @@
-//! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames and packets of IP alone: decided on
-//! packets in memory, by the kernel as a program of classic BPF, or as one by whoever runs it.
+//! Filters in tcpdump's language (pcap-filter(7)), for Ethernet frames and packets of IP alone:
+//! decided on packets in memory, by the kernel as a program of classic BPF, or by an interpreter of
+//! one.
 //!
-//! An expression becomes a tree that is walked for each packet, and not a program of
-//! `IPFilter`: this language finds headers by Ethertype and refuses packets too short for
-//! a load even below `not`, where that one wants headers found before. What it accepts is
-//! what libpcap's program for a capture file accepts: a packet too short for
-//! something that is asked for is refused, also below a `not`. What needs the state of a
-//! socket (`inbound`, `ifindex`) or yet another link is refused when it is read, in
-//! libpcap's words. What names stand for whoever reads an expression has to know ([`Names`]).
+//! An expression becomes a tree that is walked for each packet, and not a program of `IPFilter`:
+//! this language finds headers by Ethertype and refuses packets too short for a load even below
+//! `not`, where that one wants headers found before. It accepts the packets that libpcap's program
+//! for a capture file accepts: a packet too short for bytes that are asked for is refused, also
+//! below a `not`. Primitives that need the state of a socket (`inbound`, `ifindex`) or yet another
+//! link are refused when they are read, in libpcap's words. The caller resolves names ([`Names`]).
 //!
-//! Behind the first `vlan`, in the order of writing, everything else is looked for
-//! behind the tag, as libpcap has it, and so behind a label of `mpls`, inside of a
-//! session of `pppoes`, and inside of a tunnel of `geneve`. Where that tag is known besides the packet
-//! ([`Link::Untagged`]) they are looked for where they are then. A filter that has tests
-//! of the inside beside `geneve` (`geneve or ip`) has no tunnel to look into: then all places are 0.
+//! Behind the first `vlan`, in the order of writing, everything else is looked for behind the tag,
+//! as libpcap has it, and so behind a label of `mpls`, inside of a session of `pppoes`, and inside
+//! of a tunnel of `geneve`. Where that tag is known besides the packet ([`Link::Untagged`]) they
+//! are looked for at their offsets without it. A filter that has tests of the inside beside
+//! `geneve` (`geneve or ip`) has no tunnel to look into: then all places are 0.
 //!
-//! Of what libpcap takes for Ethernet there is no `byte N & M` and `byte N | M`, which there look
+//! Of libpcap's language for Ethernet, `byte N & M` and `byte N | M` are missing, which there look
 //! at no packet.
 
 #![forbid(unsafe_code)]
@@ -52,7 +52,7 @@ pub use program::{INSTRUCTIONS_MAX, Instruction};
 use spot::{Notes, Whole};
 use tree::Tree;
 
-/// What packets begin with.
+/// First header of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// A header of Ethernet.
@@ -69,7 +69,7 @@ pub enum Link {
 pub struct Filter {
     tree: Tree,
     calculates: bool,
-    /// How many places in a packet its conditions find.
+    /// Number of places in a packet that its conditions find.
     places: u8,
     /// Whether the outer tag of frames is known besides.
     has_tag_beside: bool,
@@ -77,7 +77,7 @@ pub struct Filter {
 
 /// Types of the tags that Linux takes out of frames.
 const TAKEN_OUT: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-/// Where an Ethernet frame has its outer tag, and where that ends.
+/// Offset of the outer tag of an Ethernet frame, and of its end.
 const TAG: usize = 12;
 const BEHIND_TAG: usize = TAG + tree::VLAN_TAG_LENGTH as usize;
 
@@ -86,7 +86,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, or cannot be had.
+    /// The fault of the expression, or the feature that cannot be had.
     pub fn new(text: &str, names: Names<'_>) -> Result<Filter, String> {
         Filter::on(Link::Ethernet, text, names)
     }
@@ -95,7 +95,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// The same, and what there is not on that link.
+    /// As of [`Filter::new`], and primitives that do not exist on that link.
     pub fn on(link: Link, text: &str, names: Names<'_>) -> Result<Filter, String> {
         let Parsed { tree, calculates, places } = parse::parse(lex::words(text)?, link, names)?;
         Ok(Filter { tree, calculates, places, has_tag_beside: link == Link::Untagged })
@@ -125,7 +125,7 @@ impl Filter {
         let tag = frame.get(TAG..).and_then(|rest| rest.first_chunk::<4>().copied());
         let tag = tag.filter(|tag| self.has_tag_beside && TAKEN_OUT.contains(&[tag[0], tag[1]]));
         let Some(tag) = tag else { return self.accepts_cut(frame, length) };
-        // Moving the addresses up to what is behind the tag makes a frame without it.
+        // Moving the addresses up to the bytes behind the tag makes a frame without it.
         let shift = BEHIND_TAG - TAG;
         frame.copy_within(..TAG, shift);
         let control = u16::from_be_bytes([tag[2], tag[3]]);
@@ -142,16 +142,16 @@ impl Filter {
         self.calculates
     }
 
-    /// The same as a program for the kernel, where it can be one: where the
-    /// kernel has enough instructions, and they calculate what is asked for. `protochain` goes
-    /// through headers in a loop, which it does not have.
+    /// The filter as a program for the kernel, where it can be one: where the kernel has enough
+    /// instructions, and they calculate as the filter does. `protochain` goes through headers in a
+    /// loop, which it does not have.
     pub fn program(&self) -> Option<Vec<Instruction>> {
         program::program(&self.tree, self.places, u32::MAX, Runner::Kernel)
     }
 
-    /// The same as a program for an interpreter like libpcap's, which gives so many bytes of what is
-    /// wanted. It may be of any length, and goes backwards for `protochain`. `None` where it would
-    /// need more scratch memory than there is.
+    /// The filter as a program for an interpreter like libpcap's, which gives so many bytes of the
+    /// packets wanted. It may be of any length, and goes backwards for `protochain`. `None` where
+    /// it would need more scratch memory than there is.
     pub fn bytecode(&self, bytes: u32) -> Option<Vec<Instruction>> {
         program::program(&self.tree, self.places, bytes, Runner::Interpreter)
     }

@@ -5,7 +5,7 @@ use super::{
     tests::{names, run},
 };
 
-/// Packets as hexadecimal digits, and what they are: a line each.
+/// Packets as hexadecimal digits, and their names: a line each.
 const PACKETS: &str = include_str!("packets.txt");
 /// Expressions, and which of the packets tcpdump 4.99.3 with libpcap 1.10.3 chooses; its programs
 /// not improved.
@@ -20,7 +20,7 @@ pub(super) fn packets() -> Vec<Vec<u8>> {
     PACKETS.lines().map(packet).collect()
 }
 
-/// What there is for a capture file.
+/// Names for a capture file.
 pub(super) fn names_of_files<'a>() -> Names<'a> {
     Names { netmask: Some(0), ..names() }
 }

@@ -1,8 +1,8 @@
-//! What is known besides packets.
+//! Names and the network's mask, which are known besides packets.
 
 use std::net::IpAddr;
 
-/// What names stand for, and what is known of the network that packets come from.
+/// Resolvers of names, and the mask of the network that packets come from.
 #[derive(Clone, Copy)]
 #[allow(missing_debug_implementations, reason = "functions have none")]
 pub struct Names<'a> {

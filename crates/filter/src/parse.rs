@@ -1,7 +1,7 @@
-//! From words to a tree.
+//! Parser: from words to a tree.
 //!
-//! `and` and `or` bind alike and to the left. What a primitive says about protocol,
-//! sides and kind goes for the bare values that follow: `tcp port 80 or 443`.
+//! `and` and `or` bind alike and to the left. Protocol, sides and kind of a primitive hold for the
+//! bare values that follow: `tcp port 80 or 443`.
 
 use std::net::IpAddr;
 
@@ -46,7 +46,7 @@ const KEYWORDS: &[&str] = &[
 const WORDS_MAX: usize = 2000;
 const DEPTH_MAX: usize = 100;
 
-/// What is said about bare values.
+/// Qualifiers that hold for bare values.
 #[derive(Debug, Clone, Copy)]
 struct Qualifier {
     protocol: Option<Protocol>,
@@ -78,12 +78,12 @@ pub(super) struct Parser<'a> {
     calculates: bool,
 }
 
-/// What was read.
+/// Result of parsing.
 pub(super) struct Parsed {
     pub(super) tree: Tree,
     /// Whether it calculates with a packet's bytes or length.
     pub(super) calculates: bool,
-    /// How many places its conditions find.
+    /// Number of places that its conditions find.
     pub(super) places: u8,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn parse(tokens: Vec<Token>, link: Link, names: Names<'_>) -> Result<
     Ok(Parsed { tree, calculates: parser.calculates, places: parser.place.places })
 }
 
-/// Reads a number, and what has to hold for a packet to have it.
+/// Reads a number, and the conditions under which a packet has it.
 pub(super) fn parse_number(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree, Number), String> {
     let mut parser = Parser::new(&tokens, Link::Ethernet, names)?;
     let mut needed = Vec::new();
@@ -180,8 +180,8 @@ impl<'a> Parser<'a> {
         Ok((tree, qualifier))
     }
 
-    /// A primitive, or what is in parentheses, or, where it may be one, a bare value by what the last
-    /// one was about.
+    /// A primitive, or an expression in parentheses, or, where it may be one, a bare value with the
+    /// qualifiers of the last one.
     fn item(&mut self, qualifier: Option<Qualifier>, may_be_value: bool) -> Found {
         if self.take_word("not") {
             let (tree, qualifier) = self.nested(|parser| parser.item(qualifier, may_be_value))?;
@@ -262,7 +262,8 @@ impl<'a> Parser<'a> {
         matches!(self.tokens.get(at), Some(Token::Sign(found)) if *found == sign)
     }
 
-    /// An expression up to the parenthesis that ends it. What follows goes on with what was before.
+    /// An expression up to the parenthesis that ends it. Behind it the qualifiers from before hold
+    /// again.
     fn in_parentheses(&mut self, qualifier: Option<Qualifier>) -> Found {
         let (tree, _) = self.nested(|parser| parser.expression(qualifier))?;
         if self.take_sign(")") { Ok((tree, qualifier)) } else { Err(self.unexpected()) }
@@ -280,7 +281,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Values by what is said about them: one, or several in parentheses.
+    /// Values with their qualifiers: one, or several in parentheses.
     fn values(&mut self, about: Option<Qualifier>) -> Result<Tree, String> {
         if self.take_word("not") {
             let tree = self.nested(|parser| parser.values(about))?;
@@ -306,7 +307,7 @@ impl<'a> Parser<'a> {
         if self.take_sign(")") { Ok(tree) } else { Err(self.unexpected()) }
     }
 
-    /// What is inside of something.
+    /// Runs `inside` one level deeper; an error when the levels are too many.
     pub(super) fn nested<T>(
         &mut self,
         inside: impl FnOnce(&mut Self) -> Result<T, String>,
@@ -331,7 +332,7 @@ impl<'a> Parser<'a> {
         Ok(*number)
     }
 
-    /// `byte 12 = 8`: a byte of the link's header, and what is behind it.
+    /// `byte 12 = 8`: a byte of the link's header, and bytes behind it.
     fn byte(&mut self) -> Result<Tree, String> {
         self.at += 1;
         self.calculates = true;
@@ -415,7 +416,7 @@ impl<'a> Parser<'a> {
         Some(both)
     }
 
-    /// A bare value, by what is said about it.
+    /// A bare value, with its qualifiers.
     fn value(&mut self, qualifier: Option<Qualifier>) -> Result<Tree, String> {
         let Some(token) = self.peek() else { return Err(self.unexpected()) };
         let Some(about) = qualifier.filter(|_| !matches!(token, Token::Sign(_))) else {
@@ -440,7 +441,7 @@ impl<'a> Parser<'a> {
                 } else {
                     let network = self.network(parts, kind)?;
                     if protocol == Some(Protocol::Type(DECNET)) {
-                        // What is left of a mask there.
+                        // The rest of a mask there.
                         return self.place.decnet(sides, network.0 as u16);
                     }
                     self.place.ipv4(protocol, sides, network)
@@ -472,7 +473,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A number, by what is said about it.
+    /// A number, with its qualifiers.
     fn numbered(&self, number: u32, about: Option<Qualifier>) -> Result<Tree, String> {
         let Some(Qualifier { protocol, sides, kind }) = about else {
             return Err(format!("syntax error at '{number}'"));

@@ -1,4 +1,4 @@
-//! Primitives as trees: what libpcap looks at for each, on Ethernet.
+//! Primitives as trees: libpcap's tests for each, on Ethernet.
 
 use std::net::Ipv6Addr;
 
@@ -52,7 +52,7 @@ const IS_IS_PACKETS: &[(&str, &[u32])] = &[
     ("csnp", &[24, 25]),
     ("psnp", &[26, 27]),
 ];
-/// Kinds of LLC frames: bits of the control field, and what they are.
+/// Kinds of LLC frames: names, masks of the control field, and values.
 const LLC_KINDS: &[(&str, u32, u32)] = &[
     ("i", 1, 0),
     ("s", 3, 1),
@@ -78,7 +78,7 @@ const ESP: u32 = 50;
 const AH: u32 = 51;
 pub(super) const ICMP6: u32 = 58;
 
-/// Which protocol a primitive is about.
+/// Protocol of a primitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Link,
@@ -159,7 +159,7 @@ pub(super) fn iso_protocol(name: &str) -> Option<u32> {
     })
 }
 
-/// What PPP calls an Ethertype; others it calls as they are.
+/// PPP's number of an Ethertype; others are the same there.
 fn ppp(kind: u32) -> u32 {
     match kind {
         IPV4 => 0x21,
@@ -174,7 +174,7 @@ fn ppp(kind: u32) -> u32 {
     }
 }
 
-/// Which of two addresses or ports are meant.
+/// Addresses or ports that are meant, of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sides {
     Source,
@@ -194,20 +194,20 @@ impl Sides {
     }
 }
 
-/// Which headers are in front of what is looked at.
+/// Place of a primitive's tests: the headers in front of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// Where the link's header begins.
+    /// Start of the link's header.
     pub(super) link: Spot,
-    /// Where it says what it carries.
+    /// Its field with the type of the payload.
     pub(super) kind: Spot,
-    /// Where it ends.
+    /// Its end.
     pub(super) payload: Spot,
     /// Labels of MPLS behind it.
     pub(super) labels: u32,
     /// Whether there have been labels, maybe in front of it.
     pub(super) labelled: bool,
-    /// Which it is.
+    /// Its kind.
     pub(super) header: Header,
     /// Whether it may be missing, as inside of a tunnel: then the number of the place where it
     /// begins. The next one is the place where it ends.
@@ -218,12 +218,12 @@ pub(super) struct Place {
     pub(super) has_tag_beside: bool,
 }
 
-/// What a header of a link is like.
+/// Kind of a link's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Header {
     Ethernet,
     Ppp,
-    /// There is none: the packet says of itself whether it is IPv4 or IPv6.
+    /// There is none: the packet's first bits tell IPv4 from IPv6.
     Missing,
 }
 
@@ -258,13 +258,13 @@ impl Place {
         }
     }
 
-    /// Where the network header is.
+    /// Place of the network header.
     pub(super) fn network(self) -> Spot {
         self.payload + 4 * self.labels
     }
 
-    /// Packets of a type: an Ethertype or what stands for it here, or below them a service
-    /// access point of LLC.
+    /// Packets of a type: an Ethertype or its equivalent here, or below them a service access point
+    /// of LLC.
     pub(super) fn has(self, kind: u32) -> Result<Tree, String> {
         if self.labelled {
             return self.behind_labels(kind);
@@ -305,7 +305,7 @@ impl Place {
         Number::load(Base::At(self.kind), 2).is(Relation::AtMost, LENGTH_MAX)
     }
 
-    /// What labels carry is known by its first bits.
+    /// Tests the payload of labels by its first bits.
     fn behind_labels(self, kind: u32) -> Result<Tree, String> {
         let version = self.has_version(kind).ok_or("unsupported protocol over mpls")?;
         let last = Tree::equal(self.network() - 2, 1, 1, 1);
@@ -371,7 +371,7 @@ impl Place {
         }
     }
 
-    /// Where a header of a protocol of the ISO begins: behind LLC, which PPP does not have.
+    /// Start of a header of a protocol of the ISO: behind LLC, which PPP does not have.
     fn iso_header(self) -> Spot {
         if self.header == Header::Ppp { self.payload } else { self.payload + 3 }
     }
@@ -448,7 +448,7 @@ impl Place {
                 let (mask, value) = ((mask >> shift) as u32, (bits >> shift) as u32);
                 Tree::equal(self.network() + at + 4 * number, 4, mask, value)
             };
-            // All of it has to be there, also what does not matter.
+            // All of it has to be there, also the bytes without a test.
             Tree::All((0..4).map(word).collect())
         };
         Ok(Tree::All(vec![self.has(IPV6)?, sides.of(address(8), address(24))]))
@@ -565,7 +565,7 @@ impl Place {
         }
     }
 
-    /// Bytes of a header, and what packets must be for it to be there.
+    /// Bytes of a header, and the conditions for it to be there.
     pub(super) fn load(
         self,
         protocol: Protocol,

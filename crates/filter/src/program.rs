@@ -1,11 +1,10 @@
 //! A filter as a program of classic BPF, which the kernel runs on each packet
 //! before a socket gets a copy of it, or an interpreter.
 //!
-//! The program decides as the tree does: its parts are looked at in the same
-//! order, and a packet too short for a load is refused, as the kernel refuses
-//! it. It is made from its end to its beginning, since jumps only lead forward:
-//! whatever jumps knows where its targets are. Source: Linux's
-//! `Documentation/networking/filter.rst`.
+//! The program decides as the tree does: its parts are looked at in the same order, and a packet
+//! too short for a load is refused, as the kernel refuses it. It is made from its end to its
+//! beginning, since jumps only lead forward: the targets of a jump are known when it is written.
+//! Source: Linux's `Documentation/networking/filter.rst`.
 
 use std::{collections::HashMap, mem::offset_of};
 
@@ -29,11 +28,11 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub code: u16,
-    /// How many instructions to skip when a condition holds.
+    /// Instructions to skip when a condition holds.
     pub jt: u8,
-    /// How many when it does not.
+    /// Instructions to skip when it does not.
     pub jf: u8,
     /// The operand.
     pub k: u32,
@@ -41,8 +40,8 @@ pub struct Instruction {
 
 const _: () = assert!(size_of::<Instruction>() == 8 && offset_of!(Instruction, k) == 4);
 
-/// The most instructions of a program: what the memory of a socket's options
-/// has room for by default (`optmem_max`, 20 KiB before Linux 6.7).
+/// The most instructions of a program: as many as the memory of a socket's options has room for by
+/// default (`optmem_max`, 20 KiB before Linux 6.7).
 pub const INSTRUCTIONS_MAX: usize = 2048;
 
 const LOAD_ABSOLUTE: u16 = code::LOAD | code::ABSOLUTE;
@@ -90,22 +89,22 @@ impl Instruction {
     }
 }
 
-/// Who is going to run a program.
+/// Interpreter that is going to run a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Runner {
     /// With as many instructions as there is memory for, forward jumps, and shifts by less than 32.
     #[default]
     Kernel,
-    /// libpcap's interpreter, or one that does the same.
+    /// libpcap's interpreter, or an equivalent one.
     Interpreter,
 }
 
-/// The program of a tree whose conditions find so many places, which gives so many bytes of what is
-/// wanted; `None` when it would be too long for the kernel, or calculates what the kernel calculates
-/// otherwise or not at all, or wants more scratch memory than there is.
+/// The program of a tree whose conditions find so many places, which gives so many bytes of the
+/// packets wanted; `None` when it would be too long for the kernel, or has calculations that the
+/// kernel does otherwise or not at all, or wants more scratch memory than there is.
 ///
 /// Places are in the scratch memory, from its first word on. They are 0 at first: the kernel
-/// refuses a program that may read what it has not written.
+/// refuses a program that may read words it has not written.
 pub(crate) fn program(
     tree: &Tree,
     places: u8,
@@ -143,7 +142,7 @@ struct Backward {
     instructions: Vec<Instruction>,
     /// The newest place that only goes on at another.
     stones: HashMap<Place, Place>,
-    /// How many words of scratch memory are in use all the time.
+    /// Words of scratch memory that are in use all the time.
     places: u32,
     runner: Runner,
 }
@@ -166,12 +165,12 @@ impl Backward {
         fits.then_some(self.instructions)
     }
 
-    /// How many instructions one written next has to skip to get to `to`.
+    /// Instructions that one written next has to skip to get to `to`.
     fn distance(&self, to: Place) -> usize {
         self.instructions.len() - to - 1
     }
 
-    /// Makes what is written next go on at `to`.
+    /// Makes the instruction written next go on at `to`.
     fn reach(&mut self, to: Place) {
         let skipped = self.distance(to);
         if skipped > 0 {
@@ -241,14 +240,14 @@ impl Backward {
         }
     }
 
-    /// Writes the loop that goes through a chain of headers. What the next one is stays in A, and where
-    /// it is behind the network header in X.
+    /// Writes the loop that goes through a chain of headers. The type of the next one stays in A,
+    /// and its offset behind the network header in X.
     fn chain(&mut self, chain: Chain, holds: Place, fails: Place) -> Option<Place> {
         let next = self.places;
         let at = chain.network;
         let calculate =
             |operator: Operator, k: u32| Instruction::plain(CALCULATE | code(operator), k);
-        // Where a header says what the next one is, and how many units long it is.
+        // Offsets of the type of the next header, and of a header's length in units.
         let read = [
             Instruction::plain(LOAD_INDEXED | BYTE, at),
             Instruction::plain(STORE, next),
@@ -342,7 +341,7 @@ fn number(number: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> 
             let code = CALCULATE | code(*operator);
             let shifts = matches!(operator, Operator::Left | Operator::Right);
             match right.constant() {
-                // What the kernel refuses: nothing is left.
+                // The kernel refuses this shift: nothing is left.
                 Some(bits) if shifts && bits >= u32::BITS => {
                     self::number(left, free, to)?;
                     to.push(Instruction::plain(CALCULATE | self::code(Operator::And), 0));
@@ -357,7 +356,7 @@ fn number(number: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> 
                     self::number(left, free, to)?;
                     to.push(Instruction::plain(code, value));
                 }
-                // The kernel shifts by the lower bits of what is too much.
+                // The kernel shifts by the lower bits of a number that is too large.
                 _ if shifts && free.runner == Runner::Kernel => return None,
                 _ => {
                     both(left, right, free, to)?;
@@ -432,7 +431,7 @@ fn load(
     Some(())
 }
 
-/// Leaves in X what is to be added to a place in front of an IPv4 header for the one behind it.
+/// Leaves in X the number to add to a place in front of an IPv4 header for the one behind it.
 fn behind_ipv4(header: Spot, to: &mut Vec<Instruction>) {
     let Some(found) = header.from else {
         to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, header.at));

@@ -1,10 +1,10 @@
-//! Keywords of what Ethernet frames do not have, or what is not known of them, and what libpcap
-//! says to them.
+//! Keywords of properties that Ethernet frames do not have, or that are not known of them, with
+//! libpcap's errors.
 
 /// Why a keyword is refused; `None` for every other word.
 pub(super) fn refused(word: &str) -> Option<&'static str> {
     Some(match word {
-        // What a socket knows besides the packet.
+        // Known to a socket besides the packet.
         "inbound" | "outbound" => {
             "inbound/outbound not supported on Ethernet: a port has a direction, as with -Q in"
         }

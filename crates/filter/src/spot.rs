@@ -1,4 +1,4 @@
-//! Places in a packet, and what is known of a packet besides its bytes.
+//! Places in a packet, and its metadata.
 
 use std::{
     cell::Cell,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::code::{VLAN_TAG, VLAN_TAG_PRESENT};
 
-/// How many places conditions may find. libpcap's programs keep them in their scratch memory, of
+/// Most places that conditions may find. libpcap's programs keep them in their scratch memory, of
 /// which five tunnels leave one word.
 pub(super) const PLACES_MAX: u8 = 15;
 
@@ -31,7 +31,7 @@ impl Spot {
         Spot { from: Some(number), at: 0 }
     }
 
-    /// How far it is behind the beginning of a packet.
+    /// Offset of it in a packet.
     pub(super) fn of<K: Known>(self, known: K) -> u32 {
         match self.from {
             Some(number) if K::FINDS => known.place(number).wrapping_add(self.at),
@@ -56,7 +56,7 @@ impl Sub<u32> for Spot {
     }
 }
 
-/// What is known of a packet besides its bytes.
+/// Metadata of a packet, and the places found in it.
 pub(super) trait Known: Copy {
     /// Whether places are looked for. Where they are not, nothing is asked for each load.
     const FINDS: bool;
@@ -64,7 +64,7 @@ pub(super) trait Known: Copy {
     /// The length it had when it was captured.
     fn length(self, packet: &[u8]) -> u32;
 
-    /// An ancillary load, as [`VLAN_TAG`]; 0 of what is not known.
+    /// An ancillary load, as [`VLAN_TAG`]; 0 where it is not known.
     fn ancillary(self, which: u32) -> u32;
 
     /// A place that was found; 0 before.
@@ -74,7 +74,7 @@ pub(super) trait Known: Copy {
     fn found(self, number: u8, at: u32);
 }
 
-/// Of a whole packet whose filter looks for no places: nothing.
+/// Metadata of a whole packet whose filter looks for no places: none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whole;
 

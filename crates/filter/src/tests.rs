@@ -256,7 +256,7 @@ fn long_programs_jump_far_and_too_long_ones_are_none() {
     let calculates = |text: &str| Filter::new(text, names()).unwrap().calculates();
     assert!(calculates("tcp and less 100") && calculates("not (ip[2:2] > 100)"));
     assert!(!calculates("tcp port 80 and (host 10.0.0.1 or vlan)") && !calculates(""));
-    // Behind what the kernel calculates otherwise.
+    // Behind a calculation that the kernel does otherwise.
     let shift = Filter::new("1 << ether[0] = 4", names()).unwrap();
     assert_eq!(shift.program(), None);
     let shifted = shift.bytecode(1).expect("a program");
@@ -269,7 +269,7 @@ fn long_programs_jump_far_and_too_long_ones_are_none() {
     assert_eq!((deep.program(), deep.bytecode(1)), (None, None));
 }
 
-/// On a link without a header packets say themselves what they are.
+/// On a link without a header the first bits of packets tell their version.
 #[test]
 fn packets_without_a_link_s_header_are_chosen_by_their_version() {
     let tcp = [&1024u16.to_be_bytes()[..], &80u16.to_be_bytes(), &[0; 8], &[0x50, 2]].concat();

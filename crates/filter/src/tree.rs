@@ -1,4 +1,4 @@
-//! What an expression asks of a packet.
+//! Tree of an expression: its conditions on a packet.
 
 use super::{
     chain::Chain,
@@ -28,10 +28,10 @@ pub(super) enum Tree {
 /// A header of Geneve in UDP in IP (RFC 8926).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tunnel {
-    /// Where the header of UDP begins.
+    /// Start of the UDP header.
     pub(super) udp: Base,
-    /// The number of the first of three places: of the type of what is inside, of its link's
-    /// header, and of what is behind that. Without such a header the latter two are the same.
+    /// The number of the first of three places: of the type of the inner packet, of its link's
+    /// header, and of the end of that. Without such a header the latter two are the same.
     pub(super) first: u8,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Number {
     },
 }
 
-/// What the place of a load counts from.
+/// Base of the offset of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// A place in the packet.
@@ -198,7 +198,7 @@ impl Number {
         Tree::Compare { relation, left: self, right: Number::Constant(value) }
     }
 
-    /// What it is for every packet, if that is known beforehand.
+    /// Its value, if it is equal for every packet and known beforehand.
     pub(super) fn constant(&self) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),
@@ -209,8 +209,8 @@ impl Number {
         }
     }
 
-    /// What its first instruction would load, if that is a constant: libpcap takes it for the number
-    /// when it looks for divisors and shifts that cannot be.
+    /// The value of its first load, if that is a constant: libpcap takes it for the number when it
+    /// looks for divisors and shifts that cannot be.
     pub(super) fn first_constant(&self) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),
@@ -250,14 +250,14 @@ impl Number {
 }
 
 impl Base {
-    /// Where it is.
+    /// Offset of it in a packet.
     fn place(self, packet: &[u8], known: impl Known) -> Option<u32> {
         self.place_behind(0, packet, known)
     }
 
-    /// What is `index` bytes behind it. Numbers that stand for something negative lead to before
-    /// it as far as libpcap's programs have them do so: where they add them to what they have
-    /// found in the packet.
+    /// Offset `index` bytes behind it. Numbers that stand for something negative lead to before it
+    /// as far as libpcap's programs have them do so: where they add them to a value they have found
+    /// in the packet.
     fn place_behind<K: Known>(self, index: u32, packet: &[u8], known: K) -> Option<u32> {
         match self {
             Base::At(spot) if K::FINDS && spot.from.is_some() => {

@@ -1,4 +1,4 @@
-//! Tunnels, chains of headers, and what else is rare: by packets made for it.
+//! Tunnels, chains of headers, and other rare headers: by packets made for it.
 
 use std::net::IpAddr;
 
@@ -160,7 +160,7 @@ pub(super) const AMONG_RARE: &[(&str, &[usize])] = &[
     ("6 ^ 2 & 4 = 6 and iih", &[4, 5]),
 ];
 
-/// Which of the packets are wanted, by a filter and by its program, if there is one.
+/// Packets wanted, by a filter and by its program, if there is one.
 fn chosen(expression: &str, names: Names<'_>, packets: &[Vec<u8>]) -> Vec<usize> {
     let filter = Filter::new(expression, names).unwrap_or_else(|e| panic!("{expression}: {e}"));
     let wanted = |by: &dyn Fn(&Vec<u8>) -> bool| -> Vec<usize> {
