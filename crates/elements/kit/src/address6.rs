@@ -15,7 +15,7 @@ pub fn text(address: Ipv6Addr) -> String {
 mod tests {
     use super::*;
 
-    /// What Click 2.1 prints.
+    /// Click 2.1's form of addresses.
     #[test]
     fn addresses_are_written_as_click_writes_them() {
         for (address, expected) in [

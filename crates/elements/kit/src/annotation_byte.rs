@@ -3,7 +3,7 @@
 //! Elements that take an `ANNO` argument may use any byte of Click's 48. Those
 //! that share bytes in Click share them here:
 //!
-//! | Click's bytes | what is there | [`Meta`] |
+//! | Click's bytes | annotation | [`Meta`] |
 //! |---|---|---|
 //! | 0-15 | destination address | `destination` |
 //! | 16 | paint | `paint` |
@@ -14,9 +14,9 @@
 //! | 28-31 | extra length | `user[8..12]` |
 //! | 32-39 | first timestamp; packet number | `user[16..24]` |
 //!
-//! There is no room for the others. `user[14..16]` says where the Ethernet
-//! header is where `MarkMACHeader` has said so, which in Click is no annotation but a
-//! pointer of the packet. See also [`annotations`](crate::annotations).
+//! There is no room for the others. `user[14..16]` is the place of the Ethernet header where
+//! `MarkMACHeader` has marked it, which in Click is no annotation but a pointer of the packet. See
+//! also [`annotations`](crate::annotations).
 
 use linerate_graph::{Annotation, Scope, Value};
 use linerate_memory::Meta;
@@ -45,7 +45,7 @@ impl Byte {
     }
 
     #[inline]
-    /// What a packet has there.
+    /// Returns a packet's value of it.
     pub fn get(self, meta: &Meta) -> u8 {
         let at = usize::from(self.0);
         match self.0 {
@@ -59,7 +59,7 @@ impl Byte {
     }
 
     #[inline]
-    /// Sets what a packet has there.
+    /// Sets a packet's value of it.
     pub fn set(self, meta: &mut Meta, value: u8) {
         let at = usize::from(self.0);
         match self.0 {
@@ -93,7 +93,7 @@ pub type Short = Bytes<2>;
 pub type Word = Bytes<4>;
 
 impl<const N: usize> Bytes<N> {
-    /// The bytes at `offset`; what is wrong when there is no room for them.
+    /// The bytes at `offset`; the error when there is no room for them.
     fn at(offset: u8) -> Result<Bytes<N>, String> {
         match (offset..offset.saturating_add(N as u8)).find(|byte| !has_place(*byte)) {
             Some(missing) => Err(format!("no room for byte {missing}")),
@@ -102,7 +102,7 @@ impl<const N: usize> Bytes<N> {
     }
 
     #[inline]
-    /// What a packet has there.
+    /// Returns a packet's value of them.
     pub fn get(self, meta: &Meta) -> [u8; N] {
         let mut value = [0; N];
         for (place, byte) in value.iter_mut().zip(self.0..) {
@@ -112,7 +112,7 @@ impl<const N: usize> Bytes<N> {
     }
 
     #[inline]
-    /// Sets what a packet has there.
+    /// Sets a packet's value of them.
     pub fn set(self, meta: &mut Meta, value: [u8; N]) {
         if self.0 == 0 && N <= meta.destination.len() {
             meta.destination[..N].copy_from_slice(&value);

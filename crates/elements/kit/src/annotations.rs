@@ -39,14 +39,14 @@ annotation!(extra_length, set_extra_length, u32, 8, "the bytes it had beyond tho
 annotation!(fix_ip_source, set_fix_ip_source, u8, 12, "whether its source address is to be set");
 annotation!(problem_offset, set_problem_offset, u8, 13, "what a parameter problem is about");
 annotation!(first_time, set_first_time, u64, 16, "the time of the first packet it stands for");
-// Those who count cycles do not care what packets stand for.
+// Elements that count cycles do not use the counts of packets.
 annotation!(cycle_count, set_cycle_count, u64, 16, "the cycle count");
 // Nor are packets in tunnels those of captures.
 annotation!(parameters_index, set_parameters_index, u32, 16, "the security parameters index");
 annotation!(association, set_association, u32, 20, "the number of the security association");
 
-/// How a packet to `destination` was addressed, seen by the station `own`; where
-/// that is not known, packets to one station are to this one.
+/// The packet type of a packet to `destination`, seen by the station `own`; where that is not
+/// known, packets to one station are to this one.
 #[inline]
 pub fn packet_type(destination: MacAddr, own: Option<MacAddr>) -> u8 {
     if !destination.is_multicast() {

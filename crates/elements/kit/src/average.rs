@@ -1,5 +1,5 @@
-//! Exponentially weighted moving averages, in Click's fixed point, so that
-//! decisions and printed values are Click's.
+//! Exponentially weighted moving averages, in Click's fixed point, so that decisions and printed
+//! values are Click's.
 
 /// The average of a quantity: each value moves it by 1/2^`stability` of the
 /// difference.

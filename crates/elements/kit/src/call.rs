@@ -1,8 +1,8 @@
-//! Handlers that elements write when something has happened to them.
+//! Calls of handlers that elements make on events of their own.
 
 use linerate_graph::{Context, Element, HandlerCall, HandlerResult, Make, unquoted};
 
-/// What an element does at an end that its configuration has set.
+/// Action of an element at an end that its configuration has set.
 #[derive(Debug, Clone, Default)]
 pub enum End {
     /// Nothing else.
@@ -51,8 +51,7 @@ pub fn perform(
     }
 }
 
-/// The same for an element that is in its place meanwhile
-/// ([`Context::stand_in`]).
+/// As [`perform`], for an element that is in its place meanwhile ([`Context::stand_in`]).
 pub fn perform_standing_in(
     call: &HandlerCall,
     cx: &mut Context,

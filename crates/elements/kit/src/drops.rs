@@ -1,9 +1,9 @@
-//! Packets that elements have no room for, or may not let go on.
+//! Drops of packets for want of room or by a rule.
 
 use linerate_graph::Context;
 use linerate_memory::Frame;
 
-/// What Click says when a queue first drops a packet.
+/// Reports Click's message of a queue that first drops a packet.
 #[cold]
 pub fn overflow(cx: &Context) {
     let class = cx.plan().elements[cx.element()].class.name;

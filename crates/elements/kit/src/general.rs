@@ -31,7 +31,7 @@ fn without_zeros(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// What `printf` of the C library writes.
+    /// The output of `printf` of the C library.
     #[test]
     fn numbers_as_c_writes_them() {
         for (value, text) in [

@@ -1,8 +1,7 @@
-//! Packets whose IP header is known, for elements that look at it or change it.
+//! IP header of a packet, for elements that look at it or change it.
 //!
-//! Where the header is, `CheckIPHeader` and `MarkIPHeader` have said. Click
-//! fails where that has not been done; here such packets are dropped under a
-//! reason of their own.
+//! `CheckIPHeader` and `MarkIPHeader` mark the place of the header. Click fails where that has not
+//! been done; here such packets are dropped under a reason of their own.
 
 use linerate_graph::{Exit, Plan, parse_integer};
 use linerate_memory::{Arena, Meta, PacketMut, Slot};
@@ -13,7 +12,7 @@ use linerate_packet::{
 
 /// Length of a header without options.
 pub const LEAST: usize = 20;
-/// The same in words.
+/// As [`LEAST`], in words.
 pub const WORDS: usize = LEAST / 4;
 /// Ethernet header.
 pub const ETHERNET: usize = 14;
@@ -48,7 +47,7 @@ pub const NO_BUFFER: usize = 0;
 pub const NO_HEADER: usize = 1;
 /// Drop reason of such classes: refused, and nothing at output 1.
 pub const REFUSED: usize = 2;
-/// What the first two are called.
+/// Names of the first two reasons.
 pub const DROPS: &[&str] = &["no buffer", "no IP header"];
 
 /// Most fragments of a packet of at most `longest` bytes, by the argument `MTU` of an element, each of
@@ -81,20 +80,20 @@ pub fn get_four(bytes: &[u8], at: usize) -> [u8; 4] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
-/// The header of a packet and what follows, at least [`LEAST`] bytes.
+/// The header of a packet and its payload, at least [`LEAST`] bytes.
 #[inline(always)]
 pub fn ip<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8]> {
     arena.packet(slot).get(arena.network(slot)..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// The same of the bytes of a packet whose network header is at `network`, for writing.
+/// As `ip`, from the bytes of a packet with its network header at `network`, for writing.
 #[inline(always)]
 pub fn ip_mut(bytes: &mut [u8], network: usize) -> Option<&mut [u8]> {
     bytes.get_mut(network..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// The options of a header, given what is behind its fixed part, up to their end or one
-/// that is not sound: where they are there, and their bytes. Those of one byte say nothing.
+/// The options of a header, given the bytes behind its fixed part, up to their end or one that is
+/// not sound: offset and bytes of each. Those of one byte are skipped.
 #[inline]
 pub fn options(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
@@ -114,7 +113,7 @@ pub fn options(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// How long the header says it is; at least [`LEAST`] and at most what is there.
+/// The length that the header gives; at least [`LEAST`] and at most the bytes there.
 #[inline(always)]
 pub fn header_length(ip: &[u8]) -> usize {
     (usize::from(ip[0] & 15) * 4).max(LEAST).min(ip.len())
@@ -137,7 +136,7 @@ pub fn is_multicast(address: [u8; 4]) -> bool {
 pub fn fill_checksum(ip: &mut [u8]) {
     let length = header_length(ip);
     let mut sum = Sum::default();
-    // What was there is taken off: the words it is in could not be read until a zero had arrived.
+    // The old value is subtracted: the words it is in could not be read until a zero had arrived.
     sum.add_u16(!get16(ip, CHECKSUM));
     match ip.first_chunk::<LEAST>() {
         // Without options, as nearly all are, there is no loop.
@@ -160,8 +159,8 @@ pub fn protocol(ip: &[u8]) -> IpProtocol {
     IpProtocol(ip.get(PROTOCOL).copied().unwrap_or_default())
 }
 
-/// A packet from its IP header on and what is known about it, for steps: those without one
-/// are dropped.
+/// A packet from its IP header on and its annotations, for steps: packets without a header are
+/// dropped.
 #[inline(always)]
 pub fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<(&'p mut [u8], &'p mut Meta), Exit> {
     let network = packet.network();

@@ -1,11 +1,11 @@
-//! IP headers that are put in front of packets.
+//! Encapsulation: IP headers that are put in front of packets.
 
 use linerate_graph::{IpProtocol, Make, Scope, Value};
 use linerate_memory::PacketMut;
 
 use crate::ip::{CHECKSUM, DESTINATION, IDENT, LEAST, TOTAL_LENGTH, get_four};
 
-/// A protocol by name or number; what is wrong with it is said as of a number.
+/// A protocol by name or number; errors are those of a number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProtocolNumber(pub i32);
 
@@ -33,8 +33,8 @@ pub struct Template {
     ident: u16,
 }
 
-/// Where source and destination of a header that was put in front of a packet are, as they lie in
-/// it, and what follows the header.
+/// Source and destination of a header that was put in front of a packet, as they lie in it, and the
+/// packet behind the header.
 #[derive(Debug)]
 pub struct Put<'p> {
     /// The addresses.
@@ -95,8 +95,8 @@ impl Template {
         self.ident = other.ident;
     }
 
-    /// Puts the header in front of a packet, `between` bytes before what was its first, and
-    /// says where it is; `None` when there is no room.
+    /// Puts the header in front of a packet, `between` bytes before its old first byte, and returns
+    /// its addresses and the rest; `None` when there is no room.
     #[inline(always)]
     pub fn put<'p>(&mut self, packet: &'p mut PacketMut<'_>, between: usize) -> Option<Put<'p>> {
         if !packet.prepend(LEAST + between) {

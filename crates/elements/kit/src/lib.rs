@@ -1,7 +1,7 @@
-//! What the elements of the library share, for those who write more of them.
+//! Support for elements: code that the elements of the library share, and new ones can use.
 //!
-//! Where annotations are in a packet's metadata, helpers for headers, values that are
-//! written to handlers, rates and averages.
+//! Places of annotations in a packet's metadata, helpers for headers, values that are written to
+//! handlers, rates and averages.
 #![forbid(unsafe_code)]
 
 pub mod address6;

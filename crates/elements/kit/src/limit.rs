@@ -1,4 +1,4 @@
-//! How many packets may be sent about others, such as ICMP errors.
+//! Rate limit of packets that are sent about others, such as ICMP errors.
 
 use std::cell::Cell;
 
@@ -39,8 +39,8 @@ impl Limit {
         }
     }
 
-    /// Puts what `about` makes of each packet in its place while that is allowed. The
-    /// others are dropped, for the reason that it says, or because there are `too_many`.
+    /// Replaces each packet by the one that `about` makes of it while that is allowed. The others
+    /// are dropped, for the reason that it returns, or because there are `too_many`.
     pub fn replace(
         &mut self,
         cx: &mut Context,
@@ -72,7 +72,7 @@ impl Limit {
         self.silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason));
     }
 
-    /// How many may be sent now, a steady time in nanoseconds.
+    /// Returns the number of packets that may be sent now, a steady time in nanoseconds.
     fn allowance(&mut self, now: u64) -> u64 {
         if self.rate == 0 {
             return u64::MAX;

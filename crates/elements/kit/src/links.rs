@@ -1,8 +1,8 @@
-//! The links of the ports of a graph, for elements that act when one goes down.
+//! Links of the ports of a graph, for elements that act when one goes down.
 //!
-//! Elements on ports say what the link of theirs is when they have opened it ([`Links`]); an element
-//! with a port of its own behind each of its inputs and outputs, as a switch, follows them
-//! ([`Followed`]): it looks at one flag per frame, which is set when a link has changed.
+//! Elements on ports register their link when they have opened it ([`Links`]); an element with a
+//! port of its own behind each of its inputs and outputs, as a switch, follows them ([`Followed`]):
+//! it looks at one flag per frame, which is set when a link has changed.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ pub struct Links {
     elements: Mutex<HashMap<usize, Known>>,
 }
 
-/// What there is to know of an element that somebody follows, or that is on a port.
+/// Link and followers of an element that is followed, or that is on a port.
 #[derive(Default)]
 struct Known {
     /// The link, and its changes when it was opened.
@@ -36,7 +36,7 @@ impl Links {
         world.common::<Links>().put(element, link);
     }
 
-    /// The same, of a graph's links that are at hand.
+    /// As `opened`, for a graph's links that are at hand.
     pub fn put(&self, element: usize, link: &Arc<Link>) {
         let mut elements = self.elements.lock().expect("no panic while held");
         let known = elements.entry(element).or_default();
@@ -91,7 +91,7 @@ impl Followed {
         let news = Arc::new(AtomicBool::new(false));
         let follower: Arc<Follower> = {
             let news = Arc::clone(&news);
-            // Release: pairs with the acquire of who looks at the links then.
+            // Release: pairs with the acquire of the element that looks at the links then.
             Arc::new(move || news.store(true, Ordering::Release))
         };
         let mut seen = Vec::new();
@@ -117,8 +117,8 @@ impl Followed {
             let Some((link, opened)) = self.all.link(*element) else { continue };
             let now = link.changes();
             let before = seen.replace(now);
-            // Odd is up. What happened before it was opened is nobody's business here; what
-            // happened since is, however late who follows it has something to do.
+            // Odd is up. Changes before it was opened do not count; those since do, however late
+            // the follower has something to do.
             let went_down = now.is_multiple_of(2) || now - before.unwrap_or(opened) > 1;
             if before != Some(now) && went_down {
                 down.push(*port);

@@ -1,4 +1,4 @@
-//! What elements print for people.
+//! Output of elements for people.
 
 use std::{
     fs::File,
@@ -8,13 +8,13 @@ use std::{
 use linerate_graph::{Arguments, Context, Filename, Make, parse_bool};
 use linerate_host::files;
 
-/// What the system says of an error, as Click prints it: without the number.
+/// Returns the system's text of an error, as Click prints it: without the number.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// How bytes are shown.
+/// Form in which bytes are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contents {
     /// Not at all.
@@ -27,7 +27,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// What a word of the argument `CONTENTS` means; a wrong one is reported.
+    /// Reads a word of the argument `CONTENTS`; a wrong one is reported.
     pub fn parse(make: &mut Make<'_>, word: &str) -> Option<Contents> {
         let upper = word.to_ascii_uppercase();
         match (parse_bool(word), upper.as_str()) {
@@ -72,7 +72,7 @@ impl Lines {
     /// Writes those of a frame.
     pub fn write(&mut self, cx: &Context) {
         match &mut self.file {
-            // Nobody can be told of a full disk per packet; Click is silent, too.
+            // A full disk cannot be reported per packet; Click is silent, too.
             Some(file) => drop(file.write_all(self.text.as_bytes())),
             None => cx.console().report(&self.text),
         }

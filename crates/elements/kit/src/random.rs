@@ -18,7 +18,7 @@ pub type Probability = Fixed<28>;
 pub struct Seed(OnceLock<u32>);
 
 impl Seed {
-    /// What it is.
+    /// Returns its value.
     pub fn get(&self) -> Option<u32> {
         self.0.get().copied()
     }

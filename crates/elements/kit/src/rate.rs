@@ -1,11 +1,10 @@
-//! How many packets or bytes may go by now: the arithmetic of all elements
-//! that have a rate.
+//! Rates: token buckets and gaps, the arithmetic of all elements that have a rate in packets or
+//! bytes.
 //!
-//! There are two kinds, as in Click. A [`Bucket`] fills with tokens up to its
-//! capacity, starts full, and forgets what does not fit: what it lets through
-//! in a burst is bounded by the capacity. A [`Gap`] lets event `i` of every
-//! second happen `i` gaps after the second began, and up to a second's events
-//! that were missed be made up for.
+//! There are two kinds, as in Click. A [`Bucket`] fills with tokens up to its capacity, starts
+//! full, and forgets tokens that do not fit: the packets it lets through in a burst are bounded by
+//! the capacity. A [`Gap`] lets event `i` of every second happen `i` gaps after the second began,
+//! and up to a second's events that were missed be made up for.
 //!
 //! A bucket is filled every millisecond, with whole parts of a token of which
 //! there are nearly 2^32 in a full one; those of a millisecond are rounded down.
@@ -19,16 +18,15 @@ use linerate_graph::{Make, Scope, Value, parse_bandwidth, parse_u32};
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// How often a bucket is filled, in nanoseconds.
+/// Interval at which a bucket is filled, in nanoseconds.
 const TICK: u64 = 1_000_000;
 
-/// Who sleeps until the next gap is over sleeps at least so long when there are
-/// several in that time: 20 µs is 50 wake-ups per millisecond at most.
+/// Least sleep of a task until the next gap is over when there are several in that time: 20 µs is
+/// 50 wake-ups per millisecond at most.
 const GRAIN: u64 = 20_000;
 
-/// What a bucket of bytes must hold for a packet to go, beside the capacity
-/// asked for: a packet may be longer than what is left, and the difference is
-/// owed. As in Click.
+/// Bytes a bucket of bytes must hold for a packet to go, beside the capacity asked for: a packet
+/// may be longer than the rest, and the difference is owed. As in Click.
 pub const OWED: u64 = 131_072;
 
 /// Tokens per time.
@@ -67,7 +65,7 @@ impl Rate {
 
     /// A rate of bytes, as a bandwidth.
     pub fn bytes(text: &str) -> Option<Rate> {
-        // Whatever does not fit is beyond any link.
+        // A rate that does not fit is beyond any link.
         Some(Rate::per_second(parse_bandwidth(text)?.round() as u64))
     }
 
@@ -88,7 +86,7 @@ impl Rate {
     }
 }
 
-/// What a rate is of.
+/// Unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Packets.
@@ -183,7 +181,7 @@ impl Bucket {
         // Rates per hour, which Click has not, need finer parts.
         let full = if rate.period == SECOND { u64::from(u32::MAX) } else { u64::MAX >> 16 };
         let ticks = rate.period / TICK;
-        // There is room for what comes in a tick.
+        // There is room for the tokens of a tick.
         let scale = full / capacity.max(rate.tokens.div_ceil(ticks)).clamp(1, full);
         let per_tick = u128::from(rate.tokens) * u128::from(scale) / u128::from(ticks);
         let per_tick = (per_tick as u64).max(rate.tokens.min(1));
@@ -220,7 +218,7 @@ impl Bucket {
     #[inline]
     pub fn fill(&mut self, now: u64) {
         let ticks = (now / TICK).saturating_sub(self.at / TICK);
-        // What saturates is far more than there is room for.
+        // Saturated values are far more than there is room for.
         let more = ticks.saturating_mul(self.per_tick);
         self.level = self.level.saturating_add(more).min(self.full);
         self.at = self.at.max(now);
@@ -277,7 +275,7 @@ impl Gap {
         self.rate
     }
 
-    /// Forgets what has been.
+    /// Forgets all events.
     pub fn reset(&mut self) {
         *self = Gap::new(self.rate);
     }
@@ -350,8 +348,8 @@ mod tests {
     const HOUR: u64 = 3600 * SECOND;
     const START: u64 = 1_000_000_000 * SECOND;
 
-    /// When tokens are taken, in milliseconds, by who takes all there are whenever
-    /// it looks until `end`.
+    /// Times at which tokens are taken, in milliseconds, by a task that takes all there are
+    /// whenever it looks until `end`.
     fn times(bucket: &mut Bucket, end: u64) -> Vec<u64> {
         let (mut now, mut times) = (START, Vec::new());
         while now <= START + end {
@@ -403,7 +401,7 @@ mod tests {
         bucket.take(20);
         bucket.fill(START);
         assert_eq!(bucket.tokens(), 0);
-        // What comes in a tick always has room.
+        // The tokens of a tick always have room.
         let mut bucket = Bucket::new(Rate::per_second(5_000_000), 1);
         bucket.fill(START);
         assert_eq!(bucket.tokens(), 5000);
@@ -452,7 +450,7 @@ mod tests {
         assert_eq!(gap.due(START + SECOND), 10);
         gap.add(10);
         assert_eq!(gap.due(START + SECOND), 0);
-        // The second in between is lost but for what was counted.
+        // The second in between is lost but for its counted events.
         assert_eq!(gap.due(START + 9 * SECOND), 10);
     }
 

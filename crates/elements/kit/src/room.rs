@@ -1,13 +1,13 @@
-//! Making packets longer at either end.
+//! Headroom and tailroom: making packets longer at either end.
 //!
 //! A packet that has no room left at that end is moved inside its buffer, which
 //! is rare: the pool leaves room in front, and buffers are larger than frames.
 
 use linerate_memory::{Arena, Frame, PacketMut, Slot};
 
-/// Adds `count` bytes in front, which hold what was there, or zero where the
-/// packet had to be moved. `false`, changing nothing, when the buffer is too
-/// small, or the packet would have to be moved and is shared.
+/// Adds `count` bytes in front, which keep their old contents, or are zero where the packet had to
+/// be moved. `false`, changing nothing, when the buffer is too small, or the packet would have to
+/// be moved and is shared.
 #[inline]
 pub fn push(arena: &Arena, slot: &mut Slot, count: usize) -> bool {
     slot.push(count) || arena.writable(slot).is_some_and(|mut packet| packet.prepend(count))

@@ -1,4 +1,4 @@
-//! What tables of routes have in common for who asks them.
+//! Interface of tables of routes for elements that look up in them.
 
 use linerate_graph::Class;
 

@@ -1,4 +1,4 @@
-//! What an element says once, or a few times, however many workers have a replica of it.
+//! Messages that an element logs once, or a few times, in all its replicas together.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use linerate_graph::Make;
 
-/// How often something has been said. An element has one, for one thing.
+/// Number of times something has been logged. An element has one, for one message.
 #[derive(Debug, Clone, Default)]
 pub struct Said(Arc<Times>);
 

@@ -1,9 +1,9 @@
-//! Packets made from a pattern: what the sources share.
+//! Template of the packets that sources make.
 
 use linerate_graph::{Context, Make, unquoted};
 use linerate_memory::Frame;
 
-/// What Click's sources put in a packet when they are not told.
+/// Data of Click's sources in a packet when none is given.
 const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// The bytes of packets to make.
@@ -60,7 +60,7 @@ impl Template {
         made
     }
 
-    /// How long the packets are.
+    /// The length of the packets.
     pub fn length(&self) -> usize {
         self.bytes.len()
     }
@@ -89,7 +89,7 @@ impl Template {
     }
 }
 
-/// Gives packets the time of now as their stamp, where anybody could see it.
+/// Gives packets the time of now as their stamp, where any element could see it.
 pub fn stamp(cx: &Context, frame: &mut Frame) {
     if !cx.world().annotated {
         return;

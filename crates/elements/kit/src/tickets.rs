@@ -12,7 +12,7 @@ use crate::written::port_of;
 const STRIDE: u32 = 1 << 16;
 const TICKETS_LIMIT: u32 = 1 << 15;
 
-/// What can be done with `tickets0` and its like, one per port.
+/// Handler of `tickets0` and its like, one per port.
 const HANDLER: Handler = Handler::value("tickets", "tickets of a port");
 
 /// The ports of an element with their tickets.
@@ -39,8 +39,7 @@ impl Port {
 }
 
 impl Tickets {
-    /// As the arguments say, one for each of `count` ports; `side` is what these are
-    /// called.
+    /// Reads the arguments, one for each of `count` ports; `side` is the name of these in errors.
     pub fn from_args(make: &mut Make<'_>, count: usize, side: &str) -> Tickets {
         let mut given = make.rest();
         if given.len() != count {

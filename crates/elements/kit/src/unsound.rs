@@ -1,4 +1,4 @@
-//! Packets that elements check and find wrong: how many, and what is said of them.
+//! Failures of packet checks: counts, and reports.
 
 use linerate_graph::{Arguments, Context, Exit, Handler, HandlerError, HandlerResult};
 
@@ -7,7 +7,7 @@ use crate::said::Said;
 /// The handler that `DETAILS` adds.
 const DETAILS: Handler = Handler::count("drop_details", "packets that were not sound, by reason");
 
-/// What elements that check packets have besides their check. Packets can be wrong for the
+/// Arguments, counts and reports of an element that checks packets. Packets can be wrong for the
 /// first `N` of the class's drop reasons.
 #[derive(Debug, Arguments)]
 #[arguments(handlers = [Handler::count("drops", "packets that were not sound")])]
@@ -22,12 +22,12 @@ pub struct Unsound<const N: usize> {
     counts: [u64; N],
     #[init(Said::of(make))]
     said: Said,
-    /// What was wrong with packets of the frame.
+    /// Reasons of the failures of the frame.
     found: Vec<usize>,
 }
 
 impl<const N: usize> Unsound<N> {
-    /// Where a packet goes that is wrong for this reason.
+    /// Counts a failure for this reason; returns the exit of the packet.
     #[cold]
     pub fn refuse(&mut self, reason: usize) -> Exit {
         self.found.push(reason);

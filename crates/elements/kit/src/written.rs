@@ -1,4 +1,4 @@
-//! Values written to handlers, refused in Click's words, and what they change.
+//! Values written to handlers, refused in Click's words, and their effects.
 
 use std::net::Ipv4Addr;
 
@@ -13,7 +13,7 @@ pub fn boolean(value: &str) -> Result<bool, HandlerError> {
     boolean_or(value, "expected boolean")
 }
 
-/// The same, refused in other words.
+/// As `boolean`, refused in other words.
 pub fn boolean_or(value: &str, refusal: &str) -> Result<bool, HandlerError> {
     parse_bool(value.trim()).ok_or_else(|| HandlerError::refused(refusal))
 }
@@ -23,7 +23,7 @@ pub fn integer<T: TryFrom<i128>>(value: &str) -> Result<T, HandlerError> {
     integer_or(value, "expected integer")
 }
 
-/// The same, refused in other words.
+/// As `integer`, refused in other words.
 pub fn integer_or<T: TryFrom<i128>>(value: &str, refusal: &str) -> Result<T, HandlerError> {
     let number = parse_integer(value.trim()).and_then(|number| T::try_from(number).ok());
     number.ok_or_else(|| HandlerError::refused(refusal))
