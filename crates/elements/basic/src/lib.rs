@@ -1,5 +1,5 @@
-//! Elements that are not about any protocol: sources, sinks, counters, switches, and what
-//! changes packets without a look at what they are.
+//! Elements that are not about any protocol: sources, sinks, counters, switches, and elements that
+//! change packets without a look at their contents.
 #![forbid(unsafe_code)]
 
 use linerate_graph::Class;

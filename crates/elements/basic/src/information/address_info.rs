@@ -29,8 +29,8 @@ pub(super) const CLASS: Class = Class {
     ..INFORMATION
 };
 
-/// What an address can be taken for; `00-00-00-00-00-00` is one kind, `::1`
-/// another, and a name may be several.
+/// Kinds that an address text can stand for; `00-00-00-00-00-00` is one, `::1` another, and a name
+/// may be several.
 #[derive(Default)]
 struct Kinds {
     mac: Option<MacAddr>,
@@ -71,8 +71,8 @@ impl Kinds {
         found.into_iter().filter(|found| *found).count()
     }
 
-    /// Writes each kind into `entry`. Where the text may be several things, it
-    /// does not replace what an earlier text in the same argument was.
+    /// Writes each kind into `entry`. An ambiguous text does not replace the kinds of an earlier
+    /// text in the same argument.
     fn store(self, entry: &mut Addresses, earlier: &mut Addresses) {
         let sure = self.count() == 1;
         fn put<T: Copy>(sure: bool, new: Option<T>, at: &mut Option<T>, earlier: &mut Option<T>) {
@@ -98,7 +98,7 @@ fn define(make: &mut Make<'_>, said: &mut Preparation) {
         }
         let mut earlier = Addresses::default();
         for text in parts {
-            // What was defined before can be used in what is defined next.
+            // Earlier definitions can be used in the next.
             let scope = Scope { plan: make.plan(), names: &said.names, name: make.name() };
             let kinds = Kinds::of(text, &scope);
             if kinds.count() == 0 {

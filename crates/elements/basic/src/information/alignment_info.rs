@@ -1,4 +1,4 @@
-//! `AlignmentInfo`: how packets are aligned where they reach elements.
+//! `AlignmentInfo`: alignment of packets where they reach elements.
 
 use std::collections::HashMap;
 

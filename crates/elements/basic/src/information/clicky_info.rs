@@ -1,4 +1,4 @@
-//! `ClickyInfo`: how a graph is to be drawn.
+//! `ClickyInfo`: styles for drawing a graph.
 
 use linerate_graph::{Arg, Class};
 

@@ -1,7 +1,7 @@
-//! Elements that say something about others and see no packet.
+//! Information elements, which state facts about others and see no packet.
 //!
-//! What they say is said before any element is made, so that it holds wherever
-//! in the configuration it is written.
+//! Their statements are read before any element is made, so that they hold wherever in the
+//! configuration they are written.
 
 use linerate_graph::{Class, Inert, Make, Role};
 
@@ -25,7 +25,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &static_thread_sched::CLASS,
 ];
 
-/// What their classes have in common.
+/// Base of their classes.
 const INFORMATION: Class = Class {
     family: FAMILY,
     ports: "0/0",

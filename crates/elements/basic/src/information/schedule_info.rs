@@ -1,4 +1,4 @@
-//! `ScheduleInfo`: how often tasks run in relation to each other.
+//! `ScheduleInfo`: tickets of tasks.
 
 use linerate_graph::{Arg, Class, Fixed, Make, Preparation, TICKETS_DEFAULT, lang::config::words};
 

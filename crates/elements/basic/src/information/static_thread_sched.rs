@@ -1,4 +1,4 @@
-//! `StaticThreadSched`: which worker runs what.
+//! `StaticThreadSched`: workers of elements.
 
 use linerate_graph::{Arg, Class, Make, Preparation, lang::config::words};
 

@@ -1,4 +1,4 @@
-//! `Align`: packets at a given place modulo a word.
+//! `Align`: alignment of packets.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};
@@ -48,7 +48,7 @@ impl Align {
         }
     }
 
-    /// How many bytes a packet that begins there has to move.
+    /// Returns the number of bytes by which a packet that begins there has to move.
     fn lack(&self, bytes: &[u8]) -> usize {
         let (modulus, start) = (self.modulus as usize, bytes.as_ptr() as usize);
         (self.offset as usize + modulus - start % modulus) % modulus

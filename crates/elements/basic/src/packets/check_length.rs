@@ -1,4 +1,4 @@
-//! `CheckLength`: packets of at most a length.
+//! `CheckLength`: greatest length of packets.
 
 use linerate_graph::{Arguments, Class, Exit, Reads, Step, Way};
 use linerate_memory::Packet;

@@ -1,4 +1,4 @@
-//! `CheckPaint`: only packets of one colour.
+//! `CheckPaint`: passes packets of one colour.
 
 use linerate_graph::{Arguments, Class, Exit, Reads, Step, Way};
 use linerate_memory::Packet;

@@ -1,10 +1,9 @@
-//! `Clipboard`: bytes of one packet into another.
+//! `Clipboard`: copies bytes of one packet into another.
 //!
-//! In Click packets come one at a time, so a packet that is led from output 0
-//! back to input 1 gets what was copied from itself. With frames, all of a
-//! frame are copied before the first is pasted into: so the bytes of the whole
-//! last frame are kept, and a packet that was in it gets its own. Others get
-//! those of the last packet, as in Click.
+//! In Click packets come one at a time, so a packet that is led from output 0 back to input 1 gets
+//! the bytes copied from itself. With frames, all of a frame are copied before the first is pasted
+//! into: so the bytes of the whole last frame are kept, and a packet that was in it gets its own.
+//! Others get those of the last packet, as in Click.
 
 use linerate_graph::{Arg, Class, Context, Element, Make, Right, parse_u32};
 use linerate_memory::Frame;
@@ -28,7 +27,7 @@ pub(super) const CLASS: Class = Class {
     flow: "#/#",
     args: &[Arg::rest("RANGE", "OFFSET/LENGTH", "bytes to copy")],
     drops: &["no buffer"],
-    // Of what is pulled it is a matter of turns which packet was the last.
+    // Of pulled packets the last one depends on the turns of tasks.
     observes: |_, at| vec![at],
     cost: "Reads or writes the packets' bytes.",
     example: "c :: Clipboard(0/4); InfiniteSource(LIMIT 10, STOP true) -> c -> Strip(10) \
@@ -94,7 +93,7 @@ impl Clipboard {
 
     fn copy(&mut self, cx: &mut Context, frame: &Frame) {
         let arena = cx.pool.arena();
-        // What a packet lacks stays as it was before.
+        // Bytes that a packet lacks stay as they were before.
         let last = self.bytes.len() - self.size;
         self.bytes.copy_within(last.., 0);
         self.copied.clear();

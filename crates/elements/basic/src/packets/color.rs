@@ -1,4 +1,4 @@
-//! The colour of the elements that paint and look for paint.
+//! Colour of the elements that paint and look for paint.
 
 use linerate_graph::Arguments;
 use linerate_memory::{Leaves, Meta};
@@ -24,7 +24,7 @@ impl Color {
         self.anno.get(meta) == self.color
     }
 
-    /// What giving it to packets leaves: all but destinations, if it is in one.
+    /// Fields that giving it to packets preserves: all but destinations, if it is in one.
     pub(super) fn leaves(self) -> Leaves {
         Leaves { headers: true, destination: self.is_paint() }
     }

@@ -46,7 +46,7 @@ const SIZE: usize = 4;
 
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// What a byte does to the checksum when so many bytes come behind it.
+/// Effect of a byte on the checksum with 0 to 7 bytes behind it.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

@@ -1,4 +1,4 @@
-//! `ErrorElement`: what no configuration can run with.
+//! `ErrorElement`: fails every configuration.
 
 use linerate_graph::{Arg, Class, Context, Element};
 

@@ -1,4 +1,4 @@
-//! `Message`: something to be told when a configuration is read.
+//! `Message`: prints a message when a configuration is read.
 
 use linerate_graph::{Arg, Class, Inert, Make, Role};
 

@@ -1,4 +1,4 @@
-//! Elements that change packets: their bytes and what is known about them.
+//! Elements that change packets: their bytes and annotations.
 
 use linerate_graph::Class;
 

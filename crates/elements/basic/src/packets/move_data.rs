@@ -1,4 +1,4 @@
-//! `MoveData`: bytes of a packet at another place of it.
+//! `MoveData`: copies bytes of a packet to another place of it.
 //!
 //! Not in Click; in `FastClick`.
 

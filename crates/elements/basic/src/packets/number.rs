@@ -83,7 +83,7 @@ pub(super) const CHECK: Class = Class {
 struct NumberPacket {
     offset: usize,
     big: bool,
-    /// What the next packet of any replica is.
+    /// The next packet's number, for all replicas.
     count: Arc<AtomicU64>,
 }
 
@@ -135,7 +135,7 @@ impl Element for NumberPacket {
     }
 }
 
-/// How often each number came, to all replicas together.
+/// Packets counted by number, for all replicas together.
 type Counts = Arc<[AtomicU32]>;
 
 /// The counts there are now.
@@ -169,8 +169,8 @@ impl CheckNumberPacket {
     }
 }
 
-/// The counts of so many numbers: those there are, if they are as many, or else with
-/// what has been counted.
+/// The counts of so many numbers: those there are, if they are as many, or else new ones with the
+/// old values.
 fn resized(current: &Current, count: u32) -> Counts {
     let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
     let old = current.as_deref().unwrap_or_default();
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(run.read("n.count"), "500");
         let once: String = (0..500).map(|number| format!("{number}: 1\n")).collect();
         assert_eq!(run.read("c.dump"), once);
-        // What has been counted stays.
+        // Earlier counts stay.
         run.write("c.count", "0x1f5").unwrap();
         assert_eq!(run.read("c.dump"), once + "500: 0\n");
         assert_eq!((run.read("c.max"), run.read("c.min")), ("[0] : 1".into(), "[500] : 0".into()));

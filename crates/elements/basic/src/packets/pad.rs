@@ -1,4 +1,4 @@
-//! `Pad`: packets of at least a length.
+//! `Pad`: least length of packets.
 
 use linerate_graph::{Arguments, Class, Exit, Right, Step, Way};
 use linerate_memory::PacketMut;

@@ -30,7 +30,7 @@ struct PaintTee {
 
 impl PaintTee {
     fn copy(&self, cx: &mut Context, frame: &mut Frame) {
-        // In most frames nobody has the colour.
+        // In most frames no packet has the colour.
         let (mut any, color) = (false, self.color);
         let Context { pool, survey, .. } = &mut *cx;
         if color.is_paint() {

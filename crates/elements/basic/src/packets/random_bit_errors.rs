@@ -1,4 +1,4 @@
-//! `RandomBitErrors`: a bad line.
+//! `RandomBitErrors`: bit errors of a line.
 //!
 //! Each bit is wrong with the same probability, independently of the others. So
 //! the number of bits from one error to the next is geometrically distributed:

@@ -51,7 +51,7 @@ struct RandomSample {
     /// packets that have not passed
     #[handler(count, kept)]
     drops: u64,
-    /// What counts of the three.
+    /// The probability in effect, of the three arguments.
     probability: Probability,
     #[init(Random::new(make))]
     random: Random,

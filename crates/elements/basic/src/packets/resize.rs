@@ -1,4 +1,4 @@
-//! `Resize`: bytes on or off either end.
+//! `Resize`: adds or removes bytes at either end.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Reads, Right, Step, Way};
 use linerate_memory::{Frame, Packet};
@@ -40,7 +40,7 @@ impl Step<Reads> for Resize {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let Resize { head, tail } = *self;
-        // What lies behind the packet may be another holder's.
+        // Bytes behind the packet may be another holder's.
         if tail > 0 || frame.slots().iter().any(|slot| slot.headroom() as i64 <= i64::from(head)) {
             cx.unshare(frame, NO_BUFFER);
         }

@@ -1,4 +1,4 @@
-//! `Search` and `UnstripAnno`: bytes off the front up to a pattern, and back.
+//! `Search` and `UnstripAnno`: strip the bytes up to a pattern, and restore them.
 //!
 //! `FastClick` has the number of bytes where the paint and the byte of ICMP
 //! parameter problems are, the paint as the higher byte; so it is here.
@@ -133,7 +133,7 @@ mod tests {
                 run.run();
                 assert_eq!(run.read("a.packets"), found, "{config}");
                 assert_eq!(run.read("b.packets"), lost, "{config}");
-                // What was taken off is back.
+                // Bytes taken off are back.
                 let whole =
                     PACKETS.split(' ').filter(|packet| *packet != "-" && !lost.contains(packet));
                 assert_eq!(run.read("c.packets"), whole.collect::<Vec<_>>().join("\n"), "{config}");

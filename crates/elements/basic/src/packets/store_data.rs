@@ -1,4 +1,4 @@
-//! `StoreData`: given bytes at a given place.
+//! `StoreData`: writes given bytes at an offset.
 
 use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};

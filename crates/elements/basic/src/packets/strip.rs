@@ -1,4 +1,4 @@
-//! `Strip`: bytes off the front.
+//! `Strip`: removes bytes from the front.
 
 use linerate_graph::{Arguments, Class, Context, Element};
 use linerate_memory::Frame;
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(packets, ["626364", "6364", "61626364"]);
     }
 
-    /// One byte more than what is in front of it, too.
+    /// Also with one byte more than the bytes in front of it.
     #[test]
     fn a_header_that_was_taken_off_stays_known() {
         for length in [0, 1, 2, 3, 5] {

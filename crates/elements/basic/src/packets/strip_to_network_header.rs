@@ -1,4 +1,4 @@
-//! `StripToNetworkHeader`: whatever precedes the network header goes.
+//! `StripToNetworkHeader`: removes all bytes in front of the network header.
 
 use linerate_graph::{Arguments, Class, Reads, Step, Way};
 use linerate_memory::Packet;

@@ -66,7 +66,7 @@ struct Set {
     /// refused when true: see SetTimestampDelta
     #[arg(keyword, default = false)]
     delta: bool,
-    /// What the packets of a frame get.
+    /// Time that the packets of a frame get.
     time: u64,
 }
 
@@ -250,7 +250,7 @@ impl Step for Adjust {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// What the first timestamp is, seen by a `SetTimestampDelta` at the end.
+    /// Returns the first timestamp, seen by a `SetTimestampDelta` at the end.
     fn time_after(path: &str) -> String {
         let times = [1, 256].map(|frame_limit| {
             let mut run = Run::new(&format!(

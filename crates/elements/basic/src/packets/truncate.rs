@@ -1,4 +1,4 @@
-//! `Truncate`: packets of at most a length.
+//! `Truncate`: cuts packets to a length.
 
 use linerate_graph::{Arguments, Class, Context, Make, Reads, Right, Step, Way};
 use linerate_memory::{Frame, Packet};

@@ -1,4 +1,4 @@
-//! `Unstrip`: bytes back on the front.
+//! `Unstrip`: restores bytes in front.
 
 use linerate_graph::{Arguments, Class, Context, Element, Exit, Writes};
 use linerate_memory::Frame;

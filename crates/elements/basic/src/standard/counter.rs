@@ -62,8 +62,8 @@ struct Counter {
 #[derive(Clone)]
 struct Call {
     at: u64,
-    /// The handler and what is written to it, as they were given: other
-    /// elements are there when this one is initialized.
+    /// The handler and the value written to it, as they were given: other elements are there when
+    /// this one is initialized.
     text: String,
     handler: Option<HandlerRef>,
 }
@@ -89,7 +89,7 @@ impl Call {
         Ok(self)
     }
 
-    /// What is written to a handler to set one.
+    /// Reads the value written to the handler that sets a call.
     fn parse(cx: &Context, handler: &str, text: &str) -> Result<Call, HandlerError> {
         let (at, rest) = shift_word(text);
         let at = parse_integer(at).and_then(|at| u64::try_from(at).ok()).ok_or_else(|| {
@@ -143,7 +143,7 @@ impl Counter {
     fn call(&mut self, cx: &mut Context, call: Option<Call>) {
         let Some(Call { text, handler: Some(handler), .. }) = call else { return };
         let value = unquoted(shift_word(&text).1);
-        // What is called may read, reset or set this counter.
+        // The called handler may read, reset or set this counter.
         let result = cx.stand_in(self, |cx| cx.write_handler(&handler, &value));
         if let Err(error) = result {
             let name = cx.name().to_owned();
@@ -312,7 +312,7 @@ mod tests {
         assert!(run.output().contains("COUNT_CALL overflow, max 18446744073709551615"));
     }
 
-    /// Click's answers: who is at work pulling is told when the packet has arrived.
+    /// Click's answers: an element at work pulling is told when the packet has arrived.
     #[test]
     fn who_pulls_can_be_stopped_by_what_it_pulls() {
         for (config, counts) in [

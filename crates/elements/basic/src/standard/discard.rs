@@ -31,7 +31,7 @@ pub(super) const CLASS: Class = Class {
 
 struct Discard {
     count: u64,
-    /// What it pulls in a turn, when that is said.
+    /// Packets it pulls in a turn, when that is given.
     burst: Option<usize>,
     active: bool,
     pulls: bool,

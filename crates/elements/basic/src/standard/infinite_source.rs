@@ -95,12 +95,12 @@ pub(super) const RANDOM: Class = Class {
 
 struct InfiniteSource {
     template: Template,
-    /// Where packets have random bytes instead of the template's.
+    /// Source of random bytes in place of the template's, where they are wanted.
     random: Option<Random>,
     /// Packets still to make in all, no limit below zero.
     limit: i64,
     count: i64,
-    /// What it makes in a turn, when that is said; more than a frame holds in several.
+    /// Packets it makes in a turn, when that is given; more than a frame holds in several.
     burst: Option<usize>,
     active: bool,
     stamps: bool,
@@ -157,8 +157,8 @@ impl InfiniteSource {
         }
     }
 
-    /// Packets were wanted and none may be made: when that is for the limit,
-    /// what is to happen then does.
+    /// Handles a pull or a turn in which no packet may be made: at the limit it carries out the
+    /// action of the end.
     #[cold]
     fn ended(&mut self, cx: &mut Context) {
         if self.limit < 0 || self.count < self.limit || !self.active {

@@ -1,5 +1,5 @@
 //! `Null`, `PushNull`, `PullNull`: pass packets on. So do `EnsureDPDKBuffer`, `PathSpinlock` and
-//! `Pipeliner`, which are `FastClick`'s: what they are for there goes without saying here.
+//! `Pipeliner`, which are `FastClick`'s: their purpose there is met by the engine here.
 
 use linerate_graph::{Arg, Class, Context, Element};
 use linerate_memory::Frame;

@@ -19,7 +19,7 @@ const FREQUENCY: i128 = 1000;
 /// Binary digits behind the point.
 const PACKET_SCALE: u32 = 10;
 const BYTE_SCALE: u32 = 4;
-/// From so many milliseconds on nothing is left of what was before.
+/// Milliseconds after which nothing is left of older values.
 const FORGOTTEN: u64 = 100;
 
 /// The rates of one stream of packets.
@@ -131,9 +131,8 @@ impl<const SCALE: u32> Average<SCALE> {
     }
 }
 
-/// A fixed-point number with as few decimal digits as tell it from its
-/// neighbours, as TeX prints them (Knuth, "A simple program whose proof
-/// isn't", 1990).
+/// Formats a fixed-point number with as few decimal digits as tell it from its neighbours, as TeX
+/// prints them (Knuth, "A simple program whose proof isn't", 1990).
 fn real(value: i128, scale: u32) -> String {
     let value = value.max(0);
     let one = 1i128 << scale;

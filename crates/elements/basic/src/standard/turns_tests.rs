@@ -1,4 +1,4 @@
-//! Frames do not overrun queues: Click's answers at every frame limit.
+//! Tests that frames do not overrun queues: Click's answers at every frame limit.
 
 use linerate_elements_testing::Run;
 

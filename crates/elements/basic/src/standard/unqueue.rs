@@ -1,4 +1,4 @@
-//! `Unqueue`: where pull becomes push.
+//! `Unqueue`: turns pull into push.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_bool,
@@ -43,7 +43,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 struct Unqueue {
-    /// What it moves in a turn, when that is said.
+    /// Packets it moves in a turn, when that is given.
     burst: Option<usize>,
     active: bool,
     limit: i64,
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((run.read("q.length"), run.read("q.drops")), ("10".into(), "890".into()));
     }
 
-    /// As Click prints them, and has them: elements without a task say only what they are.
+    /// As Click prints and has them: elements without a task have only descriptive handlers.
     #[test]
     fn handlers_of_a_task_are_written() {
         let text = "s :: InfiniteSource(LIMIT 10) -> q :: Queue(100) -> u :: Unqueue -> Discard";

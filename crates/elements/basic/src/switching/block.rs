@@ -1,4 +1,4 @@
-//! `Block`: away with what comes too often.
+//! `Block`: drops packets above a rate.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, lang::config::split,

@@ -1,4 +1,4 @@
-//! `Bypass`: a way round that costs nothing while it is not taken.
+//! `Bypass`: a second path that costs nothing while it is inactive.
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;

@@ -1,4 +1,4 @@
-//! `HashSwitch`: packets by the sum of some of their bytes.
+//! `HashSwitch`: outputs by the sum of some bytes.
 
 use linerate_graph::{Arg, Class, Context, Element, Make};
 use linerate_memory::Frame;

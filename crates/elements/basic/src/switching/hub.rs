@@ -1,4 +1,4 @@
-//! `Hub`: every packet to everybody else.
+//! `Hub`: copies every packet to all outputs but its own.
 
 use linerate_graph::{Class, Context, Copies, Element};
 use linerate_memory::Frame;

@@ -1,4 +1,4 @@
-//! Elements that choose where packets go, and the paint they go by.
+//! Elements that choose outputs of packets, and the paint they go by.
 
 use linerate_graph::{Class, Context};
 use linerate_memory::{Arena, Frame, Slot};

@@ -60,7 +60,7 @@ pub(super) const STATIC_PULL_SWITCH: Class = Class {
 struct PullSwitch {
     input: i32,
     inputs: usize,
-    /// Whether who pulls sleeps while no input is in use.
+    /// Whether a task that pulls sleeps while no input is in use.
     tells: bool,
     /// Whether no other worker fills the queues it pulls from.
     alone: bool,
@@ -109,7 +109,7 @@ impl Element for PullSwitch {
             return Err(HandlerError::missing(handler));
         }
         self.set(integer_or(value, "syntax error")?);
-        // Where all packets come and go on one worker, who waits is told when there are some.
+        // Where all packets come and go on one worker, a waiting task is told when there are some.
         let empty = |input| self.alone && cx.ready(input) == Some(0);
         if usize::try_from(self.input).is_ok_and(|input| !empty(input)) {
             cx.notify();
