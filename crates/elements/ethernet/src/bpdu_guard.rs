@@ -1,4 +1,4 @@
-//! `BPDUGuard`: what bridges say to each other does not pass.
+//! `BPDUGuard`: drops messages between bridges.
 
 use linerate_graph::{Arguments, Class, Exit, Make, Reads, Step, Way};
 use linerate_memory::Packet;

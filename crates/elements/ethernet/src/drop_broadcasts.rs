@@ -1,4 +1,4 @@
-//! `DropBroadcasts`: only what was sent to one station.
+//! `DropBroadcasts`: drops packets sent by broadcast or multicast.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
 use linerate_memory::{Frame, Packet};

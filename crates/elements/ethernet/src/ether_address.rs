@@ -152,7 +152,7 @@ mod tests {
 
     const PACKETS: &str = "010203040506070809101112aaaa 111213141516171819202122bb 3132333435";
 
-    /// Packets that come out behind `path`, and what leaves by output 1 of `e`.
+    /// Packets that come out behind `path`, and those that leave by output 1 of `e`.
     fn packets(path: &str, frame_limit: usize) -> (String, String) {
         let mut run = Run::new(&format!(
             "Packets({PACKETS}) -> {path} -> c :: Collect; e [1] -> d :: Collect;"

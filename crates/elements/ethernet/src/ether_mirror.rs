@@ -1,4 +1,4 @@
-//! `EtherMirror`: source and destination change places.
+//! `EtherMirror`: swaps source and destination.
 
 use linerate_graph::{Arguments, Class, Step, Way};
 use linerate_memory::PacketMut;

@@ -1,4 +1,4 @@
-//! `EtherRewrite`: other Ethernet addresses.
+//! `EtherRewrite`: sets the Ethernet addresses.
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right, Writes};
 use linerate_memory::Frame;

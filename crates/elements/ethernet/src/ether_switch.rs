@@ -1,5 +1,4 @@
-//! `EtherSwitch` and `ListenEtherSwitch`: packets to where their destination was
-//! last heard of.
+//! `EtherSwitch` and `ListenEtherSwitch`: learning switches without VLANs.
 
 use linerate_graph::{
     Arg, Class, Context, Copies, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge,
@@ -131,7 +130,7 @@ impl EtherSwitch {
         });
     }
 
-    /// A packet whose destination is at a port.
+    /// Sends a packet with a destination at a port.
     fn send(&self, cx: &mut Context, mut slot: Slot, port: usize, output: usize) {
         let listener = self.ports as usize;
         match (output == port, self.listens) {
@@ -227,7 +226,7 @@ pub(super) fn read(cx: &Context, hosts: &mut MacTable, handler: &str) -> Handler
     }
 }
 
-/// The same for writing.
+/// Writes a handler that all switches have.
 pub(super) fn write(
     cx: &Context,
     hosts: &mut MacTable,
@@ -292,7 +291,7 @@ mod tests {
     #[test]
     fn known_destinations_get_theirs_and_nobody_else() {
         for frame_limit in [1, 256] {
-            // Within the frame: 1 speaks, 2 answers nobody, 1 to itself.
+            // Within the frame: 1 speaks, 2 answers no host, 1 to itself.
             let mut run = switch("", ["f1 f2 21 12 11", "", ""]).frame_limit(frame_limit);
             run.run();
             assert_eq!(counts(&mut run), [0, 2, 2]);
@@ -300,7 +299,7 @@ mod tests {
         }
     }
 
-    /// As in Click: who listens gets every packet once, and nothing else changes.
+    /// As in Click: the listening port gets every packet once, and nothing else changes.
     #[test]
     fn the_last_output_hears_everything() {
         for (config, sent) in [("", [0, 2, 2, 5]), ("TIMEOUT 0", [0, 5, 5, 5])] {
@@ -358,7 +357,7 @@ mod tests {
         }
     }
 
-    /// One that is shorter holds for hosts known before, whose places others get then.
+    /// A shorter one holds for hosts known before, whose places others get then.
     #[test]
     fn a_timeout_that_is_written_holds_at_once() {
         let text = format!(

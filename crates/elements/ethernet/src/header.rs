@@ -1,4 +1,4 @@
-//! Room for a header in front of packets.
+//! Headroom for a header in front of packets.
 
 use linerate_graph::{Context, Exit, Way, Writes};
 use linerate_memory::{Arena, Frame, HeaderStart, PacketMut, Slot};
@@ -25,8 +25,8 @@ pub(super) fn open_one(cx: &Context, slot: &mut Slot, length: usize, network: us
     true
 }
 
-/// The same for every packet. Those that cannot have the room are dropped; the
-/// others can be written to.
+/// As `open_one`, for every packet. Those that cannot have the room are dropped; the others can be
+/// written to.
 #[inline]
 pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
     cx.unshare(frame, NO_BUFFER);

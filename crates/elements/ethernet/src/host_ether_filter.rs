@@ -1,4 +1,4 @@
-//! `HostEtherFilter`: what a network card with an address would take.
+//! `HostEtherFilter`: destination filter of a network card with an address.
 
 use linerate_graph::{Arguments, Class, Exit, Right, Step, Way};
 use linerate_memory::{Meta, PacketMut};

@@ -1,4 +1,4 @@
-//! `MarkMACHeader`, and what it says.
+//! `MarkMACHeader`: marks the place of the Ethernet header.
 //!
 //! It is kept as the header's place in the buffer, so that it stays true while
 //! bytes are stripped from and put in front of the packet.
@@ -34,7 +34,7 @@ struct MarkMacHeader {
     /// its length; 0: the network header is not marked
     #[arg(optional, kind = "bytes", default = 0)]
     length: u32,
-    /// The same, of what can be marked.
+    /// Offsets of start and end, as far as they can be marked.
     start: Option<u16>,
     end: Option<isize>,
 }

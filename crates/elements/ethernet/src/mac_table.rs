@@ -1,13 +1,13 @@
-//! Which port of a switch a host is at.
+//! MAC table of a switch: the ports of hosts.
 //!
-//! A key is an Ethernet address, its first byte lowest, and above it the VLAN.
-//! The state of a host is one word, so that a frame's lookups touch 16 bytes
-//! per host: when it was last seen, and the port. Ageing is decided by that
-//! word when a host is looked for; a wheel takes those away nobody looks for.
+//! A key is an Ethernet address, its first byte lowest, and above it the VLAN. The state of a host
+//! is one word, so that a frame's lookups touch 16 bytes per host: when it was last seen, and the
+//! port. Ageing is decided by that word when a host is looked for; a wheel removes hosts that no
+//! lookup finds.
 //!
-//! Each worker has a table of its own. What one learns it writes down for the
-//! others ([`News`]), who look for that once per frame. Each forgets by itself the
-//! hosts at a port whose link went down, and what was written about them before.
+//! Each worker has a table of its own. It writes new hosts down for the others ([`News`]), which
+//! look for them once per frame. Each forgets by itself the hosts at a port whose link went down,
+//! and older news about them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -80,7 +80,7 @@ impl Host {
         self.place().wrapping_sub(1)
     }
 
-    /// The same, seen at another port then.
+    /// The host, seen at another port then.
     fn at(self, port: u16) -> Host {
         Host::new(self.seen(), port)
     }
@@ -91,13 +91,13 @@ impl Host {
     }
 }
 
-/// What the replicas of a switch tell each other.
+/// Log of learnt hosts, from each replica of a switch to the others.
 struct News {
     /// Pieces ever written.
     written: AtomicU64,
     /// The last of them: key, and where and when it was seen.
     log: Mutex<VecDeque<(u64, Host)>>,
-    /// Pieces kept for those who have not read them.
+    /// Pieces kept for replicas that have not read them.
     limit: usize,
 }
 
@@ -108,7 +108,7 @@ impl News {
     }
 
     fn publish(&self, fresh: &mut Vec<(u64, Host)>) {
-        // Whoever panicked has left whole pieces behind.
+        // A thread that panicked has left whole pieces behind.
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         self.written.fetch_add(fresh.len() as u64, Ordering::Release);
         log.extend(fresh.drain(..));
@@ -116,7 +116,7 @@ impl News {
         log.drain(..surplus);
     }
 
-    /// What was written after `read`, which is brought up to date.
+    /// Returns the pieces written after `read`, which is brought up to date.
     fn since(&self, read: &mut u64) -> Vec<(u64, Host)> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.written.load(Ordering::Acquire);
@@ -154,18 +154,18 @@ pub(super) struct MacTable {
     pub(super) moves: u64,
     /// Hosts there was no room for.
     pub(super) refused: u64,
-    /// The others, when there are any, and what was read of their news.
+    /// The log of the replicas, when there are several, and the position read.
     news: Option<(Arc<News>, u64)>,
     fresh: Vec<(u64, Host)>,
     /// Hosts that are learnt at one port only.
     owned: HashMap<u64, u16>,
-    /// What the ports are called, where they have names.
+    /// Names of the ports, where they have any.
     names: Vec<String>,
     /// The links of the ports, and when the hosts at each were forgotten last.
     links: Followed,
     forgotten: Vec<u64>,
-    /// Whether nothing is learnt at a port: its link is down, and what still comes was received
-    /// before.
+    /// Whether nothing is learnt at a port: its link is down, and packets that still come were
+    /// received before.
     unlinked: Vec<bool>,
     /// Sources of a frame, then destinations.
     keys: Vec<u64>,
@@ -252,7 +252,7 @@ impl MacTable {
         }
     }
 
-    /// How many hosts are known at a steady time.
+    /// Number of hosts known at a steady time.
     pub(super) fn count(&mut self, steady: u64) -> usize {
         self.begin(steady, 0);
         self.expire(usize::MAX);
@@ -285,9 +285,9 @@ impl MacTable {
         }
     }
 
-    /// Begins a frame of so many packets at a steady time in nanoseconds. The keys of their
-    /// sources and of their destinations are to be put into what it returns, where those of
-    /// another frame are.
+    /// Begins a frame of so many packets at a steady time in nanoseconds. The keys of their sources
+    /// and of their destinations are to be put into the returned slices, which hold those of
+    /// another frame.
     #[inline]
     pub(super) fn begin(&mut self, steady: u64, packets: usize) -> (&mut [u64], &mut [u64]) {
         self.now = steady / 1_000_000;
@@ -314,11 +314,11 @@ impl MacTable {
         let all = &mut self.found[..2 * count];
         self.table.lookup_many(&self.keys[..2 * count], all);
         let here = Host::new(self.now, port);
-        // With others to be told, hosts are refreshed an eighth of the time-out
-        // apart, and so are those who know them from the news.
+        // With other replicas to be told, hosts are refreshed an eighth of the time-out apart, and
+        // so are those known from the news.
         let step = if self.news.is_some() { self.timeout / 8 } else { 0 };
         let MacTable { table, keys, found, fresh, now, .. } = self;
-        // Packets come in trains: what has just been done to a host is not done again.
+        // Packets come in trains: work just done for a host is not repeated.
         let mut last = None;
         let mut all_known = found[..count].first().is_none_or(Option::is_some);
         for (entry, key) in found[..count].iter().zip(keys.iter()) {
@@ -340,7 +340,7 @@ impl MacTable {
         }
         let changed = !all_known && self.learn_all(count, here);
         if changed {
-            // The others of the frame may be for who has just been learnt.
+            // The others of the frame may be for the host that has just been learnt.
             self.table.lookup_many(&self.keys[..2 * count], &mut self.found[..2 * count]);
         }
         if !self.fresh.is_empty() {
@@ -378,8 +378,8 @@ impl MacTable {
         changed
     }
 
-    /// Takes the outputs of a frame back, which were taken from what
-    /// [`forward`](Self::forward) returned.
+    /// Takes the outputs of a frame back, which were taken from the result of
+    /// [`forward`](Self::forward).
     pub(super) fn give_back(&mut self, outputs: Vec<u32>) {
         self.outputs = outputs;
     }
@@ -445,7 +445,7 @@ impl MacTable {
         }
     }
 
-    /// Reads what others have learnt.
+    /// Reads the hosts that others have learnt.
     #[cold]
     fn hear(&mut self) {
         let Some((news, read)) = &mut self.news else { return };
@@ -458,7 +458,7 @@ impl MacTable {
         }
     }
 
-    /// Learns what another knew, unless the host was seen since.
+    /// Learns a host known to another table, unless it was seen since.
     fn learn_from_another(&mut self, key: u64, host: Host) {
         match self.table.lookup(&key).and_then(|entry| self.table.get_mut(entry)) {
             Some(known) if known.seen() > host.seen() => {}
@@ -469,8 +469,8 @@ impl MacTable {
         }
     }
 
-    /// Tells the others what was taken over, but for what one of them has told already: a worker
-    /// may have had no part in what was before, or have heard less of it.
+    /// Publishes the hosts taken over, but for those that another replica has published already: a
+    /// worker may have had no part in the old configuration, or have heard less of it.
     fn publish_all(&mut self) {
         let Some((news, _)) = &self.news else { return };
         let told: HashMap<u64, u64> =
@@ -498,8 +498,8 @@ impl MacTable {
         });
     }
 
-    /// Forgets the hosts at ports whose links went down: they may come up anywhere. A link is told
-    /// to be down by another thread, while packets from there are still on their way.
+    /// Forgets the hosts at ports whose links went down: they may come up anywhere. Another thread
+    /// reports a link as down, while packets from there are still on their way.
     #[cold]
     fn forget_unlinked(&mut self) {
         for port in self.links.down() {
@@ -530,11 +530,11 @@ impl MacTable {
         }
     }
 
-    /// Takes over what another knew of hosts that may be in their VLAN at their
-    /// port. Where both name their ports, a host stays at the one of that name.
+    /// Takes over another table's hosts that may be in their VLAN at their port. Where both name
+    /// their ports, a host stays at the one of that name.
     pub(super) fn take_from(&mut self, old: &mut MacTable, allowed: impl Fn(u16, u16) -> bool) {
-        // Who had nothing to do has not looked at these for long. Links are looked at last: what
-        // it has not heard may be older than what became of them.
+        // A worker without work has not looked at these for long. Links are looked at last: news it
+        // has not heard may be older than their changes.
         old.hear();
         if old.links.has_news() {
             old.forget_unlinked();
@@ -597,7 +597,7 @@ impl MacTable {
         }
     }
 
-    /// What a port is called: its name, or its number.
+    /// Returns a port's name, or its number.
     pub(super) fn name_of(&self, port: u16) -> String {
         self.names.get(usize::from(port)).cloned().unwrap_or_else(|| port.to_string())
     }
@@ -652,7 +652,7 @@ mod tests {
         table.forward(port);
     }
 
-    /// Where a host is to the table's knowledge, without a look at what others have written.
+    /// Returns the port of a host in this table, without a look at the others' news.
     fn port_of(table: &MacTable, host: u64) -> Option<u16> {
         table.table.lookup(&host).and_then(|entry| table.table.get(entry)).map(|host| host.port())
     }

@@ -85,7 +85,7 @@ impl Tagging {
         self.tci = tci | pcp << 13;
     }
 
-    /// What stands for the arguments.
+    /// Returns text that stands for the arguments.
     pub(super) fn text(self) -> String {
         let tag = Tci(self.tci);
         let mut text = if self.annotated {

@@ -1,4 +1,4 @@
-//! `VLANDecap`, `StripEtherVLANHeader`: 802.1Q tags come off.
+//! `VLANDecap`, `StripEtherVLANHeader`: remove 802.1Q tags.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Right, Step, Way};
 use linerate_memory::{Frame, Packet, PacketMut};

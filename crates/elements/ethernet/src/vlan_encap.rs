@@ -1,4 +1,4 @@
-//! `VLANEncap`, `EtherVLANEncap`: 802.1Q tags.
+//! `VLANEncap`, `EtherVLANEncap`: add 802.1Q tags.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Exit, Handler, HandlerResult, Make, Right, Way, Writes,

@@ -81,7 +81,7 @@ pub(super) const CLASS: Class = Class {
 #[derive(Clone)]
 struct Port {
     members: [u64; 64],
-    /// The one whose packets have no tag.
+    /// The VLAN of packets without a tag.
     native: Option<u16>,
     /// Whether no packet has a tag.
     access: bool,
@@ -216,7 +216,7 @@ impl VlanSwitch {
         }
         match previous {
             Some(last) => self.send(cx, slot, last, place),
-            // Nobody else is in this VLAN.
+            // No other port is in this VLAN.
             None => cx.drop_packet(slot, SAME_PORT),
         }
     }
@@ -337,7 +337,7 @@ mod tests {
     const B: &str = "02000000000b";
     const ALL: &str = "ffffffffffff";
 
-    /// What leaves by the four ports for what arrives at one.
+    /// Packets that leave by the four ports for those that arrive at one.
     fn switched(port: usize, packets: &str, frame_limit: usize) -> [String; 4] {
         let mut text =
             "s :: VLANSwitch(ACCESS 10, ACCESS 20, TRUNK 10 20-30 NATIVE 1, TRUNK ALL);".to_owned();

@@ -65,7 +65,7 @@ pub(super) const DECAP: Class = Class {
     ..Decap::CLASS
 };
 
-/// Drop reasons of what is not taken out.
+/// Drop reasons of packets that are not decapsulated.
 const OTHER: usize = 0;
 const WRONG_CHECKSUM: usize = 2;
 
@@ -100,7 +100,7 @@ struct Encap {
 }
 
 impl Encap {
-    /// The headers of all packets; what differs is zero.
+    /// The headers of all packets; fields that differ are zero.
     fn template(&self) -> [u8; OUTER] {
         let mut bytes = [0; OUTER];
         (bytes[0], bytes[1], bytes[8], bytes[9]) = (0x45, self.tos, self.ttl, IpProtocol::UDP.0);
@@ -181,7 +181,7 @@ struct Decap {
 }
 
 impl Decap {
-    /// Where the packet inside begins and ends, or the reason for which it is not taken out.
+    /// Returns start and end of the inner packet, or the reason for which it is not decapsulated.
     #[inline]
     fn inside(&self, bytes: &[u8]) -> Result<(usize, usize), usize> {
         let outer = self.outer(bytes).ok_or(OTHER)?;
@@ -224,7 +224,7 @@ impl Decap {
 /// The outer headers.
 struct Outer<'a> {
     ip: &'a [u8; IP],
-    /// Where the UDP header begins.
+    /// Offset of the UDP header.
     udp: usize,
     datagram: &'a [u8],
     checksum: u16,

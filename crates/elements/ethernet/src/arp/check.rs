@@ -1,4 +1,4 @@
-//! `CheckARPHeader`: only packets with a sound ARP header (RFC 826).
+//! `CheckARPHeader`: passes packets with a sound ARP header (RFC 826).
 
 use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Step, Way};
 use linerate_memory::{Frame, PacketMut};
@@ -37,7 +37,7 @@ const DROPS: [&str; 5] = [
 ];
 const REASONS: usize = 4;
 
-/// What is wrong with a packet: a place in [`DROPS`].
+/// Fault of a packet: an index in [`DROPS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     Tiny,
@@ -46,7 +46,7 @@ enum Wrong {
     Protocol,
 }
 
-/// How long a header is that begins here.
+/// Returns the length of the header that begins here.
 fn check(bytes: &[u8]) -> Result<usize, Wrong> {
     let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Wrong::Tiny)?;
     let [hardware_high, hardware, protocol_high, protocol, hardware_length, protocol_length, ..] =
@@ -113,7 +113,7 @@ impl Element for CheckArpHeader {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// What Click gives for the same packets: one sound, one of each fault, one without the header,
+    /// Click's results for the same packets: one sound, one of each fault, one without the header,
     /// one of a protocol it does not know.
     #[test]
     fn packets_are_judged_as_click_does() {

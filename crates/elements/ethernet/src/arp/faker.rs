@@ -1,4 +1,4 @@
-//! `ARPFaker`: says every ten seconds where an address is.
+//! `ARPFaker`: sends an ARP reply every ten seconds.
 
 use std::net::Ipv4Addr;
 

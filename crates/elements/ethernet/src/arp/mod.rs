@@ -1,4 +1,4 @@
-//! ARP: which Ethernet address an IPv4 address of the link has (RFC 826).
+//! ARP: resolves IPv4 addresses of the link to Ethernet addresses (RFC 826).
 
 use std::net::Ipv4Addr;
 
@@ -31,7 +31,7 @@ const LENGTH: usize = HEADER + linerate_packet::arp::HEADER_LEN;
 /// Milliseconds an address is good for unless told otherwise.
 const TIMEOUT: u64 = 300_000;
 
-/// What an ARP packet says.
+/// Contents of an ARP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Message {
     operation: Operation,
@@ -40,7 +40,7 @@ struct Message {
 }
 
 impl Message {
-    /// What an Ethernet packet says, if it is ARP for Ethernet and IPv4.
+    /// Reads an Ethernet packet, if it is ARP for Ethernet and IPv4.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<Message> {
         let header = bytes.get(..HEADER)?;
@@ -65,7 +65,7 @@ impl Message {
         arp.set_target_ip(self.target.1);
     }
 
-    /// A packet that says it, with what is known about packet `like`.
+    /// Makes a packet of it, with the annotations of packet `like`.
     fn packet(&self, cx: &mut Context, destination: MacAddr, like: &Meta) -> Option<Slot> {
         let mut slot = cx.pool.take_one(LENGTH)?;
         let arena = cx.pool.arena();

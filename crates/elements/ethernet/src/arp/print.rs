@@ -93,7 +93,7 @@ impl ArpPrint {
     }
 }
 
-/// What an ARP packet says.
+/// Describes an ARP packet in words.
 fn words(arp: &[u8], operation: u16, hardware_length: u8) -> String {
     let mac = |at: usize| mac_text(address(arp, at));
     let ip = |at: usize| Ipv4Addr::from(arp[at..].first_chunk().copied().unwrap_or([0; 4]));

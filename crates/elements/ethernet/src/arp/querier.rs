@@ -1,4 +1,4 @@
-//! `ARPQuerier`: IP packets to neighbours whose Ethernet address ARP tells.
+//! `ARPQuerier`: sends IP packets to neighbours resolved by ARP.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -59,7 +59,7 @@ pub(crate) const CLASS: Class = Class {
     ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
-    // What has waited goes with the packet that it waited for.
+    // Packets that have waited go with the packet that they waited for.
     multiplies: |_, _, _| usize::MAX,
     args: &[
         Arg::required("IP", "IPv4 address or prefix", "the address of this host").late(),
@@ -187,7 +187,7 @@ impl ArpQuerier {
         self.querier.send_query(cx, query, rank, NO_BUFFER);
     }
 
-    /// A packet whose neighbour is not known.
+    /// Queues a packet for a neighbour that is not known.
     #[cold]
     fn wait(&mut self, cx: &mut Context, slot: Slot, now: u64) {
         let Some(shared) = self.querier.shared.clone() else { return cx.pool.give_one(slot) };

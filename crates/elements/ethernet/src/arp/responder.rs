@@ -132,7 +132,7 @@ impl ArpResponder {
     }
 }
 
-/// Makes a query its answer: who asks becomes the target, and what was asked for the sender.
+/// Makes a query its answer: the sender becomes the target, and the address asked for the sender.
 #[inline]
 fn turn(packet: &mut [u8; LENGTH], mac: MacAddr) {
     let (ethernet, arp) = packet.split_at_mut(HEADER);
@@ -232,7 +232,7 @@ impl Element for ArpResponder {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// Who has 10.0.0.`last`, asks 10.0.0.9 at 2:0:0:0:0:9.
+    /// An ARP request of 10.0.0.9 at 2:0:0:0:0:9 for 10.0.0.`last`.
     fn query(last: u8) -> String {
         format!(
             "ffffffffffff020000000009080600010800060400010200000000090a000009000000000000\

@@ -11,7 +11,7 @@ const ALL_BRIDGES: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 const TOPOLOGY_CHANGE: u8 = 128;
 const SECOND: u64 = 1_000_000_000;
 
-/// What a bridge says about the way to the root.
+/// A bridge's view of the path to the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) root: u64,
@@ -29,7 +29,7 @@ pub(super) struct Message {
     pub(super) made: Option<u64>,
 }
 
-/// What another bridge has sent.
+/// Message received from another bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) message: Message,

@@ -1,4 +1,4 @@
-//! `EtherSpanTree`: which ports of a switch are in the spanning tree.
+//! `EtherSpanTree`: spanning tree of a switch's ports.
 //!
 //! IEEE 802.1D as far as Click has it: configuration messages are sent, kept
 //! and compared, and ports are opened over listening and learning. A
@@ -54,7 +54,7 @@ const SECOND: u64 = 1_000_000_000;
 /// A high one, so that it is unlikely to become the root.
 const PRIORITY: u64 = 0xdead;
 
-/// How far a port has been opened.
+/// State of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Block,
@@ -88,7 +88,7 @@ struct SpanTree {
     suppressors: [usize; 2],
     ports: Vec<Port>,
     best: Message,
-    /// Whether the topology has changed and nobody has said that he knows.
+    /// Whether the topology has changed and no bridge has acknowledged that.
     changed: bool,
 }
 
@@ -193,7 +193,7 @@ impl SpanTree {
         }
     }
 
-    /// What is sent by a port.
+    /// Returns the message to send by a port.
     fn hello(&self, now: u64, at: usize) -> Option<[u8; message::SIZE]> {
         let heard = self.ports[at].message.rank();
         if self.best.rank() < heard {

@@ -4,7 +4,7 @@ use linerate_elements_testing::Run;
 
 use super::CLASS;
 
-/// UDP packets to these addresses, then whatever is asked for.
+/// UDP packets to these addresses, then the commands of `script`.
 fn querier(config: &str, destinations: &[&str], script: &str) -> Run {
     let sources: String = (destinations.iter().enumerate())
         .map(|(at, to)| {
@@ -152,7 +152,7 @@ fn queriers_share_a_table() {
     assert_eq!((run.read("t.length"), run.read("t.drops")), ("0".into(), "1".into()));
 }
 
-/// What one worker learns is for packets that wait on another.
+/// Answers to one worker are for packets that wait on another.
 #[test]
 fn workers_share_what_is_known() {
     let mut run = Run::new(&format!(
@@ -171,8 +171,8 @@ fn workers_share_what_is_known() {
     assert!(sent > 10 && asked >= 1 && responses >= 1, "{sent} {asked} {responses}");
 }
 
-/// With a third output it is asked three times, a second apart, and what has waited comes back as it
-/// was; who is asked for then is new. Without one there is one query, and packets wait.
+/// With a third output it is asked three times, a second apart, and waiting packets come back as
+/// they were; a neighbour asked for then is new. Without one there is one query, and packets wait.
 #[test]
 fn who_does_not_answer_is_given_up_by_the_third_output() {
     let config = |outputs: &str| {
@@ -205,12 +205,12 @@ fn who_does_not_answer_is_given_up_by_the_third_output() {
 }
 
 thread_local! {
-    /// How often this thread has asked a table for an address.
+    /// Lookups of this thread in a table.
     pub(super) static RESOLVED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// However many neighbours there are, and whatever their addresses: each is asked
-/// for once. Two in one place of an array of 1,024 took a lock for every packet.
+/// For any number of neighbours with any addresses, each is asked for once. Two in one place of an
+/// array of 1,024 took a lock for every packet.
 #[test]
 fn neighbours_in_use_are_remembered_however_many_there_are() {
     use std::fmt::Write as _;
@@ -263,8 +263,8 @@ fn a_poll_goes_before_the_packet_it_is_for() {
     }
 }
 
-/// Packets to neighbours that are known and that are not, and what is asked for these,
-/// come to one element in the order of packets one at a time.
+/// Packets to neighbours that are known and that are not, and the queries for these, come to one
+/// element in the order of packets one at a time.
 #[test]
 fn packets_and_queries_keep_their_order() {
     let order = |frame_limit| {
@@ -307,7 +307,7 @@ fn entries_that_are_wanted_again_are_as_old_as_they_may_be() {
     }
 }
 
-/// What Click 2.1 shows.
+/// Click 2.1's output.
 #[test]
 fn what_has_run_out_is_as_old_as_may_be_with_every_packet_for_it() {
     for frame_limit in [1, 256] {
