@@ -1,5 +1,5 @@
-//! What is known of the neighbours on a link, for those who send packets to them:
-//! ARP (RFC 826) and neighbour discovery (RFC 4861).
+//! Neighbours on a link, for elements that send packets to them: ARP (RFC 826) and neighbour
+//! discovery (RFC 4861).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -22,9 +22,9 @@ pub mod table;
 
 /// An address neighbours have.
 pub trait Address: Value + Copy + Ord + Send + Sync + 'static {
-    /// What it is looked up by.
+    /// Its key in the table.
     type Key: Key + Send + std::fmt::Debug;
-    /// What it is remembered as.
+    /// Its key in the cache.
     type Bits: Remember + std::fmt::Debug;
     /// Queries for an address in quick succession, before they become rare.
     const QUICK: u8;
@@ -34,18 +34,18 @@ pub trait Address: Value + Copy + Ord + Send + Sync + 'static {
     const SLOW_INTERVAL: u64;
     /// Whether a table shown has their ages.
     const AGES: bool;
-    /// What such a table shows as the Ethernet address of who is not known.
+    /// The Ethernet address shown for a neighbour that is not known.
     const UNKNOWN: MacAddr;
-    /// What queries for it are called in Click's words.
+    /// Click's name of queries for it.
     const QUERIES: &str;
 
-    /// What a packet is to be sent to, as it is remembered.
+    /// The next hop of a packet, as its key in the cache.
     fn destination(meta: &Meta) -> Self::Bits;
 
-    /// What it is looked up by.
+    /// Its key in the table.
     fn key(self) -> Self::Key;
 
-    /// What it is remembered as.
+    /// Its key in the cache.
     fn bits(self) -> Self::Bits;
 
     /// The address as Click writes it.

@@ -1,5 +1,4 @@
-//! What those have in common who send packets to neighbours and ask for them:
-//! `ARPQuerier` and `IP6NDSolicitor`.
+//! Querier: sends packets to neighbours and asks for them, as `ARPQuerier` and `IP6NDSolicitor` do.
 //!
 //! Addresses in use are remembered here ([`Remembered`]), so that a packet on its way
 //! takes no lock. One is good until its neighbour must be asked for again, or its
@@ -16,8 +15,8 @@ use linerate_kit::{ether::HEADER, room};
 /// Milliseconds after which an address is asked for again unless told otherwise.
 const POLL_TIMEOUT: u32 = 60_000;
 
-/// Puts headers in front of the packets for whose destinations they are found; the others
-/// are missed, as are all where one has no room.
+/// Puts headers in front of the packets for whose destinations they are found; the others are
+/// missed, as are all where one has no room.
 #[inline(always)]
 fn put_headers<'a, A: Address>(
     arena: &Arena,
@@ -52,7 +51,7 @@ fn put_headers<'a, A: Address>(
     });
 }
 
-/// One replica's table, what it remembers of it, and what it counts.
+/// One replica's table, its cache of that, and its counts.
 #[derive(Debug)]
 pub struct Querier<A: Address> {
     /// The table, unless there was no memory for it.
@@ -61,7 +60,7 @@ pub struct Querier<A: Address> {
     pub poll_timeout: u64,
     /// Whether this replica has the timers.
     pub first: bool,
-    /// Whether there is an output for what nobody has answered for.
+    /// Whether there is an output for packets without an answer.
     pub returns: bool,
     query_output: usize,
     remembered: Remembered<A::Bits>,
@@ -96,8 +95,8 @@ impl<A: Address> Querier<A> {
         }
     }
 
-    /// Puts headers in front of the packets of a frame whose neighbours are remembered.
-    /// Whether there are others, which are among the [`missed`](Querier::missed) then.
+    /// Puts headers in front of the packets of a frame with remembered neighbours. Returns true if
+    /// there are others, which are among the [`missed`](Querier::missed) then.
     #[inline(always)]
     pub fn forward(
         &mut self,
@@ -129,8 +128,8 @@ impl<A: Address> Querier<A> {
         !missed.is_empty()
     }
 
-    /// Sends the packets of a frame by output 0 one by one, and those that were missed
-    /// between them by `send`: in their order and that of what is asked because of them.
+    /// Sends the packets of a frame by output 0 one by one, and those that were missed between them
+    /// by `send`: in their order and that of the queries for them.
     pub fn send_missed(
         cx: &mut Context,
         frame: &mut Frame,
@@ -151,8 +150,8 @@ impl<A: Address> Querier<A> {
         missed.for_each(|(_, slot)| send(cx, slot));
     }
 
-    /// Remembers the header for a neighbour until some time, unless its generation is not
-    /// any more what it was before the table was asked.
+    /// Remembers the header for a neighbour until some time, unless its generation has changed
+    /// since the table was asked.
     pub fn remember(&mut self, ip: A, header: [u8; HEADER], good: (u64, u32), now: u64) {
         if let Some(shared) = &self.shared {
             self.remembered.insert(ip.bits(), header, good, (now, shared.generations()));

@@ -1,27 +1,25 @@
-//! Headers in use, which whoever sends remembers for itself: a packet on its way
+//! Neighbour cache: headers in use, which each sender remembers for itself. A packet on its way
 //! finds its own in a line, nearly always, and takes no lock.
 //!
-//! A hash table of pairs with linear probing that is at most half full, so that however
-//! many neighbours there are, none displaces another. Of a pair both are looked at
-//! without a branch: with single places one packet in ten goes on to the next place,
-//! which no processor foresees; with pairs it is one in fifty. What is no longer good
-//! stays in its place until it is found again, or goes when the table is made anew
-//! because that half is used up. The table grows with what is good then, up to what a
-//! table of neighbours can hold.
+//! A hash table of pairs with linear probing that is at most half full, so that for any number of
+//! neighbours none displaces another. Of a pair both are looked at without a branch: with single
+//! places one packet in ten goes on to the next place, which no processor foresees; with pairs it
+//! is one in fifty. An entry that is no longer good stays in its place until it is found again, or
+//! goes when the table is made anew because that half is used up. The table grows with the entries
+//! that are good then, up to the limit of a table of neighbours.
 //!
-//! What is remembered is good until the table of neighbours has changed. Such changes
-//! are counted by parts of the addresses ([`Generations`]), so that not everybody is
-//! asked for again because one neighbour has another address now.
+//! A remembered header is good until the table of neighbours has changed. Such changes are counted
+//! by parts of the addresses ([`Generations`]), so that not every neighbour is asked for again
+//! because one has another address now.
 //!
-//! In a table that is not large it is also noted up to when, and at which count of all
-//! changes, everything in it is good: then a packet need not look whether its own is
-//! ([`Remembered::settle`]). After a change, or when something has had its time, packets
-//! look again until the table was gone over, which is done once in four times as many
-//! packets as it has places.
+//! In a table that is not large it is also noted up to when, and at which count of all changes,
+//! everything in it is good: then a packet need not check its own ([`Remembered::settle`]). After a
+//! change, or when something has had its time, packets look again until the table was gone over,
+//! which is done once in four times as many packets as it has places.
 //!
-//! The hash is a multiplication by a random number (Dietzfelbinger et al., "A
-//! Reliable Randomized Algorithm for the Closest-Pair Problem", 1997): whoever does
-//! not know it cannot choose addresses that lie in a row.
+//! The hash is a multiplication by a random number (Dietzfelbinger et al., "A Reliable Randomized
+//! Algorithm for the Closest-Pair Problem", 1997): a sender that does not know it cannot choose
+//! addresses that lie in a row.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -43,7 +41,7 @@ const NEAR: usize = 1 << 12;
 const RARELY: usize = 4;
 /// Pairs looked at for one address, beyond which another multiplier is tried.
 const LONGEST: usize = 64;
-/// Parts of the addresses whose changes are told apart: four lines of counters.
+/// Parts of the addresses with changes counted apart: four lines of counters.
 const PARTS: usize = 64;
 
 /// A neighbour's address as it is remembered.
@@ -82,13 +80,13 @@ impl Remember for u128 {
     }
 }
 
-/// Counts the changes of a table of neighbours, by parts of the addresses. Advanced
-/// after a change and read before the table is asked, so that what is remembered of
-/// an older state is not taken for good.
+/// Counts the changes of a table of neighbours, by parts of the addresses. Advanced after a change
+/// and read before the table is asked, so that a header remembered from an older state is not taken
+/// for good.
 #[derive(Debug)]
 pub struct Generations {
     parts: [AtomicU32; PARTS],
-    /// Of all parts. Advanced behind theirs, so that whoever sees it sees theirs.
+    /// Of all parts. Advanced behind theirs, so that a thread that sees it sees theirs.
     all: AtomicU32,
 }
 
@@ -99,7 +97,7 @@ impl Default for Generations {
 }
 
 impl Generations {
-    /// How often an address, or another of its part, has changed.
+    /// Returns the number of times that an address, or another of its part, has changed.
     pub fn of<A: Remember>(&self, address: A) -> u32 {
         self.of_part(address.part() as u16)
     }
@@ -110,7 +108,7 @@ impl Generations {
         self.parts[usize::from(part) % PARTS].load(Ordering::Acquire)
     }
 
-    /// An address is not what it was.
+    /// Counts a change of an address.
     pub fn advance<A: Remember>(&self, address: A) {
         self.parts[address.part() % PARTS].fetch_add(1, Ordering::Release);
         self.all.fetch_add(1, Ordering::Release);
@@ -124,7 +122,7 @@ impl Generations {
     }
 }
 
-/// A header, whom it is for, and for how long it is good.
+/// A header, its neighbour's address, and the time for which it is good.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known<A> {
     /// In milliseconds; 0 when nothing is here.
@@ -176,7 +174,7 @@ pub struct Remembered<A> {
     pairs: Vec<Pair<A>>,
     /// Places with something in them, good or not.
     used: usize,
-    /// How far a hash is shifted for the pair where looking begins.
+    /// Right shift of a hash to the index of the pair where looking begins.
     shift: u32,
     by: [u64; 2],
     /// Everything with a header is good before this time, in milliseconds, and as long as
@@ -230,7 +228,7 @@ impl<A: Remember> Remembered<A> {
             return false;
         }
         self.unsettled = 0;
-        // Before what is good at it is looked for.
+        // Before good headers at that count are looked for.
         let changes = generations.all.load(Ordering::Acquire);
         let mut until = u64::MAX;
         for known in self.pairs.iter_mut().flat_map(|pair| &mut pair.0) {
@@ -256,8 +254,8 @@ impl<A: Remember> Remembered<A> {
         self.places() > NEAR
     }
 
-    /// Remembers the header for a neighbour until some time, unless its generation
-    /// is not any more what it was before the table was asked.
+    /// Remembers the header for a neighbour until some time, unless its generation has changed
+    /// since the table was asked.
     pub fn insert(
         &mut self,
         address: A,
@@ -290,8 +288,8 @@ impl<A: Remember> Remembered<A> {
         false
     }
 
-    /// Forgets what is not good any more, or everything where all that there can be
-    /// is. Room is made for half as many again as are good, at least.
+    /// Forgets headers that are not good any more, or all of them at the greatest size. Room is
+    /// made for half as many again as are good, at least.
     #[cold]
     fn make_anew(&mut self, now: u64, generations: &Generations) {
         let good = |known: &&Known<A>| known.is_good(now, generations);
@@ -386,7 +384,7 @@ mod tests {
         header
     }
 
-    /// As many as a segment has, whatever their addresses: each is found.
+    /// As many addresses as a segment has, of any kind: each is found.
     fn all_are_found<A: Remember>(addresses: impl Iterator<Item = A> + Clone) {
         let (mut remembered, generations) = (Remembered::default(), Generations::default());
         for round in 0..2 {

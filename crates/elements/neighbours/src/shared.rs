@@ -1,4 +1,4 @@
-//! A table of neighbours that several elements, and their replicas, share.
+//! Table of neighbours that several elements, and their replicas, share.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ use linerate_kit::written::value_of;
 
 /// The timer by which expired entries go.
 const EXPIRE: u32 = 0;
-/// The output of packets that nobody has answered for.
+/// The output of packets without an answer.
 const UNANSWERED: usize = 2;
 
-/// The arguments of who has a table.
+/// The arguments of an element with a table.
 pub const ARGS: [Arg; 5] = [
     Arg::keyword("CAPACITY", "packets", "2048", "most packets that wait; 0: 65536").holds(),
     Arg::keyword("ENTRY_CAPACITY", "addresses", "0", "most addresses; 0: 65536, at most 262144"),
@@ -45,16 +45,16 @@ pub const ARGS: [Arg; 5] = [
     Arg::keyword("TIMEOUT", "time", "300s", "how long an address is good for; 0: for ever"),
 ];
 
-/// Handler of who has a table: addresses.
+/// Handler of an element with a table: addresses.
 pub const COUNT: Handler = Handler::read("count", "addresses in the table");
-/// Handler of who has a table: packets.
+/// Handler of an element with a table: packets.
 pub const LENGTH: Handler = Handler::read("length", "packets that wait");
-/// Handler of who has a table: all of it.
+/// Handler of an element with a table: all of it.
 pub const TABLE: Handler =
     Handler::read("table", "address, 1 if known, Ethernet address, age in seconds, a line each");
-/// Handler of who has a table: one address more.
+/// Handler of an element with a table: one address more.
 pub const INSERT: Handler = Handler::write("insert", "adds an address: `IP ETH`");
-/// Handler of who has a table: one address less.
+/// Handler of an element with a table: one address less.
 pub const DELETE: Handler = Handler::write("delete", "forgets an address");
 
 /// The limits the arguments say, where entries are good for `timeout` milliseconds
@@ -82,13 +82,13 @@ pub fn limits(make: &mut Make<'_>, timeout: u64) -> Limits {
 #[derive(Debug)]
 pub struct Shared<A: Address> {
     neighbours: Mutex<Neighbours<A>>,
-    /// For those who remember addresses: when they must ask again.
+    /// For neighbour caches: when they must ask again.
     generations: Generations,
     /// Elements that use it.
     users: AtomicUsize,
 }
 
-/// The tables of a graph, by the element whose they are.
+/// The tables of a graph, by the element that owns each.
 struct Tables<A: Address>(Mutex<HashMap<String, Arc<Shared<A>>>>);
 
 impl<A: Address> Default for Tables<A> {
@@ -102,7 +102,7 @@ impl<A: Address> Shared<A> {
     /// was then said.
     pub fn of(make: &mut Make<'_>, element: &str) -> Option<Arc<Shared<A>>> {
         let tables = make.world.common::<Tables<A>>();
-        // Whoever panicked has left the map as it was.
+        // A thread that panicked has left the map as it was.
         let mut tables = tables.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = tables.get(element) {
             return Some(Arc::clone(found));
@@ -127,17 +127,17 @@ impl<A: Address> Shared<A> {
     }
 
     #[inline]
-    /// What tells of changes of the table.
+    /// Returns the counts of the table's changes.
     pub fn generations(&self) -> &Generations {
         &self.generations
     }
 
-    /// An address is not what it was.
+    /// Counts a change of an address.
     pub fn changed(&self, ip: A) {
         self.generations.advance(ip.bits());
     }
 
-    /// All addresses may not be what they were.
+    /// Counts a change of all addresses.
     pub fn all_changed(&self) {
         self.generations.advance_all();
     }
@@ -163,8 +163,8 @@ impl<A: Address> Shared<A> {
         count
     }
 
-    /// Sends what nobody has answered for by output 2, if that `is_there`, and drops
-    /// it else. Returns how many packets were dropped.
+    /// Sends packets without an answer by output 2, if that `is_there`, and drops them else.
+    /// Returns how many packets were dropped.
     pub fn give_up(&self, cx: &mut Context, packets: Vec<Slot>, is_there: bool) -> usize {
         if is_there {
             packets.into_iter().for_each(|slot| cx.out.emit(UNANSWERED, slot));
@@ -174,7 +174,7 @@ impl<A: Address> Shared<A> {
         self.give_back(cx)
     }
 
-    /// Takes over what another table holds.
+    /// Takes over the entries of another table.
     pub fn take_from(self: &Arc<Shared<A>>, old: &Arc<Shared<A>>) {
         if !Arc::ptr_eq(self, old) {
             self.lock().take_from(&mut old.lock());

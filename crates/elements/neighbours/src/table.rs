@@ -1,4 +1,4 @@
-//! What is known of neighbours, and the packets that wait for it.
+//! Neighbour table, and the packets that wait for its answers.
 //!
 //! This is the state all workers share, behind a lock. It is asked for
 //! addresses that are new, about to be asked for again, or unknown; those in
@@ -27,7 +27,7 @@ pub const ENTRIES_LIMIT: u32 = 1 << 18;
 const ENTRIES: u32 = 1 << 16;
 /// Packets that wait, where no limit is given.
 const PACKETS: u32 = 1 << 16;
-/// What limits a table.
+/// Limits of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Packets that wait; 0 for as many as there may be.
@@ -36,7 +36,7 @@ pub struct Limits {
     pub entries: u32,
     /// Packets that wait for one address; 0 for no limit of its own.
     pub entry_packets: u32,
-    /// What part of the waiting packets goes when there are too many.
+    /// Divisor of the part of waiting packets that goes when there are too many.
     pub slim_factor: u32,
     /// Milliseconds an entry is good for; 0 for ever.
     pub timeout: u64,
@@ -104,7 +104,7 @@ impl Neighbour {
     }
 }
 
-/// A neighbour's address, and what comes with it.
+/// A neighbour's address, and its age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Its Ethernet address.
@@ -115,12 +115,12 @@ pub struct Answer {
     pub query: bool,
 }
 
-/// What came of a reply.
+/// Result of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learnt {
     /// As asked for, or as it was.
     Expected,
-    /// Nobody had asked.
+    /// No query had asked for it.
     Unsolicited,
     /// Another address than was known.
     Changed,
@@ -137,7 +137,7 @@ pub struct Neighbours<A: Address> {
     /// Likewise, those of which nothing is known.
     unknown: BTreeMap<(u64, u64), A>,
     sequence: u64,
-    /// What it may hold.
+    /// Limits of the table.
     pub limits: Limits,
     packets: usize,
     /// Packets that were dropped while they waited, or that could not wait.
@@ -207,9 +207,9 @@ impl<A: Address> Neighbours<A> {
             return false;
         };
         let timeout = self.limits.timeout;
-        // What is not known any more is asked for anew, at once, and as new as if it
-        // had never been known, with every packet that comes: what waits for it may not
-        // go with what is old.
+        // An address that is not known any more is asked for anew, at once, and as new as if it had
+        // never been known, with every packet that comes: packets that wait for it may not go with
+        // those that are old.
         if let Some(neighbour) = self.table.get_mut(entry)
             && (neighbour.lapsed || neighbour.expired(now, timeout))
         {
@@ -265,9 +265,8 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// A reply says so. As [`insert`](Self::insert), but that one nobody has
-    /// asked for makes no room for itself, and is not taken at all unless
-    /// `unsolicited` ones are.
+    /// Learns an address from a reply. As [`insert`](Self::insert), but one without a query makes
+    /// no room for itself, and is not taken at all unless `unsolicited` ones are.
     pub fn learn(
         &mut self,
         ip: A,
@@ -368,7 +367,7 @@ impl<A: Address> Neighbours<A> {
         self.dropped.push(slot);
     }
 
-    /// Removes what has expired.
+    /// Removes expired entries.
     pub fn expire(&mut self, now: u64) {
         let timeout = self.limits.timeout;
         while timeout > 0
@@ -407,7 +406,7 @@ impl<A: Address> Neighbours<A> {
         all.into_iter().for_each(|ip| self.remove(ip));
     }
 
-    /// Takes over what another knew, and the packets that wait there.
+    /// Takes over the entries of another table, and the packets that wait there.
     pub fn take_from(&mut self, old: &mut Neighbours<A>) {
         let ages = std::mem::take(&mut old.ages);
         for (_, ip) in ages {

@@ -1,5 +1,5 @@
-//! What neighbour discovery does besides: advertisements that may or may not
-//! override (RFC 4861 sections 7.2.3 to 7.2.5).
+//! Neighbour discovery on the table: advertisements that may or may not override (RFC 4861 sections
+//! 7.2.3 to 7.2.5).
 
 use std::{collections::VecDeque, net::Ipv6Addr};
 
@@ -8,20 +8,19 @@ use linerate_packet::MacAddr;
 
 use super::{Learnt, Neighbours};
 
-/// What an advertisement says of a neighbour.
+/// Contents of an advertisement of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advertised {
     /// Its Ethernet address, where it is told.
     pub mac: Option<MacAddr>,
     /// It answers a query.
     pub solicited: bool,
-    /// It may change what is known.
+    /// It may change the known address.
     pub overrides: bool,
 }
 
 impl Neighbours<Ipv6Addr> {
-    /// An advertisement has come. Only those are taken that are about addresses
-    /// somebody sends to. Returns the packets that waited.
+    /// Takes an advertisement, if packets are sent to its address. Returns the packets that waited.
     pub fn advertised(
         &mut self,
         ip: Ipv6Addr,
@@ -52,7 +51,7 @@ impl Neighbours<Ipv6Addr> {
         (learnt, packets)
     }
 
-    /// A neighbour asks for somebody, and says where it is itself.
+    /// Learns the address of a neighbour from its solicitation for another.
     pub fn heard(&mut self, ip: Ipv6Addr, mac: MacAddr, now: u64) -> (Learnt, VecDeque<Slot>) {
         let timeout = self.limits.timeout;
         let neighbour = self.find(ip).and_then(|entry| self.table.get(entry));
@@ -60,7 +59,7 @@ impl Neighbours<Ipv6Addr> {
             return (Learnt::Expected, VecDeque::new());
         }
         match self.learn(ip, mac, now, true) {
-            // Who asks is expected to say who it is.
+            // The sender of a solicitation is expected to give its own address.
             (Learnt::Unsolicited, packets) => (Learnt::Expected, packets),
             other => other,
         }

@@ -14,12 +14,12 @@ const INTERVAL: u64 = 1000;
 const LOOKS: usize = 1024;
 const QUERIES: usize = 64;
 
-/// What is to be done now.
+/// Work that is due now.
 #[derive(Debug)]
 pub struct Round<A> {
     /// Addresses to ask for again.
     pub again: Vec<A>,
-    /// Packets nobody has answered for.
+    /// Packets without an answer.
     pub unanswered: Vec<Slot>,
 }
 
