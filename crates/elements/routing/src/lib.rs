@@ -1,4 +1,4 @@
-//! Elements that look up where packets go, and IPsec, which looks up how they get there.
+//! Elements that look routes up, and IPsec for routes into tunnels.
 //!
 //! `routing` has the tables of routes, also those that lead into tunnels; `ipsec` has
 //! security associations and the elements that encrypt and authenticate.

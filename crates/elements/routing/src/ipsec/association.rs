@@ -1,9 +1,8 @@
-//! Security associations: the keys of tunnels and what protects them against
-//! packets that are sent again.
+//! Security associations: the keys of tunnels and their protection against replayed packets.
 //!
-//! A packet says by a number whose keys are its own. Numbers of another graph
-//! than this one are nobody's: packets that wait while a graph is replaced are
-//! dropped rather than handled with other keys.
+//! A packet carries the number of its association. Numbers of another graph than this one belong to
+//! none: packets that wait while a graph is replaced are dropped rather than handled with other
+//! keys.
 
 use std::sync::{
     Arc, Mutex, PoisonError, RwLock,
@@ -32,7 +31,7 @@ pub(crate) struct Association {
     pub(super) hmac: Hmac<Sha1>,
     /// The first sequence number.
     start: u32,
-    /// How far packets may be behind the newest.
+    /// Replay window: distance that packets may be behind the newest.
     window: u64,
     /// The next to be sent.
     next: AtomicU32,
@@ -46,7 +45,7 @@ struct Seen {
     bits: u64,
 }
 
-/// What a sequence number says about a packet.
+/// Judgement of a packet by its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replay {
     New,

@@ -1,5 +1,4 @@
-//! `IPsecAES` and `IPsecDES`: what is behind the ESP header, encrypted or
-//! decrypted.
+//! `IPsecAES` and `IPsecDES`: encrypt or decrypt the bytes behind the ESP header.
 //!
 //! DES is chained as usual (CBC, RFC 2405). AES is chained by 8 bytes, as there
 //! are no more in Click's ESP header: they are added to the first half of each

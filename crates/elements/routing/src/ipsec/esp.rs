@@ -68,7 +68,7 @@ struct Encap {
     _index: Option<u32>,
     #[init(Known::new(make))]
     known: Known,
-    /// What nobody can foresee begins the chain of blocks.
+    /// Generator of unpredictable initialization vectors.
     #[init(Encap::source(make))]
     source: Aes128,
     count: u128,
@@ -132,8 +132,8 @@ struct Unencap {
     known: Known,
 }
 
-/// How much padding there is at the end of a packet, with the two bytes that say
-/// so; what is wrong with it.
+/// Returns the bytes of padding at the end of a packet, with the two bytes of the trailer; or the
+/// error in it.
 fn padding(bytes: &[u8]) -> Result<usize, &'static str> {
     let [.., before, count, _] = bytes else { return Err("Invalid padding length") };
     if count != before && *count != 0 {

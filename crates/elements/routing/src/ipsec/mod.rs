@@ -1,13 +1,12 @@
 //! Elements for ESP tunnels of `IPsec` (RFC 2406), as Click has them.
 //!
-//! The routes of `RadixIPsecLookup` have keys, and it says on packets which ones
-//! are theirs: by the number of a security association, where Click puts a pointer into
-//! the annotations. The upper half of that number is the graph's, so a packet that waited
-//! while a graph was replaced is dropped instead of handled with other keys. A route into
-//! a tunnel is a route whose output is a place in a list of targets, so such routes share
-//! the table and its all-or-nothing changes. There is no key exchange. What is done to packets is what Click
-//! does, so that either end of a tunnel may be Click; its algorithms are no longer
-//! recommended, and its way to chain AES blocks is its own.
+//! The routes of `RadixIPsecLookup` have keys, and it marks packets with theirs: by the number of a
+//! security association, where Click puts a pointer into the annotations. The upper half of that
+//! number is the graph's, so a packet that waited while a graph was replaced is dropped instead of
+//! handled with other keys. A route into a tunnel is a route whose output is a place in a list of
+//! targets, so such routes share the table and its all-or-nothing changes. There is no key
+//! exchange. Packets are treated as by Click, so that either end of a tunnel may be Click; its
+//! algorithms are no longer recommended, and its way to chain AES blocks is its own.
 
 use linerate_graph::{Class, Inert};
 

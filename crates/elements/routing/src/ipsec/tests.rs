@@ -1,4 +1,4 @@
-//! Tunnels, beside packets that Click has made.
+//! Tests of tunnels, beside packets that Click has made.
 
 use linerate_elements_testing::Run;
 
@@ -13,10 +13,10 @@ const AES: [&str; 2] = [
     "123456780000000695c0f20547ccda158750fdb4aec9ee01ae4a8aba4396a8f0b6e8c22a50c0700eab497e20bb3ca60f\
      7d2428c406416b0dd2668113c7171233a8c6323c",
 ];
-/// The same with SHA-1 and DES.
+/// As `AES`, with SHA-1 and DES.
 const DES: &str = "1234567800000005a66cb81224f67c115631e8e62dee8fa6ed48a008e8a19fccc0bc769c5c8a9c0e\
     d39e19209855154121b238fdb63c243c9c4507db9365b1e0fe70ef23";
-/// What was in them.
+/// The packets inside them.
 const PLAIN: [&str; 2] = [
     "450000220000000064114bc9010000010a00000200010002000eca9f616263646566",
     "450000210000000064114bc9010000010a00000300030004000dcc016465616263",

@@ -1,4 +1,4 @@
-//! Changes to a table, carried out together or not at all.
+//! Transaction: changes to a table, carried out together or not at all.
 
 use std::collections::HashMap;
 use std::sync::MutexGuard;
@@ -11,12 +11,12 @@ use super::{
     table::{Refusal, Routes, Table},
 };
 
-/// Changes under way. Nobody else changes the table meanwhile, and lookups see
-/// none of them until [`Change::finish`]; without that, nothing has happened.
+/// Changes under way. No other thread changes the table meanwhile, and lookups see none of them
+/// until [`Change::finish`]; without that, nothing has happened.
 pub(super) struct Change<'t, A: Family> {
     table: &'t Table<A>,
     routes: MutexGuard<'t, Routes<A>>,
-    /// What becomes of the routes for prefixes.
+    /// New next hops of prefixes; `None` for removed routes.
     pending: HashMap<Prefix<A>, Option<NextHop>>,
     /// Next hops that were taken for a route and are not needed.
     left: Vec<NextHop>,
@@ -24,7 +24,7 @@ pub(super) struct Change<'t, A: Family> {
     undo: Vec<Undo<A>>,
 }
 
-/// How a step is undone in the list and among masks that are not of prefixes.
+/// Step that undoes another in the list and among masks that are not of prefixes.
 enum Undo<A> {
     Add(Route<A>),
     Set(Route<A>),

@@ -45,7 +45,7 @@ pub(super) const COST: &str = "Addresses of a frame are looked up together in a 
     of 2 bits). Packets do not wait for it: handlers are carried out by the thread of the \
     ControlSocket or whoever else calls them, a worker only where a Script on it does.";
 
-/// What is the same for all.
+/// Base of all classes.
 pub(super) const BASE: Class = Class {
     family: FAMILY,
     reconfigured: Some(Right::Write),

@@ -1,4 +1,4 @@
-//! What the classes for IPv4 do.
+//! Element of the classes for IPv4.
 
 use std::{
     net::Ipv4Addr,
@@ -19,21 +19,21 @@ use super::{
     table::{Refusal, Table},
 };
 
-/// What a class has of its own.
+/// Settings of one class.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) order: Order,
     /// Whether masks need not be those of prefixes.
     pub(super) odd_masks: bool,
-    /// What is said of an address without a route.
+    /// Report about an address without a route.
     pub(super) no_route: NoRoute,
 }
 
-/// What is said of an address without a route.
+/// Report about an address without a route.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NoRoute {
     Nothing,
-    /// That there is none, by somebody, for the first packets.
+    /// That there is none, in the name of this class, for the first packets.
     Few(&'static str),
     /// As `LookupIPRouteMP` does, for each packet.
     Each,
@@ -47,7 +47,7 @@ impl Style {
 /// Times it is said that there is no route for a packet.
 const COMPLAINTS: usize = 5;
 
-/// How often that was said already, by all elements together.
+/// Reports made already, by all elements together.
 #[derive(Debug, Default)]
 struct Complained(AtomicUsize);
 

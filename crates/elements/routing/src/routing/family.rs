@@ -1,4 +1,4 @@
-//! What differs between the two families of addresses.
+//! Address family: the differences between IPv4 and IPv6.
 
 use std::{
     hash::Hash,
@@ -34,7 +34,7 @@ pub(super) trait Family: Address + Hash + Default {
     /// Puts addresses into the destination annotations of a frame's packets, but none of zeros.
     fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[Self]);
 
-    /// The same with one, not of zeros, for all of them.
+    /// As `annotate`, with one address, not of zeros, for all of them.
     fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: Self);
 
     /// Writes a next hop where readers see it.

@@ -1,4 +1,4 @@
-//! The handlers of the classes for IPv4, carried out beside the workers.
+//! Handlers of the classes for IPv4, carried out beside the workers.
 
 use std::{net::Ipv4Addr, sync::Arc};
 

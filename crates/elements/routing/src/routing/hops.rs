@@ -1,4 +1,4 @@
-//! Next hops: what the numbers mean that lookups answer.
+//! Next hops: the meaning of the numbers that lookups answer.
 
 use std::{
     collections::HashMap,
@@ -21,11 +21,11 @@ const SMALL: usize = 1 << 14;
 /// The output of addresses no route is for.
 pub(super) const NO_OUTPUT: u32 = u32::MAX;
 
-/// What readers see: gateway and output of every number.
+/// Data of readers: gateway and output of every number.
 #[derive(Debug)]
 pub(super) struct Hops {
     words: Words<AtomicU64>,
-    /// A seqlock for numbers that are used again: who read meanwhile retries.
+    /// A seqlock for numbers that are used again: a reader inside meanwhile retries.
     pub(super) generation: Generation,
 }
 
@@ -43,7 +43,7 @@ impl Hops {
         A::load(self.words.get(at..at + A::WORDS).unwrap_or(&[]))
     }
 
-    /// The same for several.
+    /// As [`Hops::get`], for several.
     #[inline]
     pub(super) fn get_many<A: Family>(
         &self,
@@ -67,7 +67,7 @@ pub(super) struct HopNumbers<A> {
     /// By number, how many routes and sets lead there.
     uses: Vec<usize>,
     free: Vec<NextHop>,
-    /// No route leads to them, but somebody may be reading.
+    /// No route leads to them, but a reader may still be inside.
     retired: Vec<NextHop>,
     /// Next hops that are several, both ways.
     sets: HashMap<Arc<[Share<A>]>, NextHop>,

@@ -1,5 +1,4 @@
-//! The order routes are listed in, which is all that is left of the data
-//! structures Click's classes are called after.
+//! Listing order of routes, the only trace of the data structures Click's classes are called after.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,7 +12,7 @@ use super::family::Family;
 pub(super) enum Order {
     /// New routes take the first free place.
     FirstFree,
-    /// The same, and a route that takes another's place is new.
+    /// As [`Order::FirstFree`], and a route that takes another's place is new.
     LowestFree,
     /// New routes take the place that was left last; a route that takes
     /// another's place is new.
@@ -32,7 +31,7 @@ pub(super) type Key<A> = (A, A);
 pub(super) struct List<A> {
     order: Order,
     places: Vec<Option<Key<A>>>,
-    /// Where they are; not kept for [`Order::Nested`], which moves them.
+    /// Their places; not kept for [`Order::Nested`], which moves them.
     index: HashMap<Key<A>, usize>,
     first_free: BTreeSet<usize>,
     last_freed: Vec<usize>,
@@ -103,9 +102,8 @@ impl<A: Family> List<A> {
         match self.order {
             Order::ByAddress => {}
             Order::Nested => {
-                // A route that is left without others inside it stays where it
-                // had come to be; one whose last inside went comes behind the
-                // one that is its last now.
+                // A route that is left without others inside it stays where it had come to be; one
+                // that has lost its last inner route comes behind the one that is its last now.
                 self.sort();
                 self.places.retain(|place| *place != Some(key));
                 self.sorted = false;
@@ -132,8 +130,8 @@ impl<A: Family> List<A> {
             return;
         }
         let keys: Vec<Key<A>> = mem::take(&mut self.places).into_iter().flatten().collect();
-        // In the order of addresses, and shorter masks first, what a route is
-        // inside of is on a stack.
+        // In the order of addresses, and shorter masks first, the routes around a route are on a
+        // stack.
         let mut by_address: Vec<usize> = (0..keys.len()).collect();
         by_address.sort_by_key(|at| keys[*at]);
         let (mut around, mut parents) = (Vec::<usize>::new(), vec![None; keys.len()]);

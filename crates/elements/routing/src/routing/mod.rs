@@ -1,13 +1,13 @@
 //! Elements that look destinations up in tables of routes.
 //!
-//! Click has a class for each data structure; here all of them stand on the one
-//! of [`linerate_lookup::prefix`], and differ in their handlers, in what they
-//! say and in the order they list routes in.
+//! Click has a class for each data structure; here all of them stand on the one of
+//! [`linerate_lookup::prefix`], and differ in their handlers, in their reports and in the order
+//! they list routes in.
 //!
-//! `class` declares them, `element` is what they do: `sending` looks a frame up and sends it
-//! on, or drops what has no route. `table` is the table and its writer's side, `route`,
-//! `hops` and `list` what is in it, `handlers` and `change` how it is changed. `lookup_ip6`,
-//! `lookup_mp` and `ipsec` are classes of their own.
+//! `class` declares them, `element` is their element: `sending` looks a frame up and sends it on,
+//! or drops packets without a route. `table` is the table and its writer's side, `route`, `hops`
+//! and `list` are its parts, `handlers` and `change` change it. `lookup_ip6`, `lookup_mp` and
+//! `ipsec` are classes of their own.
 
 use linerate_graph::Class;
 

@@ -17,7 +17,7 @@ pub(super) struct Route<A> {
     pub(super) gateway: A,
     /// Below zero where only the prefix matters.
     pub(super) output: i32,
-    /// Where flows are shared among several; the first is the one above.
+    /// Next hops that share flows, where there are several; the first is the one above.
     pub(super) several: Option<Arc<[Share<A>]>>,
 }
 
@@ -78,9 +78,9 @@ impl<A: Family> Route<A> {
     }
 }
 
-/// Reads `[GATEWAY] OUTPUT[*WEIGHT]` several times with bars between, by what
-/// reads gateway and output; a weight that is not given is 1. Not more than one
-/// is not several, whatever its weight.
+/// Reads `[GATEWAY] OUTPUT[*WEIGHT]` several times with bars between, by the reader `each` of
+/// gateway and output; a weight that is not given is 1. A single next hop is not several, with any
+/// weight.
 pub(super) fn parse_several<A: Family>(
     text: &str,
     each: impl Fn(&str) -> Option<(A, i32)>,
@@ -101,7 +101,7 @@ pub(super) fn parse_several<A: Family>(
     Some(shares.into())
 }
 
-/// What is behind the prefix of a route with several next hops.
+/// Formats the next hops of a route with several.
 pub(super) fn several_text<A: Family>(shares: &[Share<A>], none: &str) -> String {
     let one = |Share { gateway, output, weight }: &Share<A>| {
         let gateway = if gateway.is_zero() { none.to_owned() } else { gateway.text() };

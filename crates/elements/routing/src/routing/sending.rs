@@ -1,4 +1,4 @@
-//! From destinations to outputs, a frame at a time.
+//! Lookup of destinations to outputs, a frame at a time.
 
 use linerate_graph::Context;
 use linerate_lookup::prefix::NextHop;
@@ -11,7 +11,7 @@ use super::{
     table::{Shown, Table},
 };
 
-/// What chooses among several next hops; `None` where the packet is none of IP.
+/// Returns the hash that chooses among several next hops; `None` for a packet that is not IP.
 #[cold]
 fn flow_hash(arena: &Arena, slot: &Slot) -> Option<u32> {
     let flow = extract_ip(arena.packet(slot).get(arena.network(slot)..)?).ok()?;
@@ -22,7 +22,7 @@ fn flow_hash(arena: &Arena, slot: &Slot) -> Option<u32> {
 const NO_ROUTE: usize = 0;
 const NO_BUFFER: usize = 1;
 
-/// What is looked up for a frame, and room for it.
+/// Buffers for the lookups of a frame.
 #[derive(Debug)]
 pub(super) struct Sending<A> {
     addresses: Vec<A>,

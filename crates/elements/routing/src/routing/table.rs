@@ -1,4 +1,4 @@
-//! Routes, shared by all replicas of an element.
+//! Table of routes, shared by all replicas of an element.
 
 use std::{
     collections::HashMap,
@@ -22,8 +22,8 @@ use super::{
     route::Route,
 };
 
-/// Routes that are as well added one by one where there are none: only what they
-/// cover is written then.
+/// Routes that are as well added one by one where there are none: only the words they cover are
+/// written then.
 const FEW: usize = 4096;
 
 /// Why a table was not changed.
@@ -39,13 +39,12 @@ pub(super) enum Refusal<A> {
     Mask,
 }
 
-/// The table of an element: what replicas read, and what handlers change.
+/// The table of an element: read by replicas, changed by handlers.
 pub(super) struct Table<A: Family> {
     reader: PrefixReader<A>,
     pub(super) hops: Hops,
-    /// How often there were other routes, while or before some are not for a prefix;
-    /// 0 while none is. Stored while `all` is held, and loaded by those who have
-    /// what was there before.
+    /// Number of changes of the routes, while or before some are not for a prefix; 0 while none is.
+    /// Stored while `all` is held, and loaded by workers that hold older routes.
     odd: AtomicU64,
     /// All routes in the order of the class, where there are such. Held for as
     /// long as it takes to take it or put another there.
@@ -53,16 +52,16 @@ pub(super) struct Table<A: Family> {
     numbers: Mutex<Routes<A>>,
 }
 
-/// What is changed.
+/// State that changes write.
 pub(super) struct Routes<A: Family> {
     pub(super) prefixes: PrefixTable<A>,
     pub(super) hops: HopNumbers<A>,
     pub(super) list: List<A>,
-    /// Those whose masks are not of prefixes, if the class takes them.
+    /// Routes with masks that are not of prefixes, if the class takes them.
     odd: Option<Vec<Route<A>>>,
-    /// What packets were last looked up in, so that no worker frees it.
+    /// Routes that packets were last looked up in, so that no worker frees them.
     shown: Vec<Arc<[Route<A>]>>,
-    /// How often that was replaced.
+    /// Number of times that those were replaced.
     changes: u64,
 }
 
@@ -207,10 +206,9 @@ impl<A: Family> Table<A> {
         self.hops.generation.read(|| self.hops.get(self.reader.lookup(address)))
     }
 
-    /// The gateways and outputs of addresses, likewise. `hops` is scratch of
-    /// the same length, and `shown` is for the worker to keep. Where a route leads to several, `flow_hash` of the place
-    /// of the address chooses. When all have the same, it is returned, and not
-    /// written for each.
+    /// The gateways and outputs of addresses, likewise. `hops` is scratch of the same length, and
+    /// `shown` is for the worker to keep. Where a route leads to several, `flow_hash` of the place
+    /// of the address chooses. When all have the same, it is returned, and not written for each.
     #[inline]
     pub(super) fn lookup_many(
         &self,
@@ -295,7 +293,7 @@ impl<A: Family> Routes<A> {
         }
     }
 
-    /// Adds a route whose mask is not of a prefix, or changes where it leads.
+    /// Adds a route with a mask that is not of a prefix, or changes its next hop.
     pub(super) fn put_odd(&mut self, route: &Route<A>) -> Result<(), Refusal<A>> {
         let odd = self.odd.as_mut().ok_or(Refusal::Mask)?;
         match odd.iter_mut().find(|old| old.key() == route.key()) {

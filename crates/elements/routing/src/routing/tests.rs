@@ -1,4 +1,4 @@
-//! Tables against plain lists of routes, and elements on several workers.
+//! Tests of tables against plain lists of routes, and of elements on several workers.
 
 use std::{thread, time::Duration};
 
@@ -39,8 +39,8 @@ impl Plain {
         Ok(())
     }
 
-    /// Every route inside another is in front of it, and what is left free by
-    /// that stays in order (Kahn's algorithm, new places first in, first out).
+    /// Puts every route inside another in front of it, and keeps routes that are free by that in
+    /// order (Kahn's algorithm, new places first in, first out).
     fn sort(&mut self) {
         let contains = |a: &Route<u32>, b: &Route<u32>| {
             a != b && b.address & a.mask == a.address && b.mask & a.mask == a.mask
@@ -169,8 +169,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Packets from two workers go by one table, which changes meanwhile; whatever
-/// it says at a moment, none is lost.
+/// Packets from two workers go by one table, which changes meanwhile; in any state of it none is
+/// lost.
 #[test]
 fn replicas_share_one_table() {
     for class in ["RadixIPLookup", "LookupIP6Route"] {
@@ -223,7 +223,7 @@ fn a_new_configuration_begins_with_its_own_routes() {
 
 #[test]
 fn handlers_need_no_worker() {
-    // Nobody runs: a handler that is a worker's would not be answered.
+    // No worker runs: a handler that needs one would not be answered.
     let mut run = Run::new("Idle -> r :: RadixIPLookup(1/8 0) -> Discard");
     let control = run.control();
     control.write("r.ctrl", "add 2/8 0\nset 1/8 9.9.9.9 0").unwrap();

@@ -1,4 +1,4 @@
-//! The handlers of `RadixIPsecLookup`, carried out beside the workers.
+//! Handlers of `RadixIPsecLookup`, carried out beside the workers.
 
 use std::{net::Ipv4Addr, sync::Arc};
 

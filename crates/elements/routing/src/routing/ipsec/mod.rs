@@ -1,8 +1,7 @@
 //! `RadixIPsecLookup`: routes that may lead into tunnels.
 //!
-//! Packets of a tunnel that arrive are found by their security parameters index,
-//! those that are to go into one by their route. What is done to them is done by
-//! the elements of [`crate::ipsec`].
+//! Packets of a tunnel that arrive are found by their security parameters index, those that are to
+//! go into one by their route. They are then treated by the elements of [`crate::ipsec`].
 
 use std::{
     net::Ipv4Addr,
@@ -35,7 +34,7 @@ const NO_ROUTE: usize = 0;
 const NO_BUFFER: usize = 1;
 const UNKNOWN: usize = 2;
 
-/// What the outputs are for.
+/// Purposes of the outputs.
 const ARRIVED: i32 = 0;
 const INTO_TUNNEL: i32 = 1;
 const FOR_HOST: i32 = 2;
@@ -84,7 +83,7 @@ pub(super) const CLASS: Class = Class {
 /// Times it is said that there is no route for a packet.
 const COMPLAINTS: usize = 5;
 
-/// How often that was said already, by all elements together.
+/// Reports made already, by all elements together.
 #[derive(Debug, Default)]
 struct Complained(AtomicUsize);
 
@@ -118,8 +117,7 @@ impl Lookup {
         Box::new(Lookup { outputs, tunnels, slots: Vec::new() })
     }
 
-    /// Notes on a packet what its route says, and returns its output; why it is
-    /// dropped.
+    /// Annotates a packet by its route, and returns its output, or the reason of its drop.
     fn judge(
         &self,
         cx: &Context,

@@ -1,4 +1,4 @@
-//! Where a route leads, and the text of routes.
+//! Targets of routes, and the text of routes.
 
 use linerate_graph::{
     Ipv4OrPrefix, Scope, Value,
@@ -11,7 +11,7 @@ use crate::{
     routing::route::Route,
 };
 
-/// Where a route leads.
+/// Target of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
     /// Zero for none.
@@ -48,8 +48,7 @@ impl Way {
     }
 }
 
-/// Reads `ADDR/MASK [GATEWAY] OUTPUT`, and what is behind it about a tunnel. What
-/// is wrong with that is said.
+/// Reads `ADDR/MASK [GATEWAY] OUTPUT`, and the tunnel behind it. Errors of the tunnel go to `say`.
 pub(super) fn parse(
     text: &str,
     scope: &Scope<'_>,
@@ -112,7 +111,7 @@ fn tunnel(words: &[&str], say: &dyn Fn(&str)) -> Option<Written> {
     let index = number(0, "SPI", u32::MAX);
     for (at, name) in [(1, "ENCRYPT_KEY"), (2, "AUTH_KEY")] {
         if words.len() <= at {
-            // Only what is missing can be wrong with a text.
+            // Only missing arguments can be wrong with a text.
             number(at, name, 0);
         }
     }

@@ -1,5 +1,4 @@
-//! The routes of an element and the tunnels they lead into, shared by its
-//! replicas and its handlers.
+//! Routes of an element and the tunnels they lead into, shared by its replicas and its handlers.
 
 use std::{
     collections::HashMap,
