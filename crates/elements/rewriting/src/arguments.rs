@@ -1,4 +1,4 @@
-//! What the classes of rewriters have in common, and their arguments.
+//! Base class of rewriters, and their arguments.
 
 use linerate_graph::{Arg, Class, ElementRef, Handler, Make, parse_integer};
 
@@ -99,7 +99,7 @@ macro_rules! handlers {
 }
 pub(super) use handlers;
 
-/// What all rewriters are.
+/// Base of the classes of rewriters.
 pub(super) const BASE: Class = Class {
     family: FAMILY,
     ports: "1-/1-",
@@ -117,7 +117,7 @@ pub(super) const PLAIN_HANDLERS: &[Handler] = handlers![
     Handler::read("mappings", "mappings, an older name").flags("D"),
 ];
 
-/// How long a flow lives, where that does not depend on what it is.
+/// Life of a flow, where that does not depend on its kind.
 const GUARANTEE: Arg = Arg::keyword(
     "GUARANTEE",
     "seconds",
@@ -159,7 +159,7 @@ pub(super) fn plain_times(make: &mut Make<'_>, idle: u64) -> AllTimes {
     AllTimes { tcp: times, other: times }
 }
 
-/// What `MAPPING_CAPACITY` says; nothing when it is wrong, which is said.
+/// Reads `MAPPING_CAPACITY`; `None` when it is wrong, which is reported.
 pub(super) fn wanted(make: &mut Make<'_>) -> Option<Wanted> {
     let name = if make.is_given("MAPPING_CAPACITY") { "MAPPING_CAPACITY" } else { "CAPACITY" };
     let Some(text) = make.get::<String>(name) else {

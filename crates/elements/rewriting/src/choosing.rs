@@ -1,4 +1,4 @@
-//! Choosing ports and addresses that no flow has.
+//! Port allocation: chooses ports and addresses that no flow has.
 
 use linerate_lookup::exact::{Entry, Table};
 use linerate_packet::{FlowV4, IpProtocol};

@@ -1,4 +1,4 @@
-//! Which ports of a range are taken, where so many are that trying some finds none free.
+//! Port bitmap: the taken ports of a range so full that random tries find none free.
 
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ impl Crowd {
 #[derive(Debug, Default)]
 pub(super) struct Crowds(HashMap<FlowV4, Vec<Crowd>>);
 
-/// The key of a reply without what tells flows of a crowd apart.
+/// The key of a reply without the port that tells flows of a crowd apart.
 fn far_end(reply: &FlowV4) -> FlowV4 {
     // The number of a ping's reply follows from its identifier.
     let src_port = if reply.protocol.0 == 1 { 0 } else { reply.src_port };

@@ -1,4 +1,4 @@
-//! What becomes of packets whose flow has ended but was not removed yet, which flow makes room for
+//! Tests of packets whose flow has ended but was not removed yet, of the flow that makes room for
 //! another, and of flows that are their own answers.
 
 use std::fs;
@@ -47,7 +47,7 @@ fn nothing_comes_in_when_a_flow_has_ended() {
     }
 }
 
-/// What has gone one way lets answers in for as long, however long ago the last was.
+/// A packet one way lets answers in for as long, at any distance from the last.
 #[test]
 fn either_direction_keeps_a_flow_alive() {
     let script = "write inside.active true, wait 9s, write inside.reset, write inside.active true, \
@@ -76,7 +76,7 @@ fn ports_of_flows_that_have_ended_are_free() {
     }
 }
 
-/// Errors about packets of a flow that has ended find nobody they are for.
+/// Errors about packets of a flow that has ended find no host they are for.
 #[test]
 fn errors_about_flows_that_have_ended_are_dropped() {
     for (seconds, comes) in [("9s", "1"), ("11s", "0")] {
@@ -146,7 +146,7 @@ fn a_flow_that_is_its_own_answer_is_shown_as_in_click() {
     }
 }
 
-/// Click's answer: what a guarantee adds to the life of a flow is not shown.
+/// Click's answer: the time a guarantee adds to the life of a flow is not shown.
 #[test]
 fn guarantees_do_not_show() {
     let mut run = Run::new(

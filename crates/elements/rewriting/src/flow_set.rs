@@ -1,4 +1,4 @@
-//! The flows of one rewriter, or of several that share a capacity.
+//! Flow set: the flows of one rewriter, or of several that share a capacity.
 
 use std::sync::{Arc, RwLock};
 
@@ -150,7 +150,7 @@ impl FlowSet {
         self.table.limit() / 2
     }
 
-    /// A rewriter is as it says from now on. Flows of inputs whose specification has changed go; the
+    /// Replaces a rewriter's configuration. Flows of inputs whose specification has changed go; the
     /// others have its times.
     pub(super) fn install(&mut self, rewriter: u16, mut new: Rewriting) {
         let at = usize::from(rewriter);
@@ -205,7 +205,7 @@ impl FlowSet {
         }
     }
 
-    /// The most flows there may be is another; what is above it goes at once.
+    /// Changes the most flows there may be; those above it go at once.
     pub(super) fn set_capacity(&mut self, capacity: usize, now: u64) {
         self.capacity = capacity.min(self.room());
         self.reap(now, usize::MAX);
@@ -263,7 +263,7 @@ impl FlowSet {
     ) -> Result<(Entry, u32), Unmapped> {
         let mut decision = self.decide(rewriter, input, map, flow);
         if matches!(decision, Decision::Exhausted) {
-            // What flows have that have ended is free.
+            // Ports of flows that have ended are free.
             let before = self.flows;
             self.reap(now, LEFTOVERS);
             if self.flows < before {
@@ -318,7 +318,7 @@ impl FlowSet {
         Ok((entry, forward))
     }
 
-    /// What an input's specification makes of a new flow.
+    /// Decides on a new flow by an input's specification.
     fn decide(&mut self, rewriter: u16, input: usize, map: IpProtocol, flow: Ends) -> Decision {
         let FlowSet { table, rewriters, crowds, random, .. } = self;
         let at = &mut rewriters[usize::from(rewriter)];
@@ -572,7 +572,8 @@ impl FlowSet {
         std::mem::swap(&mut self.free_shifts, &mut old.free_shifts);
         std::mem::swap(&mut self.rewriters, &mut old.rewriters);
         self.capacity = self.capacity.min(self.room());
-        // What was just installed is installed anew, which removes flows it has no place for.
+        // The configuration just installed is installed again, which removes flows it has no place
+        // for.
         for at in 0..self.rewriters.len() {
             let new = std::mem::replace(&mut old.rewriters[at], Rewriting::NONE);
             self.install(at as u16, new);
@@ -618,7 +619,7 @@ impl FlowSet {
     }
 }
 
-/// When the flow whose forward direction has that number ends.
+/// Returns the times at which a flow ends, by the number of its forward direction.
 fn life(table: &Table<FlowV4, Mapping>, rewriters: &[Rewriting], number: u32) -> Life {
     let find = || {
         let entry = Entry::of(number);

@@ -115,7 +115,7 @@ fn leads_to(make: &Make<'_>, wanted: usize) -> bool {
 
 /// A `PORT` command of a segment.
 struct Command {
-    /// Where its argument is in the packet.
+    /// Range of its argument in the packet.
     from: usize,
     to: usize,
     address: Ipv4Addr,

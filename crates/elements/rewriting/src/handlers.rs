@@ -1,4 +1,4 @@
-//! The handlers of rewriters.
+//! Handlers of rewriters.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// What can be done with `patternN`.
+/// Returns the handler `patternN`, if there is that input.
 pub(super) fn of_input(home: &Home, name: &str) -> Option<&'static Handler> {
     let set = shared(&home.set);
     let rewriter = set.rewriters.get(usize::from(home.rewriter))?;

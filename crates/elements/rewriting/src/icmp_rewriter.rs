@@ -81,7 +81,7 @@ impl IcmpRewriter {
             };
             let found = offset.zip(make.parse::<ElementRef>(name).ok());
             let Some((offset, ElementRef(at))) = found else {
-                // Click names the whole of it, or the element when that is what is wrong.
+                // Click names the whole of it, or the element when that is wrong.
                 let what = if offset.is_some() { name } else { text };
                 make.error(format!("{what} not an IP rewriter"));
                 continue;
@@ -151,12 +151,12 @@ impl IcmpRewriter {
     }
 }
 
-/// What an ICMP error is about.
+/// The flow that an ICMP error is about.
 struct About {
     /// The reply to the packet in it.
     ends: Ends,
     protocol: IpProtocol,
-    /// Where the packet's transport header begins in the ICMP message.
+    /// Offset of the packet's transport header in the ICMP message.
     transport: usize,
     /// Whether that is there, with ports or an identifier.
     has_transport: bool,
@@ -195,8 +195,8 @@ impl About {
         kind.find(set, rewriter, self.protocol, self.ends, true)
     }
 
-    /// Makes the packet in the message what it was before it was rewritten: the other way round than
-    /// replies to it are rewritten to.
+    /// Restores the packet in the message to its form before it was rewritten: the other way round
+    /// than replies to it are rewritten to.
     fn rewrite(&self, icmp: &mut [u8], to: Ends) {
         let mut outer = u16::from_be_bytes([icmp[2], icmp[3]]);
         let inner = Words { base: 8 };

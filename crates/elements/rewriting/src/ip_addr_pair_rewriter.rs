@@ -1,4 +1,4 @@
-//! `IPAddrPairRewriter`: pairs of addresses, whatever the protocol.
+//! `IPAddrPairRewriter`: pairs of addresses, for any protocol.
 
 use linerate_graph::Class;
 

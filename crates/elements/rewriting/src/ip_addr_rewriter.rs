@@ -1,4 +1,4 @@
-//! `IPAddrRewriter`: source addresses, whatever the protocol.
+//! `IPAddrRewriter`: source addresses, for any protocol.
 
 use linerate_graph::Class;
 

@@ -1,4 +1,4 @@
-//! What the rewriters differ in: which packets they take, and what of them makes a flow.
+//! Rewriter types: the packets they take, and the fields that make a flow.
 
 use linerate_lookup::exact::Entry;
 use linerate_packet::IpProtocol;
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 /// The map of rewriters that have one for all protocols.
 const ANY: IpProtocol = IpProtocol(0);
 
-/// What is looked for with what a packet's flow is.
+/// Flow of a packet, for the lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// A flow of the rewriter.
@@ -39,7 +39,7 @@ pub(super) enum Found {
     Other,
 }
 
-/// What stands in place of a port for the other direction of a ping: Click's number, one more than
+/// Returns the number in place of a port for the other direction of a ping: Click's, one more than
 /// the identifier as a machine of the other byte order reads it.
 fn after(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
@@ -95,7 +95,7 @@ impl Kind {
         }
     }
 
-    /// A rewritten flow with what follows from what was chosen.
+    /// Completes a rewritten flow with the field that follows from a chosen one.
     pub(super) fn completed(self, to: Ends) -> Ends {
         match self {
             Kind::Ping => Ends { dst_port: after(to.src_port), ..to },
@@ -103,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// What a flow becomes by a mapping, of which rewriters of addresses do not know all.
+    /// Returns a flow rewritten by a mapping, which for rewriters of addresses lacks some fields.
     pub(super) fn whole(self, flow: Ends, to: Ends, is_reply: bool) -> Ends {
         match self {
             Kind::Address if is_reply => Ends { dst: to.dst, ..flow },
@@ -134,7 +134,7 @@ impl Kind {
         if self == Kind::Udp { protocol.0 } else { map.0 }
     }
 
-    /// What the sums of an IP header and of what follows it change by.
+    /// Changes of the checksums of an IP header and of its payload.
     pub(super) fn deltas(self, from: Ends, to: Ends, reply: bool) -> (u16, u16) {
         let (ip, transport) = deltas(from, to);
         match self {
@@ -182,7 +182,7 @@ impl Kind {
         }
     }
 
-    /// The same, made by an input's specification where there is none.
+    /// As `find`, and makes a mapping by an input's specification where there is none.
     pub(super) fn find_or_make(
         self,
         set: &mut FlowSet,

@@ -2,9 +2,9 @@
 //!
 //! A rewriter's packets are looked up in a table of flows, a frame at a time
 //! ([`linerate_lookup::exact`]). Both directions of a flow are entries of it, with all that is
-//! needed to rewrite a packet: new addresses and ports, and what the checksums change by. New flows
-//! are decided by the input's specification ([`spec`]): a pattern, perhaps with a range something
-//! free is chosen from ([`choosing`]), or an element that chooses among patterns ([`mapper`]).
+//! needed to rewrite a packet: new addresses and ports, and the changes of the checksums. New flows
+//! are decided by the input's specification ([`spec`]): a pattern, perhaps with a range of which a
+//! free value is chosen ([`choosing`]), or an element that chooses among patterns ([`mapper`]).
 //!
 //! Rewriters that share a capacity share a table ([`flow_set`]), and so do the replicas of a
 //! rewriter on several workers, since the two directions of a rewritten flow have different hashes

@@ -1,4 +1,4 @@
-//! Elements that choose among patterns for rewriters.
+//! Mappers: elements that choose among patterns for rewriters.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub(super) struct Choice {
 /// A mapper's patterns and how it chooses.
 #[derive(Debug, Default)]
 pub(super) struct Mapper {
-    /// Its name and class, for what is said about it.
+    /// Its name and class, for errors about it.
     pub(super) declaration: String,
     pub(super) choices: Vec<Choice>,
     pub(super) rule: Rule,
 }
 
-/// How a mapper chooses.
+/// Rule by which a mapper chooses.
 #[derive(Debug)]
 pub(super) enum Rule {
     /// In turn, the next being this one.
@@ -51,7 +51,8 @@ impl Mapper {
             .any(|mapper| mapper.name == class.name)
     }
 
-    /// What a new flow becomes and the outputs, forward and reply; `None` when nothing is free.
+    /// Returns a new flow's rewritten ends and outputs, forward and reply; `None` when nothing is
+    /// free.
     pub(super) fn choose(
         &mut self,
         flow: Ends,
@@ -72,7 +73,7 @@ impl Mapper {
         }
     }
 
-    /// What is wrong with it for a rewriter with so many outputs: a line for each pattern.
+    /// Returns its errors for a rewriter with so many outputs: a line for each pattern.
     pub(super) fn check(&self, outputs: usize) -> Vec<String> {
         let declaration = &self.declaration;
         let wrong = |choice: &Choice| choice.forward.max(choice.reply) as usize >= outputs;

@@ -1,4 +1,4 @@
-//! What is known about one direction of a flow.
+//! Mapping: the state of one direction of a flow.
 
 use std::{
     net::Ipv4Addr,
@@ -38,7 +38,7 @@ impl Ends {
     }
 }
 
-/// What a direction has shown.
+/// Flags of a direction.
 pub(super) mod flags {
     /// It is the reply direction.
     pub(crate) const REPLY: u8 = 1;
@@ -50,15 +50,15 @@ pub(super) mod flags {
     pub(crate) const IN_REST: u8 = 8;
     /// Its times are those of TCP.
     pub(crate) const TCP: u8 = 16;
-    /// Both directions are one: the flow's first packet went forward, those behind it are
-    /// answers. What the first has shown is kept as if it were this many bits higher.
+    /// Both directions are one: the flow's first packet went forward, those behind it are answers.
+    /// Flags of the first packet are kept as if they were this many bits higher.
     pub(crate) const BOTH: u8 = 128;
     pub(crate) const FIRST: u32 = 4;
 }
 
-/// When a packet last went one way, in milliseconds: the only thing that most packets change of their
-/// flow, so workers which share the flows write it, too. Nothing else is published by it, and whoever
-/// looks when flows end has them alone.
+/// When a packet last went one way, in milliseconds: the only thing that most packets change of
+/// their flow, so workers which share the flows write it, too. Nothing else is published by it, and
+/// the thread that checks when flows end has them alone.
 #[derive(Debug)]
 pub(super) struct LastUse(AtomicU64);
 
@@ -82,17 +82,17 @@ impl LastUse {
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) last: LastUse,
-    /// What packets are rewritten to.
+    /// Ends that packets are rewritten to.
     pub(super) to: Ends,
     /// The other direction.
     pub(super) peer: Entry,
     /// The output packets leave by.
     pub(super) output: u32,
-    /// Where changed sequence numbers are kept, plus one; 0 when there are none.
+    /// Index of the changed sequence numbers, plus one; 0 when there are none.
     pub(super) shift: u32,
-    /// What the IP header's sum changes by.
+    /// Change of the IP header's checksum.
     pub(super) ip_delta: u16,
-    /// What the transport's sum changes by.
+    /// Change of the transport's checksum.
     pub(super) transport_delta: u16,
     /// The input of the rewriter whose specification made it.
     pub(super) input: u16,
@@ -112,7 +112,7 @@ impl Mapping {
         self.flags & flags::REPLY != 0
     }
 
-    /// Takes over what a packet has shown.
+    /// Takes over the state that a packet has shown.
     #[inline(always)]
     pub(super) fn learn(&mut self, shown: Shown) {
         (self.flags, self.packets) = (shown.flags, shown.packets);
@@ -124,8 +124,8 @@ impl Mapping {
     }
 }
 
-/// What a one's complement sum changes by when `old` becomes `new`; 0 when it stays (RFC 1624:
-/// the complement of what was, and what is).
+/// Returns the change of a one's complement sum when `old` becomes `new`; 0 when it stays (RFC
+/// 1624: the complement of the old value, and the new one).
 pub(super) fn delta(old: &[u16], new: &[u16]) -> u16 {
     if old == new {
         return 0;
@@ -139,7 +139,7 @@ fn fold(sum: u32) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// A checksum after what it covers has changed by a [`delta`].
+/// A checksum after the bytes it covers have changed by a [`delta`].
 #[inline(always)]
 pub(super) fn updated(check: u16, delta: u16) -> u16 {
     let sum = u32::from(!check) + u32::from(delta);
@@ -151,7 +151,7 @@ fn halves(address: Ipv4Addr) -> [u16; 2] {
     [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
 }
 
-/// What the sums over the addresses, and over addresses and ports, change by.
+/// Changes of the sums over the addresses, and over addresses and ports.
 pub(super) fn deltas(from: Ends, to: Ends) -> (u16, u16) {
     let words = |ends: Ends| {
         let ([a, b], [c, d]) = (halves(ends.src), halves(ends.dst));

@@ -1,4 +1,4 @@
-//! Rewriters beside a simple model: maps from ends to ends, and times.
+//! Tests of rewriters beside a simple model: maps from ends to ends, and times.
 
 use std::{collections::HashMap, net::Ipv4Addr, sync::Arc};
 
@@ -69,7 +69,7 @@ fn udp_sum(bytes: &[u8]) -> u16 {
     linerate_packet::checksum::udp_nonzero(sum.finish())
 }
 
-/// What a packet with these ends becomes, as rewriters do it.
+/// Returns the rewritten ends of a packet with these ends, as rewriters do it.
 fn send(set: &mut FlowSet, ends: Ends, now: u64, input: usize) -> Result<(Ends, u32), Unmapped> {
     let found = set.find(0, UDP, ends);
     let entry = match found {
@@ -94,7 +94,7 @@ type Key = (Ipv4Addr, u16, Ipv4Addr, u16);
 
 #[derive(Default)]
 struct Model {
-    /// From ends to what they become, the output, and the forward ends of the flow.
+    /// From ends to their rewritten form, the output, and the forward ends of the flow.
     map: HashMap<Key, (Ends, u32, Ends)>,
     last: Vec<(Ends, u64)>,
 }
@@ -257,7 +257,7 @@ proptest! {
     }
 }
 
-/// All of a long range is given out, and what is given back is found again.
+/// All of a long range is given out, and returned ports are found again.
 #[test]
 fn a_long_range_is_used_up_to_the_last_port() {
     for mode in ["", "#", "?"] {

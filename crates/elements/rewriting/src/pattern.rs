@@ -1,4 +1,4 @@
-//! Patterns: what new flows are rewritten to.
+//! Patterns that new flows are rewritten to.
 
 use std::{
     fmt,
@@ -13,8 +13,8 @@ use linerate_graph::{Ipv4OrPrefix, Scope, Value, lang::config::words, parse_inte
 
 use super::mapping::Ends;
 
-/// What a flow becomes: `SADDR SPORT DADDR DPORT`, each of which may be left as it is, and a range
-/// in place of the source port or, without ports, of the source address.
+/// Rewritten form of a flow: `SADDR SPORT DADDR DPORT`, each of which may be left as it is, and a
+/// range in place of the source port or, without ports, of the source address.
 #[derive(Debug)]
 pub(super) struct Pattern {
     src: Ipv4Addr,
@@ -49,13 +49,13 @@ pub(super) trait NamedPatterns {
     fn find(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>>;
 }
 
-/// Who has which ends, and how to choose among those nobody has.
+/// Allocator of ends that no flow has.
 pub(super) trait Taken {
-    /// Chooses one of `0..=range.top` such that the ends `range.ends_at` gives are nobody's.
+    /// Chooses one of `0..=range.top` such that no flow has the ends `range.ends_at` gives.
     fn choose(&mut self, range: &Range<'_>) -> Option<u32>;
 }
 
-/// What is to be chosen.
+/// Range to choose from.
 pub(super) struct Range<'a> {
     pattern: &'a Pattern,
     /// The flow rewritten by everything but the range.
@@ -63,7 +63,7 @@ pub(super) struct Range<'a> {
     pub(super) top: u32,
     /// The first to try.
     pub(super) preferred: Option<u32>,
-    /// Where to begin in turn; anywhere, when there is none.
+    /// The place to begin at in turn; anywhere, when there is none.
     pub(super) next: Option<u32>,
 }
 
@@ -143,7 +143,7 @@ impl Pattern {
         rest
     }
 
-    /// What a flow becomes; `None` when the whole range is taken.
+    /// Returns a rewritten flow; `None` when the whole range is taken.
     pub(super) fn apply(&self, flow: Ends, taken: &mut impl Taken) -> Option<Ends> {
         let given = |address: Ipv4Addr| Some(address).filter(|address| !address.is_unspecified());
         let port = |new: u16, old: u16| if new == 0 { old } else { new };

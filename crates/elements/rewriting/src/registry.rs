@@ -1,5 +1,5 @@
-//! What the rewriters of a configuration know of each other: whose flows are in one table, the named
-//! patterns, and the mappers.
+//! Registry of a configuration's rewriters: the flow sets they share, the named patterns, and the
+//! mappers.
 
 use std::{
     collections::HashMap,
@@ -18,18 +18,18 @@ use super::{
     pattern::{NamedPatterns, Pattern},
 };
 
-/// A lock's contents, also after somebody panicked with it: nothing is left half done that others
+/// A lock's contents, also after a thread panicked with it: nothing is left half done that others
 /// would stumble over.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same of what others read meanwhile.
+/// As [`locked`], for a value that others read meanwhile.
 pub(super) fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same of what nobody else has meanwhile.
+/// As [`locked`], for a value that no other thread has meanwhile.
 pub(super) fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
@@ -47,7 +47,7 @@ pub(super) struct Registry(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Rewriters, by element: what they want.
+    /// Rewriters, by element: their capacities.
     rewriters: HashMap<usize, Wanted>,
     /// Tables, by the element whose capacity holds.
     sets: HashMap<usize, Arc<RwLock<FlowSet>>>,
@@ -56,7 +56,7 @@ struct Inner {
     patterns: Option<Vec<(String, String, Arc<Pattern>)>>,
 }
 
-/// How many flows a rewriter wants room for.
+/// Capacity of a rewriter, in flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Flows(usize),
@@ -65,7 +65,7 @@ pub(super) enum Wanted {
 }
 
 impl Registry {
-    /// A rewriter says what it wants; what it said first holds.
+    /// Declares the capacity of a rewriter; the first declaration holds.
     pub(super) fn declare(&self, element: usize, wanted: Wanted) {
         locked(&self.0).rewriters.entry(element).or_insert(wanted);
     }
@@ -111,7 +111,7 @@ impl Registry {
         Arc::clone(locked(&self.0).mappers.entry(element).or_default())
     }
 
-    /// The patterns that arguments of the element at `scope` define, and what is wrong with others.
+    /// The patterns that arguments of the element at `scope` define, and the errors of others.
     /// `known` says which names are taken.
     pub(super) fn define(
         arguments: &[String],
@@ -170,8 +170,8 @@ fn all_patterns(scope: &Scope<'_>) -> Vec<(String, String, Arc<Pattern>)> {
     all
 }
 
-/// Whose state decides what a rewriter makes of a new flow, besides its own: patterns in which
-/// rewriters take turns, mappers, and rewriters it shares a capacity with.
+/// The elements with state that decides on a new flow of a rewriter, besides its own: patterns in
+/// which rewriters take turns, mappers, and rewriters it shares a capacity with.
 pub(super) fn looked_at(plan: &Plan, rewriter: usize) -> Vec<usize> {
     let PlanElement { name, config, .. } = &plan.elements[rewriter];
     let mut found = plan.elements_named(rewriter, &["CAPACITY", "MAPPING_CAPACITY"]);
@@ -202,7 +202,8 @@ fn gives_turns(element: &PlanElement, name: &str) -> bool {
         && split(&element.config).iter().any(defines)
 }
 
-/// Whether what `definer` defines is known to `element`: it is in the same compound or one around.
+/// Returns true if the definitions of `definer` are known to `element`: it is in the same compound
+/// or one around.
 fn sees(element: &str, definer: &str) -> bool {
     definer.rfind('/').is_none_or(|slash| element.starts_with(&definer[..=slash]))
 }

@@ -1,4 +1,4 @@
-//! What a packet shows about its flow, and writing a mapping into it.
+//! Flow state shown by a packet, and rewriting of a packet by a mapping.
 
 use linerate_packet::checksum::udp_nonzero;
 
@@ -7,18 +7,18 @@ use super::{
     mapping::{Mapping, flags, updated},
 };
 
-/// Where the headers of a packet begin.
+/// Offsets of the headers of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) network: u16,
     pub(super) transport: u16,
 }
 
-/// What a packet has changed about its flow besides the time.
+/// Change of a flow by a packet, besides the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     None,
-    /// What has been seen in its direction.
+    /// New flags or packets in its direction.
     Seen,
     /// The connection is closed both ways.
     Reset,
@@ -28,7 +28,7 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 
-/// What a direction has shown when a packet has gone that way, and what that changes.
+/// State of a direction after a packet has gone that way, and the change by it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
     pub(super) flags: u8,
@@ -36,7 +36,7 @@ pub(super) struct Shown {
     pub(super) event: Event,
 }
 
-/// What a packet shows, which is the one the mapping was found for.
+/// Returns the state shown by a packet, which is the one the mapping was found for.
 #[inline(always)]
 pub(super) fn shown(kind: Kind, packet: &[u8], place: Place, mapping: &Mapping) -> Shown {
     let nothing = Shown { flags: mapping.flags, packets: mapping.packets, event: Event::None };
@@ -125,7 +125,7 @@ fn patch(bytes: &mut [u8], at: usize, delta: u16) {
     }
 }
 
-/// The same for TCP and UDP, where a checksum of zero is none.
+/// As `patch`, for TCP and UDP, where a checksum of zero is none.
 #[inline(always)]
 fn patch_transport(protocol: u8, payload: &mut [u8], delta: u16) {
     match protocol {
@@ -147,7 +147,7 @@ fn set_ports(payload: &mut [u8], mapping: &Mapping) {
     }
 }
 
-/// Follows a TCP connection, of which is known what `before` says.
+/// Follows a TCP connection on from the state `before`.
 #[inline(always)]
 fn watch(tcp: &[u8; 18], header: usize, length: u16, before: Shown) -> Shown {
     let mut flags = before.flags;

@@ -1,4 +1,4 @@
-//! What all rewriters do.
+//! Rewriter: the element of all classes of rewriters.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -42,7 +42,7 @@ const TRAIN: usize = 16;
 /// The timer that removes them.
 const REAPER: u32 = 0;
 
-/// What a class of rewriters is.
+/// Type of a class of rewriters.
 pub(super) trait Flavour: Send + 'static {
     const KIND: Kind;
 }
@@ -51,7 +51,7 @@ pub(super) trait Flavour: Send + 'static {
 pub(super) struct Rewriter<F> {
     registry: Arc<Registry>,
     home: Option<Home>,
-    /// What is installed when all have been made.
+    /// Configuration to install when all have been made.
     new: Option<Rewriting>,
     capacity: Option<usize>,
     /// Silent for longer than this in one direction, a flow may have ended: milliseconds.
@@ -123,7 +123,7 @@ impl<F: Flavour> Rewriter<F> {
         }
     }
 
-    /// Whose flows it works with; after a replacement, those of the successor.
+    /// Returns the flow set it works with; after a replacement, that of the successor.
     fn home(&mut self) -> Option<&Home> {
         let home = self.home.as_mut()?;
         let successor = shared(&home.set).successor.clone();
@@ -141,8 +141,8 @@ struct Work<'a> {
     outputs: Vec<u32>,
     /// Packets that are done.
     done: usize,
-    /// What the set had [removed](FlowSet::removals) when the frame was looked up, where it is still
-    /// that set.
+    /// The set's count of [removals](FlowSet::removals) when the frame was looked up, where it is
+    /// still that set.
     removals: Option<u64>,
     input: usize,
     now: u64,
@@ -243,7 +243,7 @@ impl<F: Flavour> Rewriter<F> {
         Some(mapping.output)
     }
 
-    /// What elements behind are told of a packet's flow.
+    /// Annotates a packet about its flow, for elements behind.
     #[inline(always)]
     fn annotate(&self, meta: &mut Meta, mapping: &Mapping) {
         let reply = mapping.is_reply();
@@ -459,7 +459,7 @@ impl<F: Flavour> Element for Rewriter<F> {
         if Arc::ptr_eq(&from.set, &to.set) {
             return;
         }
-        // In this order everywhere: the old one is not locked by who has the new one.
+        // In this order everywhere: a thread that has the new one does not lock the old one.
         let (mut before, mut now) = (alone(&from.set), alone(&to.set));
         let all = now.take(&mut before, from.rewriter, to.rewriter);
         if all {

@@ -43,7 +43,7 @@ fn choices(make: &mut Make<'_>) -> Option<Mapper> {
     Some(Mapper { choices, rule: Rule::Turn(0), ..Mapper::default() })
 }
 
-/// A pattern and its outputs; what is wrong with it is said.
+/// Reads a pattern and its outputs; errors of it are reported.
 pub(super) fn choice(make: &mut Make<'_>, text: &str) -> Option<Choice> {
     let registry = make.world.common::<Registry>();
     let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
@@ -56,7 +56,7 @@ pub(super) fn choice(make: &mut Make<'_>, text: &str) -> Option<Choice> {
     }
 }
 
-/// The element of a mapper. What it does, rewriters do.
+/// The element of a mapper. Its work is done by rewriters.
 pub(super) struct MapperElement {
     registry: Arc<Registry>,
     new: Option<Mapper>,
@@ -71,8 +71,8 @@ impl MapperElement {
         let class = make.plan().elements[make.element()].class.name;
         let declaration = format!("{} :: {class}", make.name());
         let new = read(make).map(|mapper| Mapper { declaration, ..mapper });
-        // For rewriters that are initialized before it. What is there already stays until this
-        // is known to be run.
+        // For rewriters that are initialized before it. An existing mapper stays until this is
+        // known to be run.
         let shared = registry.mapper(make.element());
         let mut shared = locked(&shared);
         match new {

@@ -1,5 +1,4 @@
-//! What a rewriter finds out about the packets of a frame before it rewrites the
-//! first.
+//! State of a frame in a rewriter: the flows of its packets, found before the first is rewritten.
 
 use std::net::Ipv4Addr;
 
@@ -24,7 +23,7 @@ const NOBODY: FlowV4 = FlowV4 {
     protocol: IpProtocol(u8::MAX),
 };
 
-/// What is known of the packets of a frame.
+/// Flows and headers of the packets of a frame.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) places: Vec<Place>,
@@ -66,7 +65,7 @@ impl Scratch {
         }
     }
 
-    /// Packets whose source has no mapping may have a destination with one.
+    /// Looks up the destinations of packets without a mapping of their source, for one of those.
     fn look_up_destinations(&mut self, set: &FlowSet, arena: &Arena, slots: &[Slot]) {
         let Scratch { places, keys, found, again, .. } = self;
         again.clear();
@@ -93,14 +92,14 @@ impl Scratch {
     }
 }
 
-/// The key of replies to whom a packet goes.
+/// The key of replies to a packet's destination.
 pub(super) fn destination_key(packet: &[u8], place: Place, key: FlowV4) -> FlowV4 {
     let dst =
         packet.get(usize::from(place.network) + 16..).and_then(|rest| rest.first_chunk::<4>());
     FlowV4 { src: [0; 4].into(), dst: dst.map_or([0; 4].into(), |dst| (*dst).into()), ..key }
 }
 
-/// Where the headers of a packet are whose IP header begins at `network`, and its flow.
+/// Returns the header offsets of a packet with its IP header at `network`, and its flow.
 #[inline(always)]
 pub(super) fn read_flow(kind: Kind, packet: &[u8], network: usize) -> (Place, Found) {
     let none = (Place::default(), Found::Other);

@@ -1,10 +1,10 @@
-//! Sequence numbers of a TCP direction whose payload was made longer or shorter on the way.
+//! Sequence numbers of a TCP direction with payload made longer or shorter on the way.
 
 use std::collections::VecDeque;
 
 /// Changes remembered; sequence numbers before the oldest are taken for behind it.
 const LIMIT: usize = 16;
-/// How far a sequence number must be behind another to be taken for old.
+/// Distance that a sequence number must be behind another to be taken for old.
 const OLD: u32 = 1 << 30;
 
 /// By how much the sequence numbers of one direction are changed, from where on.
@@ -65,7 +65,7 @@ impl Shift {
         number.wrapping_add_signed(step.map_or(self.base, |(_, change)| *change))
     }
 
-    /// What the other end acknowledges, in the numbers of who sent it.
+    /// The acknowledged number of the other end, in the numbers of the sender.
     pub(super) fn acknowledged(&self, number: u32) -> u32 {
         let original = |change: i32| number.wrapping_sub(change as u32);
         let mut steps = self.steps.iter().rev();

@@ -1,11 +1,11 @@
-//! Writing changed sequence numbers into TCP segments.
+//! Sequence adjustment: writes changed sequence numbers into TCP segments.
 
 use linerate_packet::checksum::update32;
 
 use super::{flow_set::FlowSet, rewrite::Place, sequence::Shift};
 
-/// Changes the sequence number, the acknowledgement, and what is selectively acknowledged (RFC
-/// 2018) in a segment of a flow whose payload was changed.
+/// Changes the sequence number, the acknowledgement, and the selective acknowledgements (RFC 2018)
+/// in a segment of a flow with changed payload.
 #[cold]
 pub(super) fn apply(set: &mut FlowSet, packet: &mut [u8], place: Place, at: u32, reply: bool) {
     let Some((own, other)) = set.shifts_of(at, reply) else { return };

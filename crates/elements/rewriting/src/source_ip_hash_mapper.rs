@@ -76,7 +76,7 @@ fn read(make: &mut Make<'_>) -> Option<Mapper> {
             ids.push(id as u16);
         }
     }
-    // All numbers draw their places, those nobody has too.
+    // All numbers draw their places, unused ones too.
     let drawn = ids.iter().max().map_or(0, |most| (usize::from(*most) + 1).saturating_mul(nodes));
     if drawn > 8 * PLACES || ids.len().saturating_mul(nodes) > PLACES {
         make.error(format!("more than {PLACES} nodes"));
@@ -120,8 +120,8 @@ impl Ring {
     }
 }
 
-/// How many come before the root of a binary tree of that many whose levels are full but for the
-/// last, which is filled from the left.
+/// Returns how many come before the root of a binary tree of that many whose levels are full but
+/// for the last, which is filled from the left.
 fn middle(count: usize) -> usize {
     let Some(levels) = count.checked_ilog2() else { return 0 };
     let half = 1usize << levels >> 1;

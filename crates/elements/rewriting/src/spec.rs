@@ -1,4 +1,4 @@
-//! Input specifications: what happens to packets of flows that are not in the table.
+//! Input specifications: treatment of packets of flows that are not in the table.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use super::{
     registry::{Registry, locked},
 };
 
-/// One input's specification, and what came of it.
+/// One input's specification, and its counts.
 #[derive(Debug)]
 pub(super) struct Spec {
     /// As it was written.
@@ -23,7 +23,7 @@ pub(super) struct Spec {
     pub(super) failures: u32,
 }
 
-/// What happens to a new flow.
+/// Treatment of a new flow.
 #[derive(Debug)]
 pub(super) enum Action {
     Drop,
@@ -35,7 +35,7 @@ pub(super) enum Action {
     Mapper(Arc<Mutex<Mapper>>),
 }
 
-/// What has been decided about a new flow.
+/// Decision on a new flow.
 pub(super) enum Decision {
     /// It leaves by an output as it is.
     Pass(u32),
@@ -149,7 +149,7 @@ impl Action {
         }
     }
 
-    /// What becomes of a new flow.
+    /// Decides on a new flow.
     pub(super) fn decide(&self, flow: Ends, taken: &mut impl Taken) -> Decision {
         let map = |to: Option<Ends>, forward, reply| match to {
             Some(to) => Decision::Map { to, forward, reply },

@@ -115,7 +115,7 @@ impl Value for Host {
     }
 }
 
-/// Reads `SADDR SPORT DADDR DPORT`; what is wrong comes a line each.
+/// Reads `SADDR SPORT DADDR DPORT`; errors are a line each.
 pub(super) fn flow(text: &str, scope: &Scope<'_>) -> Result<Ends, String> {
     let words = words(text);
     let mut errors = Vec::new();
@@ -146,7 +146,8 @@ pub(super) fn flow(text: &str, scope: &Scope<'_>) -> Result<Ends, String> {
     }
 }
 
-/// What a TCP flow becomes, as [`flow`] reads it; nothing when there is no mapping.
+/// Returns the rewritten form of a TCP flow, as [`flow`] reads it; nothing when there is no
+/// mapping.
 pub(super) fn rewritten(set: &FlowSet, rewriter: u16, ends: Ends) -> String {
     let found = set.find(rewriter, IpProtocol::TCP, ends);
     let to = found.and_then(|entry| set.table.get(entry)).map(|mapping| mapping.to);

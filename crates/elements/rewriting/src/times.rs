@@ -1,4 +1,4 @@
-//! How long flows live.
+//! Life times of flows.
 
 use linerate_graph::{Make, Seconds};
 
@@ -27,7 +27,7 @@ pub(super) struct AllTimes {
 impl Times {
     pub(super) const GUARANTEE: u64 = 5_000;
 
-    /// The same time whatever was seen.
+    /// One time for all states of a flow.
     pub(super) const fn plain(idle: u64, guarantee: u64) -> Times {
         Times { guarantee, idle, busy: idle, done: idle }
     }
@@ -65,7 +65,8 @@ pub(super) fn milliseconds(make: &mut Make<'_>, name: &str) -> Option<u64> {
     make.get::<Seconds<0>>(name).map(|Seconds(seconds)| u64::from(seconds) * 1000)
 }
 
-/// The same by several names. Where more than one is given, Click takes the last of these.
+/// As `milliseconds`, by several names. Where more than one is given, Click takes the last of
+/// these.
 pub(super) fn last(make: &mut Make<'_>, names: &[&str], default: u64) -> u64 {
     names.iter().filter_map(|name| milliseconds(make, name)).last().unwrap_or(default)
 }

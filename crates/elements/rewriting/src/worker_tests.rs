@@ -1,4 +1,5 @@
-//! A rewriter on two workers at once, with answers that come to another worker than what they answer.
+//! Tests of a rewriter on two workers at once, with answers that come to another worker than their
+//! packets.
 
 use std::{fmt::Write as _, fs};
 
