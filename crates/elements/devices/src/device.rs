@@ -1,5 +1,4 @@
-//! Which port a device name stands for: Click names interfaces and says how to
-//! reach them by `METHOD`.
+//! Ports of device names: Click names interfaces, and `METHOD` selects the driver.
 
 use std::{collections::HashMap, sync::Mutex};
 
@@ -35,8 +34,7 @@ fn driver(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The port of a device that somebody said it of, or whose name is a port's
-/// already.
+/// Returns the port that was declared for a device, or whose name it already is.
 pub(super) fn port(make: &Make<'_>, device: &str) -> Option<Result<PortUri, UriError>> {
     if let Some(uri) = named(make, device) {
         return Some(Ok(uri));
@@ -67,7 +65,7 @@ fn source(make: &mut Make<'_>) -> Result<PortUri, String> {
         if quietly(make, "OUTBOUND").unwrap_or(false) {
             uri = uri.with("outbound", "on");
         }
-        // Nobody looks at the time otherwise.
+        // Without annotations the time is not used.
         if quietly(make, "TIMESTAMP").unwrap_or(true) && make.world.annotated {
             uri = uri.with("time", "on");
         }

@@ -1,5 +1,5 @@
-//! `FromDPDKDevice`, `ToDPDKDevice`, `DPDKInfo`: what configurations written for
-//! DPDK name, on ports of ours.
+//! `FromDPDKDevice`, `ToDPDKDevice`, `DPDKInfo`: elements of configurations written for DPDK, on
+//! ports of ours.
 
 use linerate_graph::{Arg, Class, Handler, Inert, Make, Merge, Role, Signals};
 

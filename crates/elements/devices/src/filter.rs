@@ -1,5 +1,5 @@
-//! What `FromDevice` and `KernelTun` do to packets they have received: choose,
-//! cut, and find the IP header.
+//! Processing of received packets in `FromDevice` and `KernelTun`: selects them, cuts them, and
+//! locates the IP header.
 
 use linerate_filter::Filter as CaptureFilter;
 use linerate_graph::Context;
@@ -17,7 +17,7 @@ const TAG: usize = 4;
 const IPV4_LEAST: usize = 20;
 const IPV6_LENGTH: usize = 40;
 
-/// What packets begin with.
+/// First header of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
@@ -27,9 +27,9 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Filter {
     pub(super) link: Link,
-    /// Which packets are wanted.
+    /// Filter of wanted packets.
     pub(super) capture: Option<CaptureFilter>,
-    /// Longest packet; what is longer is cut.
+    /// Longest packet; longer ones are cut.
     pub(super) snaplen: Option<usize>,
     /// The only Ethertype wanted.
     pub(super) protocol: Option<u16>,
@@ -38,7 +38,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// What is no IP packet leaves by output 1.
+    /// Packets but IP leave by output 1.
     pub(super) const RAW_IP: Filter =
         Filter { link: Link::Raw, capture: None, snaplen: None, protocol: None, force_ip: true };
 
@@ -93,8 +93,8 @@ impl Filter {
     }
 }
 
-/// Notes an IPv4 header behind the Ethernet header, and its destination, where
-/// there is room for one, whatever the packets are: as Click's `FromHost`.
+/// Notes an IPv4 header behind the Ethernet header, and its destination, where there is room for
+/// one, for packets of any type: as Click's `FromHost`.
 pub(super) fn assume_ipv4(cx: &Context, frame: &mut Frame) {
     if !cx.world().annotated {
         return;
@@ -116,7 +116,7 @@ fn ethertype(bytes: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*kind))
 }
 
-/// Where the IP header of a packet is and where it ends.
+/// Returns the begin and the end of a packet's IP header.
 fn headers(bytes: &[u8], link: Link) -> Option<(usize, usize)> {
     let network = match link {
         Link::Raw => 0,

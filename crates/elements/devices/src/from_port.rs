@@ -24,7 +24,7 @@ use super::{
     port_users::{Sharing, has, port_argument},
 };
 
-/// What Click allows.
+/// Range that Click allows.
 const SNAPLEN: std::ops::RangeInclusive<usize> = 14..=65535;
 const HEADROOM_LIMIT: usize = 8190;
 
@@ -79,7 +79,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What `FromDevice` has besides.
+/// Differences of `FromDevice`.
 const BY_CLICK: &str = "\
     Reads packets that a network interface receives. `METHOD` chooses how: `PCAP` and `LINUX`, the \
     default, mean an AF_PACKET socket (`packet:`); `XDP` and `NETMAP` mean AF_XDP (`xdp:`), which \
@@ -167,7 +167,7 @@ pub(super) struct FromPort {
     filter: Option<Filter>,
     active: bool,
     waits: bool,
-    /// Replicas whose queues have not ended, when the end is asked for.
+    /// Replicas whose queues have not ended, with `STOP`.
     running: Option<Arc<AtomicUsize>>,
     ended: bool,
 }
@@ -223,8 +223,8 @@ impl FromPort {
         }
     }
 
-    /// One that shares the port's queues with others on it. What the port it
-    /// sends to has no place for makes it pause.
+    /// Makes one that shares the port's queues with others on it. It pauses while the port it sends
+    /// to has no place.
     pub(super) fn sharing(make: &mut Make<'_>, uri: PortUri, time: bool, active: bool) -> FromPort {
         let burst = if has(make, "BURST") { make.turn("BURST") } else { None };
         let most = make.world.frame_limit;

@@ -1,5 +1,5 @@
-//! The receiving half of an element on a port: which queues are its own, what
-//! it has received, what it waits for, and what happens when the port fails.
+//! The receiving half of an element on a port: its queues, its counts, its wake-ups, and failures
+//! of the port.
 
 use std::{
     path::Path,
@@ -16,15 +16,15 @@ use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri
 use super::port_users::{PortUsers, Sharing};
 use linerate_kit::{annotations::packet_type, links::Links, template::stamp};
 
-/// How soon a queue another element still has is asked for again.
+/// Time until a queue that another element still has is asked for again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What an element notes of the packets it receives, where anybody looks.
+/// Annotations to set on received packets, if any element reads them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Notes {
     /// When they came.
     pub(super) time: bool,
-    /// How they were addressed on their link.
+    /// Packet types: their link-layer destination.
     pub(super) types: bool,
 }
 
@@ -40,11 +40,11 @@ pub(super) struct Intake {
     uri: PortUri,
     replica: Replica,
     port: Option<Arc<LeasedPort>>,
-    /// That nothing here writes over a file that the port reads. It is there from the start: other
-    /// elements open theirs in an order of their own.
+    /// Keeps elements here from overwriting a file that the port reads. It is there from the start:
+    /// other elements open theirs in an order of their own.
     _guard: Option<ReadGuard>,
     sides: Vec<Side>,
-    /// Its number among those who share the port's queues, and how many they are.
+    /// Its number among the sharers of the port's queues, and their number.
     place: (usize, usize),
     /// Whether its queues are at hand.
     attached: bool,
@@ -52,16 +52,16 @@ pub(super) struct Intake {
     next: usize,
     /// Most packets received at a time.
     burst: usize,
-    /// What is to be noted.
+    /// Annotations to set.
     wanted: Notes,
-    /// Whether anybody looks at what is known about packets.
+    /// Set if some element reads annotations.
     annotated: bool,
-    /// What of it the port leaves to be done here; `None` for nothing.
+    /// Those that the port leaves to be set here; `None` for nothing.
     missing: Option<Missing>,
-    /// What its queues have counted, up to the counts they were seen at.
+    /// Packets of its queues, up to the counts they were seen at.
     packets: u64,
     bytes: u64,
-    /// What of it was there when the counts were reset.
+    /// Counts at the last reset.
     reset: (u64, u64),
     drops: [u64; DropReason::ALL.len()],
 }
@@ -73,7 +73,7 @@ struct Side {
     seen: Counts,
 }
 
-/// What is to be noted of packets that have come.
+/// Annotations to set on packets that have come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missing {
     /// Whether nothing is noted yet.
@@ -252,8 +252,7 @@ impl Intake {
         }
     }
 
-    /// Counts what the queues have counted since they were last looked at. The
-    /// queues are this element's alone.
+    /// Adds the queues' counts since the last look. The queues are this element's alone.
     fn settle(&mut self, cx: &Context) {
         for side in &mut self.sides {
             let now = side.receive.counters().read();
@@ -272,7 +271,7 @@ impl Intake {
         self.attached = false;
     }
 
-    /// What was counted goes on being counted.
+    /// Continues the counts of the predecessor.
     pub(super) fn take_state(&mut self, cx: &Context, old: &mut Intake) {
         old.settle(cx);
         self.packets += old.packets;
@@ -300,7 +299,7 @@ impl Intake {
         (packets - self.reset.0, bytes - self.reset.1)
     }
 
-    /// The same, resets not counted.
+    /// Likewise, without resets.
     pub(super) fn ever(&mut self, cx: &Context) -> (u64, u64) {
         self.settle(cx);
         (self.packets, self.bytes)
@@ -328,14 +327,14 @@ impl Intake {
 }
 
 impl Notes {
-    /// What of it a port does not note, when packets are `annotated`.
+    /// Returns those that a port does not set, when packets are `annotated`.
     fn missing(self, port: &PortInfo, annotated: bool) -> Option<Missing> {
         let noted = port.stamps || port.types;
         let missing = Missing {
             begin: annotated && !noted,
             time: self.time && !port.stamps,
             types: self.types && !port.types && port.uri.driver() != "tun",
-            // What this machine's stack sends to one station is for us.
+            // Packets of this machine's stack to one station are for us.
             own: port.mac.filter(|_| port.uri.driver() != "tap"),
         };
         (missing.begin || missing.time || missing.types).then_some(missing)
@@ -356,8 +355,8 @@ impl Missing {
         }
     }
 
-    /// What nothing is noted about is taken to be for this host, so where the port has
-    /// no address of its own that is left as it is.
+    /// A packet without a type counts as for this host, so where the port has no address of its own
+    /// that is left as it is.
     fn note_types(&self, cx: &Context, frame: &mut Frame) {
         let arena = cx.pool.arena();
         match self.own {
@@ -384,7 +383,7 @@ pub(super) fn announce(cx: &Context, port: Option<&LeasedPort>) {
     }
 }
 
-/// What handlers say of a port's link.
+/// Reads the handlers of a port's link.
 pub(super) fn read_link(port: Option<&LeasedPort>, handler: &str) -> HandlerResult {
     let link = port.map(LeasedPort::link);
     match handler {
@@ -395,7 +394,7 @@ pub(super) fn read_link(port: Option<&LeasedPort>, handler: &str) -> HandlerResu
     }
 }
 
-/// Says what has failed; ends the run unless it can come back.
+/// Reports a failure; ends the run unless the port can come back.
 #[cold]
 pub(super) fn report_failure(cx: &mut Context, port: Option<&LeasedPort>, error: &PortError) {
     let name = cx.name().to_owned();
@@ -411,8 +410,8 @@ pub(super) fn report_failure(cx: &mut Context, port: Option<&LeasedPort>, error:
     }
 }
 
-/// Fails the run. The first reason is what it ends with; the others are
-/// reported, so that each is said once.
+/// Fails the run. It ends with the first reason; the others are reported, so that each is printed
+/// once.
 fn fail(cx: &Context, reason: &str) {
     if !cx.driver.fail(reason) {
         cx.console().report(&format!("{reason}\n"));
@@ -423,14 +422,14 @@ pub(super) fn report_return(cx: &Context, port: &LeasedPort) {
     cx.console().report(&format!("{}: {}: open again\n", cx.name(), port.uri()));
 }
 
-/// Leaves a port; what could not be sent at the end is a failure of the run.
+/// Leaves a port; packets that could not be sent at the end are a failure of the run.
 pub(super) fn leave(cx: &mut Context, port: &LeasedPort) {
     if let Err(error) = port.leave(&mut cx.pool) {
         fail(cx, &format!("{}: {error}", cx.name()));
     }
 }
 
-/// Counts what a port has dropped since it was last looked at.
+/// Adds the drops of a port since the last look.
 pub(super) fn add_drops(
     cx: &Context,
     drops: &mut [u64; DropReason::ALL.len()],

@@ -27,7 +27,7 @@ fn run_in(
     run_limited_in(space, text, FRAME_DEFAULT, meanwhile, handlers)
 }
 
-/// The same with other frames.
+/// Likewise with other frames.
 fn run_limited_in(
     space: &Namespace,
     text: &str,
@@ -136,7 +136,7 @@ fn broadcasts_of_the_link_are_known_behind_a_device() {
     }
 }
 
-/// What this host sends has a type of its own.
+/// Packets sent by this host have a type of their own.
 #[test]
 #[ignore = "needs root"]
 fn what_this_host_sends_is_no_broadcast() {
@@ -222,7 +222,7 @@ fn a_tap_shows_what_the_stack_sends() {
         assert!(space.ip(["route"]).contains("default via 10.9.0.2 dev tap0"));
         space.enter(|| {
             let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-            // The stack asks who has the address before it sends.
+            // The stack asks for the address by ARP before it sends.
             socket.send_to(b"hello", "10.9.0.3:9").unwrap();
         });
         assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
@@ -248,7 +248,7 @@ fn a_tun_carries_ip_packets_both_ways() {
             let socket = UdpSocket::bind("10.8.0.1:7777").unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.send_to(b"hi", "10.8.0.2:9").unwrap();
-            // What came before the socket was there is lost: ask for another.
+            // A packet from before the socket was there is lost: ask for another.
             control.write("s.reset", "").unwrap();
             let mut bytes = [0; 100];
             let (length, from) = socket.recv_from(&mut bytes).unwrap();
@@ -377,7 +377,7 @@ fn packets_from_the_host_have_their_headers_found() {
     run_in(&space, text, sends, &[]);
 }
 
-/// A router whose table is that of the kernel of its namespace.
+/// A router with the table of the kernel of its namespace.
 #[test]
 #[ignore = "needs root"]
 fn tables_follow_the_host_s_routes() {
@@ -436,9 +436,9 @@ fn tables_follow_the_host_s_routes() {
     assert!(answers[0].contains("2001:db8::/32 1\n"), "{answers:?}");
 }
 
-/// Nothing is dropped where nothing is if packets come one by one, as they do in Click:
-/// who receives a burst sees how much room there is behind, and lets those who empty
-/// the queue have their turn.
+/// Nothing is dropped where nothing is if packets come one by one, as they do in Click: the
+/// receiver of a burst sees the room behind it, and lets the tasks that empty the queue have their
+/// turn.
 #[test]
 #[ignore = "needs root"]
 fn bursts_longer_than_a_queue_are_not_dropped_there() {

@@ -79,7 +79,7 @@ const TICK: u32 = 0;
 /// The timer that keeps a worker from sleeping long while packets are on their
 /// way out.
 const FLUSH: u32 = 1;
-/// How often, in ns.
+/// Its interval, in ns.
 const TICK_EVERY: u64 = 500_000_000;
 
 /// Sets the timer `TICK` again. Not in simulated time, which would run for
@@ -91,7 +91,7 @@ fn keep_ticking(cx: &mut Context, timer: u32) {
     }
 }
 
-/// How a port was opened, for people.
+/// Returns the mode a port was opened in, as text.
 fn mode_text(port: Option<&LeasedPort>) -> String {
     port.and_then(LeasedPort::info).map_or_else(|| "not open".into(), |info| info.mode)
 }

@@ -93,8 +93,7 @@ fn counts_are_set_to_zero_and_those_of_the_hardware_are_not() {
     assert_eq!(run.read("f.driver"), "null");
 }
 
-/// What a full device has no place for waits up to `IQUEUE`; with `BLOCKING` the
-/// source stops.
+/// Packets for a full device wait up to `IQUEUE`; with `BLOCKING` the source stops.
 #[test]
 fn packets_wait_in_front_of_a_full_device() {
     for (arguments, count, dropped) in

@@ -1,10 +1,8 @@
-//! Devices by the names other frameworks have for them, and `DeviceInfo`, which
-//! says which port a name stands for.
+//! Devices by the names of other frameworks, and `DeviceInfo`, which defines the port of a name.
 //!
-//! `--device NAME=PORT` says the same and goes before it. What nobody says
-//! something about is a network interface, reached as the framework would: past
-//! the kernel, by `xdp:`. Those who receive from one such device share its queues, where
-//! `FromPort` elements each open their own.
+//! `--device NAME=PORT` does likewise and goes before it. A name without a definition is a network
+//! interface, reached as the framework would: past the kernel, by `xdp:`. Elements that receive
+//! from one such device share its queues, where `FromPort` elements each open their own.
 
 use std::{
     collections::HashMap,
@@ -43,7 +41,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What `DeviceInfo` elements say.
+/// Definitions of `DeviceInfo` elements.
 #[derive(Default)]
 struct Named {
     ports: Mutex<HashMap<String, PortUri>>,
@@ -80,7 +78,7 @@ pub(super) fn named(make: &Make<'_>, name: &str) -> Option<PortUri> {
     make.world.ports.devices.get(name).cloned().or_else(said)
 }
 
-/// Whose names of devices they are.
+/// Framework of a device name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// DPDK's: a port's number, or the place of a device on the PCI bus.
@@ -93,7 +91,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What is known by that name.
+    /// Returns the port of a name.
     fn port(self, make: &Make<'_>, name: &str) -> Result<PortUri, String> {
         let known = |name: &str| port(make, name);
         if let Some(found) = known(name) {
@@ -114,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// What a device is called where those who send look for it.
+    /// Returns the key under which senders look for a device.
     fn key(self, name: &str) -> String {
         match self {
             Kind::Dpdk => format!("dpdk {name}"),
@@ -124,14 +122,14 @@ impl Kind {
     }
 }
 
-/// How to say which port it is.
+/// Returns advice on defining the port.
 fn advice(name: &str) -> String {
     format!(
         "say which port it is by --device {name}=xdp:INTERFACE, or by DeviceInfo({name} xdp:INTERFACE)"
     )
 }
 
-/// An interface without what netmap's names have around it: `netmap:eth0-2/R`.
+/// Returns the interface in a name of netmap's, without the parts around it: `netmap:eth0-2/R`.
 pub(super) fn plain(name: &str) -> &str {
     let name = name.strip_prefix("netmap:").unwrap_or(name);
     let name = name.split(['^', '*', '{', '}', '/', '@']).next().unwrap_or(name);
@@ -143,13 +141,13 @@ pub(super) fn plain(name: &str) -> &str {
     }
 }
 
-/// What an element says about its device, besides its name.
+/// Arguments of an element about its device.
 #[derive(Clone, Copy)]
 pub(super) struct Naming {
     pub(super) kind: Kind,
     /// The argument with the device's name.
     pub(super) argument: &'static str,
-    /// Options that a port nobody named gets.
+    /// Options for a port without a definition.
     pub(super) options: fn(&mut Make<'_>, PortUri) -> PortUri,
 }
 
@@ -173,7 +171,7 @@ impl Naming {
         Ok(if is_named { uri } else { (self.options)(make, uri) })
     }
 
-    /// Tells those who send how the same device is reached.
+    /// Registers the port for senders to the same device.
     pub(super) fn prepare(self, make: &mut Make<'_>) {
         let name: Option<String> = quietly(make, self.argument);
         if let (Some(name), Ok(uri)) = (name, self.find(make)) {
@@ -198,7 +196,7 @@ impl Naming {
         self.or_stand_in(make, found)
     }
 
-    /// Reports what is wrong with an argument looked at before.
+    /// Reports errors in an argument looked at before.
     fn check(self, make: &mut Make<'_>) {
         if has(make, NONEXISTENT) {
             make.or(NONEXISTENT, false);

@@ -1,5 +1,5 @@
-//! `FromNetmapDevice`, `ToNetmapDevice`, `NetmapInfo`: what configurations written
-//! for netmap name, on ports of ours.
+//! `FromNetmapDevice`, `ToNetmapDevice`, `NetmapInfo`: elements of configurations written for
+//! netmap, on ports of ours.
 
 use linerate_graph::{Arg, Class, Handler, Inert, Role};
 

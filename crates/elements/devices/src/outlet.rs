@@ -1,5 +1,5 @@
-//! The sending half of an element on a port: its queue, packets that wait for
-//! place, what it has sent, and what happens when the port fails.
+//! The sending half of an element on a port: its queue, packets that wait for place, its counts,
+//! and failures of the port.
 
 use std::{
     sync::Arc,
@@ -15,9 +15,9 @@ use super::{
     port_users::PortUsers,
 };
 
-/// How soon a queue another element still has is asked for again.
+/// Time until a queue that another element still has is asked for again.
 const RETRY: Duration = Duration::from_millis(1);
-/// How often outstanding transmissions are looked after while asleep, in ns.
+/// Interval of checks for outstanding transmissions while asleep, in ns.
 const OUTSTANDING: u64 = 1_000_000;
 
 pub(super) struct Outlet {
@@ -26,7 +26,7 @@ pub(super) struct Outlet {
     port: Option<Arc<LeasedPort>>,
     queue: usize,
     side: Option<Box<dyn Transmit>>,
-    /// Whether it counts what the port drops: one of those that share a queue.
+    /// Set if it counts the port's drops: one of the sharers of a queue does.
     counts: bool,
     /// The queue's counts when they were last looked at.
     seen: Counts,
@@ -38,7 +38,7 @@ pub(super) struct Outlet {
     unflushed: bool,
     packets: u64,
     bytes: u64,
-    /// What of it was there when the counts were reset.
+    /// Counts at the last reset.
     reset: (u64, u64),
     drops: [u64; DropReason::ALL.len()],
 }
@@ -119,8 +119,8 @@ impl Outlet {
         if self.held.is_empty() { self.held.limit() } else { 0 }
     }
 
-    /// Sends the packets of `frame`, which is then empty: what the port has no
-    /// place for waits or is dropped.
+    /// Sends the packets of `frame`, which is then empty: packets that the port has no place for
+    /// wait or are dropped.
     #[inline]
     pub(super) fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
         if self.held.is_empty() {
@@ -133,7 +133,7 @@ impl Outlet {
         }
     }
 
-    /// Sends what waits, then the packets of `frame`.
+    /// Sends the waiting packets, then those of `frame`.
     #[cold]
     #[inline(never)]
     fn send_behind(&mut self, cx: &mut Context, frame: &mut Frame) {
@@ -143,7 +143,7 @@ impl Outlet {
         }
     }
 
-    /// Sends what waits. Returns whether something was sent.
+    /// Sends the waiting packets. Returns true if some were sent.
     pub(super) fn retry(&mut self, cx: &mut Context) -> bool {
         let mut held = std::mem::replace(&mut self.held, Frame::new(1));
         let before = held.len();
@@ -203,7 +203,7 @@ impl Outlet {
         cx.drop_frame(frame, reason as usize);
     }
 
-    /// There is nothing else to do: what is on the way is pushed out.
+    /// Flushes outstanding packets, as there is nothing else to do.
     pub(super) fn idle(&mut self, cx: &mut Context, timer: u32) {
         self.unflushed = false;
         let Some(side) = &mut self.side else { return };
@@ -222,7 +222,7 @@ impl Outlet {
         }
     }
 
-    /// What to wait for until packets that wait can be sent.
+    /// Returns the event to wait for until waiting packets can be sent.
     pub(super) fn wake(&mut self) -> Wake<'_> {
         match &mut self.side {
             Some(side) => side.wake(),
@@ -304,7 +304,7 @@ impl Outlet {
         (self.packets - self.reset.0, self.bytes - self.reset.1)
     }
 
-    /// The same, resets not counted.
+    /// Likewise, without resets.
     pub(super) fn ever(&self) -> (u64, u64) {
         (self.packets, self.bytes)
     }

@@ -1,5 +1,5 @@
-//! Which elements of a graph use which port, known before any port is opened,
-//! so that it is opened once, in the directions and with the queues they need.
+//! Use of ports by the elements of a graph, known before any port is opened, so that each is opened
+//! once, in the directions and with the queues that are needed.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -30,21 +30,20 @@ struct Receiver {
     sharing: Sharing,
 }
 
-/// How an element receives from a port that others receive from as well.
+/// Reception from a port that other elements receive from as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sharing {
     /// It gets all packets, by an opening of its own.
     Apart,
-    /// Those who share the queues of one opening get each packet once. The
-    /// number says which comes before which.
+    /// The sharers of the queues of one opening get each packet once. The number gives their order.
     Queues(u32),
 }
 
-/// What one user gets of a port.
+/// Share of one user in a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Which opening of the port: each further element that receives from the
-    /// same port has one of its own.
+    /// Number of its opening of the port: each further element that receives from the same port has
+    /// one of its own.
     pub(super) opening: usize,
     /// Directions it is opened in.
     pub(super) direction: Direction,
@@ -122,7 +121,7 @@ impl Users {
         sharers.into_iter()
     }
 
-    /// How many share queues.
+    /// Returns the number of sharers of queues.
     fn shared(&self) -> usize {
         self.sharers().map(|(_, one)| one.replicas).sum()
     }
@@ -140,14 +139,13 @@ impl Users {
 }
 
 impl Share {
-    /// What the port is opened with.
+    /// Returns the context for opening the port.
     pub(super) fn context(&self, ports: &PortContext) -> PortContext {
         PortContext { queues: Some(self.queues), ..ports.toward(self.direction) }
     }
 
-    /// Opens the port, or joins those who have. Also without success there is a
-    /// port, to be tried again. `sides` counts those this user needs one of, to
-    /// be `used`.
+    /// Opens the port, or joins those who have. Also without success there is a port, to be tried
+    /// again. `sides` counts the sides, of which this user needs one to be `used`.
     pub(super) fn open(
         &self,
         uri: &PortUri,
@@ -185,8 +183,8 @@ pub(super) fn has(make: &Make<'_>, name: &str) -> bool {
     make.plan().elements[make.element()].class.arg(name).is_some()
 }
 
-/// An argument's value when it has one that parses: for what is looked at
-/// before arguments are checked, and is then reported.
+/// Returns an argument's value if there is one that parses: for a look before arguments are
+/// checked, which then reports errors.
 pub(super) fn quietly<T: Value>(make: &mut Make<'_>, name: &str) -> Option<T> {
     let Text(text) = make.get(name)?;
     make.parse(&text).ok()

@@ -99,8 +99,8 @@ fn a_capture_passes_through_byte_for_byte_with_its_times() {
     assert_eq!(fs::read(from).unwrap(), fs::read(to).unwrap());
 }
 
-/// Packets to everybody, to a group and to one station, as often each. Click's
-/// `FromDump` says of none how it was addressed.
+/// Broadcast, multicast and unicast packets, as often each. Click's `FromDump` leaves all of them
+/// without a type.
 #[test]
 fn ports_say_how_packets_were_addressed() {
     let scratch = Scratch::new("types");
@@ -283,7 +283,7 @@ fn only_ip_packets_leave_by_the_first_output() {
         ));
         run.run();
         assert_eq!((run.read("a.count"), run.read("b.count")), (ip.into(), other.into()));
-        // As Click counts: not what is of another protocol.
+        // As Click counts: without packets of another protocol.
         let received = if arguments.starts_with("PROTOCOL") { "5" } else { "15" };
         assert_eq!(run.read("f.count"), received);
     }

@@ -22,7 +22,7 @@ use super::{
 /// Packets that wait in front of a device of another framework.
 const IQUEUE: usize = 1024;
 
-/// How soon a source that does not say when it has packets is asked again.
+/// Time until a source without notification is pulled again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 pub(super) const CLASS: Class = Class {
@@ -165,7 +165,7 @@ impl ToPort {
         cx.schedule();
     }
 
-    /// Sends what waits. Returns whether anything was sent.
+    /// Sends the waiting packets. Returns true if some were sent.
     fn retry(&mut self, cx: &mut Context) -> bool {
         let sent = self.outlet.retry(cx);
         cx.set_full(self.blocks && self.outlet.is_blocked());

@@ -27,7 +27,7 @@ use super::{
     port_users::quietly,
 };
 
-/// How soon a source that does not say when it has packets is asked again.
+/// Time until a source without notification is pulled again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Click's defaults and limits.
 const ETHER_DEFAULT: MacAddr = MacAddr([0, 1, 2, 3, 4, 5]);
@@ -161,15 +161,15 @@ struct Given {
     names: Mutex<HashMap<String, usize>>,
 }
 
-/// An argument's value; what is wrong with it goes to `errors`.
+/// Returns an argument's value; its error goes to `errors`.
 fn value<T: Value>(make: &mut Make<'_>, name: &str, errors: &mut Vec<String>) -> Option<T> {
     let Text(text) = make.get(name)?;
     let parsed = make.parse(&text);
     parsed.map_err(|error| errors.push(format!("{name}: {error}"))).ok()
 }
 
-/// What the arguments say about the interface, as options of a port's name,
-/// and what is wrong with them.
+/// Returns the options of the arguments for the interface, as those of a port's name, and errors in
+/// them.
 fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUri, Vec<String>) {
     let mut errors = Vec::new();
     let mut uri = PortUri::new("", "");
@@ -203,8 +203,7 @@ fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUr
     (uri.with("mtu", mtu), errors)
 }
 
-/// The interface the element had before, or the first of its kind whose name
-/// is free.
+/// Returns the interface the element had before, or the first of its kind with a free name.
 fn free_port(make: &Make<'_>, kind: &str, settings: &PortUri) -> PortUri {
     let given = make.world.common::<Given>();
     let mut names = given.names.lock().expect("no panic while held");
@@ -228,7 +227,7 @@ fn prepare_host(make: &mut Make<'_>, _: &mut Preparation) {
     }
 }
 
-/// What a host's interface is called among devices: it is none.
+/// Returns the key of a host's interface among devices: it is none.
 fn host(name: &str) -> String {
     format!("host {name}")
 }
@@ -289,8 +288,8 @@ impl Tunnel {
         Tunnel { lacks, ..Tunnel::new(make, &uri, false) }
     }
 
-    /// Sends the packets of a frame; of IP packets what is in front of their
-    /// header is left out, and what is none is dropped.
+    /// Sends the packets of a frame; of IP packets without the bytes in front of their header, and
+    /// others are dropped.
     fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(outlet) = &mut self.outlet else { return };
         if self.raw {

@@ -1,4 +1,4 @@
-//! What wakes a worker that has a packet of a controller to send.
+//! Wakes a worker for a controller's packet.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ impl Bell {
         let _full = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// What was rung so far is forgotten.
+    /// Forgets earlier rings.
     pub(crate) fn clear(&self) {
         let _empty = rustix::io::read(&self.0, &mut [0; 8]);
     }

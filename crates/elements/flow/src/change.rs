@@ -6,10 +6,10 @@ use linerate_flow::text::{Syntax, TextError, lines};
 use linerate_flow::wire::multipart::{Reply, Request};
 use linerate_flow::wire::{FlowMod, FlowModCommand, GroupCommand, Message, MeterCommand, Version};
 
-/// The version whose words and meanings are used.
+/// Version of OpenFlow for texts.
 const VERSION: Version = Version::V13;
 
-/// What is in the quotes that a script needs around a text with commas.
+/// Returns the text inside the quotes that a script needs around commas.
 pub(crate) fn without_quotes(text: &str) -> &str {
     let inside = text.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inside.filter(|inside| !inside.contains('"')).unwrap_or(text)
@@ -34,7 +34,7 @@ fn at_once(
     done.map_err(|(number, fault)| format!("number {}: {fault}", number + 1))
 }
 
-/// Adds flows, or does with them what their lines begin with.
+/// Adds flows, or runs the commands their lines begin with.
 pub(crate) fn add_flows(switch: &Switch, text: &str, now: u64) -> Result<(), String> {
     let syntax = Syntax::new(VERSION);
     let flows = read(text, |line| syntax.flow_line(line, FlowModCommand::Add))?;
@@ -57,7 +57,7 @@ pub(crate) fn change_flows(
     at_once(switch, flows.into_iter().map(Message::FlowMod), now)
 }
 
-/// Has these flows and no others. Those that are there already keep what they have counted.
+/// Replaces all flows by these. Unchanged ones keep their counts.
 pub(crate) fn replace(switch: &Switch, text: &str, now: u64) -> Result<(), String> {
     let syntax = Syntax::new(VERSION);
     let mut wanted = read(text, |line| syntax.flow(line, FlowModCommand::Add))?;

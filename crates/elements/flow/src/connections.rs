@@ -1,6 +1,7 @@
-//! Handlers for connections: which there are, forgetting some, and what is allowed.
+//! Handlers for connections: listing, forgetting, and limits.
 //!
-//! They look at what workers share, so that no packet waits while thousands of connections are told of.
+//! They read the table that workers share, so that no packet waits while thousands of connections
+//! are listed.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl OffWorker for Connections {
     }
 }
 
-/// Which connections a text means.
+/// Parses a filter of connections.
 fn filter(text: &str) -> Result<(Key, Mask), String> {
     let text = text.trim();
     if text.is_empty() {

@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{FAMILY, flow_switch, switches};
 
-/// Where collectors listen, if nothing else is said (IANA's registry).
+/// Default port of collectors (IANA's registry).
 const IPFIX_PORT: u16 = 4739;
 const SFLOW_PORT: u16 = 6343;
 

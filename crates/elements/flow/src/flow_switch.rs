@@ -26,14 +26,14 @@ use crate::{
     trace,
 };
 
-/// The timer: what was counted is added, flows expire, links are looked at.
+/// The timer: adds counts, expires flows, and reads link states.
 const TICK: u32 = 0;
 /// Nanoseconds between two ticks while there are packets, and while there are none.
 const TICK_TIME: u64 = 10_000_000;
 const CALM_TIME: u64 = 1_000_000_000;
 /// Flows that are expired at a time, between packets.
 const EXPIRED: usize = 64;
-/// How often flows expire and links are looked at.
+/// Nanoseconds between expiries of flows and reads of link states.
 const EXPIRE_TIME: u64 = 100_000_000;
 /// Packets of controllers that are sent at once.
 const INJECTED: usize = 64;
@@ -162,7 +162,7 @@ struct FlowSwitch {
     names: Vec<String>,
     address: MacAddr,
     options: Options,
-    /// Of the first replica, which does what is to be done once.
+    /// Of the first replica, which does the tasks that are done once.
     links: Option<Followed>,
     is_first: bool,
     /// Flows that are there from the start.
@@ -170,11 +170,11 @@ struct FlowSwitch {
     /// Whether [`Element::idle`] was asked for.
     asked: bool,
     expired: u64,
-    /// Which switch and exporter of its home it has.
+    /// Number of the last change of its home's switch or exporter that was taken.
     changes: u64,
     /// When a flow expires next.
     next: Option<u64>,
-    /// Where somebody controls the switch.
+    /// Set if a controller or command uses the switch.
     bell: Option<Arc<Bell>>,
 }
 
@@ -274,7 +274,8 @@ impl FlowSwitch {
         }
     }
 
-    /// There are packets: something is to be done at times from now on, and who asks for counts waits.
+    /// Begins to work, as there are packets: sets the timer, and has requests for counts wait for
+    /// it.
     fn arm(&mut self, cx: &mut Context, now: u64) {
         if cx.timer(TICK).is_none_or(|at| at > now + TICK_TIME) {
             cx.set_timer(TICK, now + TICK_TIME);
@@ -319,18 +320,19 @@ impl FlowSwitch {
         let waits = self.switch.memory().tracker.has_fragments();
         let is_known = self.fast.totals().entries > 0 || self.bell.is_some() || waits;
         let calm = is_known.then_some(now + CALM_TIME);
-        // Whoever controls the switch has flows expire.
+        // The controlling thread expires flows.
         let expires = self.next.filter(|_| self.bell.is_none());
         let expires = expires.map(|next| next.max(now + EXPIRE_TIME));
         [calm, expires].into_iter().flatten().min()
     }
 
-    /// Whether a flow's time-out has passed: what others have counted is asked for, or it goes.
+    /// Returns true if a flow's time-out has passed: it expires, or counts of other workers are
+    /// requested.
     fn has_due(&self, now: u64) -> bool {
         self.next.is_some_and(|next| next <= now)
     }
 
-    /// What others want of this worker.
+    /// Serves requests of other threads to this worker.
     #[inline]
     fn attend(&mut self, cx: &mut Context, now: u64) {
         if self.worker.is_due() {
@@ -501,7 +503,7 @@ impl Element for FlowSwitch {
             "misses" => counts.decided.to_string(),
             "refused" => counts.refused.to_string(),
             "flows" => {
-                // What it has counted is told above; nobody waits for one that waits for the others.
+                // Its counts are added above; a worker that waits for others is not waited for.
                 self.worker.set_working(false);
                 let flows = change::flows(&self.switch, parameter, now);
                 self.worker.set_working(self.asked);

@@ -20,7 +20,7 @@ use crate::{FAMILY, flow_switch, switches};
 /// The timer by which an agent is started that could not be at first, and how often it is tried, in nanoseconds.
 const LOOK: u32 = 0;
 const LOOK_TIME: u64 = 1_000_000_000;
-/// How soon it is tried while its switch changes over, in nanoseconds.
+/// Nanoseconds between attempts while its switch changes over.
 const WAIT_TIME: u64 = 1_000_000;
 
 const ARGS: [Arg; 15] = [
@@ -141,7 +141,7 @@ pub(crate) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What it is told to do.
+/// Its configuration.
 #[derive(Debug, Clone, PartialEq)]
 struct Settings {
     switch: String,
@@ -153,7 +153,7 @@ struct OpenFlow {
     agent: Option<Agent>,
     /// Whether there was one of its name before, which is to end first.
     replaces: bool,
-    /// What was said last of why it cannot start.
+    /// The last error at the start.
     said: String,
 }
 
@@ -297,7 +297,7 @@ impl Element for OpenFlow {
         }
         self.agent = None;
         if let Err(said) = self.start(cx) {
-            // Who has the port may go.
+            // The process that has the port may go.
             cx.set_timer(LOOK, cx.steady() + LOOK_TIME);
             if said != self.said {
                 cx.console().report(&format!("{} :: OpenFlow: {said}\n", cx.name()));

@@ -19,7 +19,7 @@ impl Outlet for Out<'_> {
 
     #[inline]
     fn send_frame(&mut self, output: usize, frame: &mut Frame) {
-        // What is left in the frame leaves by the first.
+        // Packets left in the frame leave by the first output.
         if output != 0 {
             self.0.out.emit_frame(output, frame);
         }

@@ -1,8 +1,8 @@
 //! The switches of a graph, for elements and commands that control them.
 //!
-//! A `FlowSwitch` is known by its name from when it is made. When the configuration is replaced, the one
-//! of the same name goes on with the switch of the one before it: so who controls it asks for it anew
-//! at each use, or holds on to the one it has, which is the same.
+//! A `FlowSwitch` is known by its name from when it is made. When the configuration is replaced,
+//! the one of the same name goes on with the switch of the one before it: so a controlling element
+//! asks for it anew at each use, or keeps its reference, which is to the same one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bell::Bell;
 
-/// The switch of an element, shared by its replicas and those who control it.
+/// The switch of an element, shared by its replicas and its controlling threads.
 #[derive(Debug)]
 pub struct Home {
     switch: Mutex<Arc<Switch>>,
@@ -25,7 +25,7 @@ pub struct Home {
     is_awaited: AtomicBool,
     bell: Mutex<Option<Arc<Bell>>>,
     exporter: Mutex<Option<Arc<Exporter>>>,
-    /// How often the switch or the exporter has become another.
+    /// Number of changes of switch or exporter.
     changes: AtomicU64,
     /// The offset of the graph's steady time from the system's monotonic clock.
     clock_offset: AtomicU64,
@@ -62,12 +62,12 @@ impl Home {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// How often the switch or who tells of packets has become another.
+    /// Returns the number of changes of switch or exporter.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Who tells of packets.
+    /// Returns the exporter.
     pub(crate) fn exporter(&self) -> Option<Arc<Exporter>> {
         self.exporter.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -78,7 +78,7 @@ impl Home {
         Arc::clone(&self.switch.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// That of the configuration before will come.
+    /// Announces the switch of the configuration before.
     pub(crate) fn await_predecessor(&self) {
         self.is_awaited.store(true, Ordering::Release);
     }
@@ -104,7 +104,7 @@ impl Home {
         self.is_awaited.store(false, Ordering::Release);
     }
 
-    /// Who has a packet for the switch wakes a worker by this.
+    /// Sets the bell that wakes a worker when a packet is injected.
     pub(crate) fn set_bell(&self, bell: &Arc<Bell>) {
         *self.bell.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(bell));
         self.leave_bell();
@@ -117,18 +117,18 @@ impl Home {
         }
     }
 
-    /// Somebody controls it who may send packets, so a worker has to look for these: to be said while the
-    /// graph is made.
+    /// Marks the switch as controlled: packets may be injected, so a worker looks for them. To be
+    /// called while the graph is made.
     pub fn control(&self) {
         self.is_controlled.store(true, Ordering::Release);
     }
 
-    /// Whether somebody has said so.
+    /// Returns true if it is controlled.
     pub(crate) fn is_controlled(&self) -> bool {
         self.is_controlled.load(Ordering::Acquire)
     }
 
-    /// Whether it is to have what it had before the program was started.
+    /// Returns true if a state from before the start is to be restored.
     pub(crate) fn is_restored(&self) -> bool {
         self.is_restored.load(Ordering::Acquire)
     }
@@ -146,9 +146,9 @@ struct Switches(Mutex<All>);
 #[derive(Debug, Default)]
 struct All {
     homes: HashMap<String, Arc<Home>>,
-    /// Those that are controlled, made or not yet.
+    /// Names of controlled switches, made or not yet.
     controlled: HashSet<String>,
-    /// Those that are to have what they had before.
+    /// Names of switches with a state to be restored.
     restored: HashSet<String>,
 }
 
@@ -160,7 +160,8 @@ pub fn find(world: &World, element: &str) -> Option<Arc<Home>> {
     all.homes.get(element).map(Arc::clone)
 }
 
-/// Somebody will control the switch of this name, which may not have been made yet: as [`Home::control`].
+/// Marks the switch of this name as controlled, which may not have been made yet: as
+/// [`Home::control`].
 pub fn control(world: &World, element: &str) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,8 +171,8 @@ pub fn control(world: &World, element: &str) {
     all.controlled.insert(element.to_owned());
 }
 
-/// Somebody will restore what the switch of this name had before the program was started: to be said while
-/// the graph is made, also before the switch is.
+/// Announces a state to be restored for the switch of this name. To be called while the graph is
+/// made, also before the switch is.
 pub(crate) fn restore(world: &World, element: &str) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);

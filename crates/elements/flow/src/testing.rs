@@ -1,4 +1,4 @@
-//! What tests of the elements have together: a controller, and what ends a run.
+//! Shared parts of the elements' tests: a controller, and a guard that ends a run.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The run ends with who controls it, also where that panics.
+/// Stops the run when dropped, also by a panic of the controlling thread.
 pub(crate) struct Stops(pub(crate) Control);
 
 impl Drop for Stops {

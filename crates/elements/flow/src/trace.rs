@@ -1,4 +1,4 @@
-//! What becomes of a packet that somebody asks about.
+//! Trace of a packet, for a handler.
 
 use linerate_flow::cache::FastPath;
 use linerate_flow::key::{Key, extract::extract};
@@ -14,9 +14,9 @@ const STATE: &str = "ct-next=";
 
 use crate::shown;
 
-/// Says it of a packet with these fields, or with these bytes: `in_port=1,tcp,nw_dst=10.0.0.1`, or
-/// `in_port=1 0102...`; before them come states of connections, `ct-next=est|trk`. What tables say of it is
-/// for one worker to say, and for each which of its entries the packet would find.
+/// Traces a packet with these fields, or with these bytes: `in_port=1,tcp,nw_dst=10.0.0.1`, or
+/// `in_port=1 0102...`; before them come states of connections, `ct-next=est|trk`. The first worker
+/// traces it through the tables, and each its own entry for the packet.
 pub(crate) fn trace(
     switch: &Switch,
     names: &[String],
@@ -74,7 +74,7 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     (0..hex.len()).step_by(2).map(byte).collect()
 }
 
-/// The key of a packet. What is said of it comes before what is in its bytes.
+/// Returns the key of a packet. Given fields override those of its bytes.
 fn key(said: &Match, bytes: Option<&[u8]>) -> Key {
     let mut key = Key::default();
     if let Some(bytes) = bytes {

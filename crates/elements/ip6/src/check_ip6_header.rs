@@ -106,7 +106,7 @@ impl HeadStep<WORDS> for CheckIp6Header {
     /// Lengths of the IPv6 packets.
     type Found = Column;
 
-    /// Those with length and hop limit; but for its end, nobody looks at the source.
+    /// Words kept: length and hop limit; of the source only the end is looked at.
     const KEPT: usize = 2;
 
     #[inline(always)]
@@ -126,7 +126,7 @@ impl HeadStep<WORDS> for CheckIp6Header {
             unusual[lane] = (first[lane] & 0xf0 ^ 0x60) | short;
             lengths[lane] = length;
         }
-        // Who ends as a bad address is looked at by himself.
+        // A packet with the end of a bad address is checked alone.
         for bad in &self.bad {
             let bad = bad.last_chunk().map_or(0, |end| u32::from_le_bytes(*end));
             for lane in 0..LANES {

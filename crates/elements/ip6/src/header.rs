@@ -1,9 +1,8 @@
 //! Packets whose IPv6 header is known, for elements that look at it or change
 //! it.
 //!
-//! Where the header is, `CheckIP6Header` and `MarkIP6Header` have said. Click
-//! fails where that has not been done; here such packets are dropped under a
-//! reason of their own.
+//! `CheckIP6Header` and `MarkIP6Header` have marked the header. Click fails for unmarked packets;
+//! here they are dropped under a reason of their own.
 
 use linerate_graph::Exit;
 use linerate_memory::{Arena, PacketMut, Slot};
@@ -22,7 +21,7 @@ pub(super) const DESTINATION: usize = 24;
 /// Place of the checksum in an `ICMPv6` message.
 pub(super) const ICMP_CHECKSUM: usize = 2;
 
-/// Drop reasons, the first ones of classes whose steps ask for the header ([`known`]).
+/// Drop reasons, the first ones of classes whose steps need the header ([`known`]).
 pub(super) const NO_BUFFER: usize = 0;
 pub(super) const NO_HEADER: usize = 1;
 pub(super) const REFUSED: usize = 2;
@@ -33,20 +32,19 @@ pub(super) fn address(bytes: &[u8], at: usize) -> [u8; 16] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
-/// The header of a packet and what follows, at least [`LEAST`] bytes.
+/// Returns the header of a packet and the bytes behind it, at least [`LEAST`].
 #[inline(always)]
 pub(super) fn ip<'a>(arena: &'a Arena, slot: &'a Slot) -> Option<&'a [u8]> {
     arena.packet(slot).get(arena.network(slot)..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// The same of the bytes of a packet whose network header is at `network`, for writing.
+/// Likewise for the bytes of a packet with its network header at `network`, for writing.
 #[inline(always)]
 pub(super) fn ip_mut(bytes: &mut [u8], network: usize) -> Option<&mut [u8]> {
     bytes.get_mut(network..).filter(|ip| ip.len() >= LEAST)
 }
 
-/// Says where the header is, and that what follows the fixed header is the
-/// transport header.
+/// Marks the place of the header, and the end of the fixed header as the transport header.
 #[inline(always)]
 pub(super) fn mark(packet: &mut PacketMut<'_>, offset: usize) {
     packet.mark_headers(offset, offset + LEAST);

@@ -1,4 +1,4 @@
-//! `ICMP6Error`: says what is wrong to those whose packets cannot go on.
+//! `ICMP6Error`: sends ICMPv6 errors to the sources of packets that cannot be forwarded.
 //!
 //! RFC 4443; redirects RFC 4861 section 4.5.
 
@@ -24,13 +24,13 @@ use linerate_kit::{
 const ICMP: usize = 8;
 /// Bytes of a redirect behind its header: target and destination.
 const REDIRECTED: usize = 32;
-/// What Click quotes of a packet at most.
+/// Bytes of a packet that Click quotes at most.
 const QUOTED: usize = 568;
 /// Types.
 const TOO_BIG: u8 = 2;
 const PARAMETER_PROBLEM: u8 = 4;
 const REDIRECT: u8 = 137;
-/// The code of a parameter problem that is an option nobody knows.
+/// The code of a parameter problem for an unknown option.
 const UNKNOWN_OPTION: u8 = 2;
 
 pub(super) const CLASS: Class = Class {
@@ -97,7 +97,7 @@ struct Icmp6Error {
     mtu: u32,
     #[group]
     limit: Limit,
-    /// What Click finds wrong when it initializes the element.
+    /// The fault that Click reports when it initializes the element.
     wrong: Option<String>,
 }
 

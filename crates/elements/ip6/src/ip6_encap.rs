@@ -16,7 +16,7 @@ use linerate_kit::{address6, ip_encap::ProtocolNumber, written::record_argument}
 
 /// Drop reason.
 const TOO_LONG: usize = 1;
-/// What stands for the destination annotation.
+/// Word for the destination annotation.
 const ANNOTATION: &str = "DST_ANNO";
 
 pub(super) const CLASS: Class = Class {

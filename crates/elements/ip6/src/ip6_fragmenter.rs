@@ -62,12 +62,12 @@ struct Ip6Fragmenter {
     fragments: u64,
 }
 
-/// How a packet is divided.
+/// Division of a packet into fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Division {
     /// Bytes in front of the fragment header.
     head: usize,
-    /// Where the number of the header behind is.
+    /// Offset of the next-header field in front of the fragment header.
     next: usize,
     /// Bytes of a fragment behind its header.
     piece: usize,
@@ -128,7 +128,7 @@ impl Ip6Fragmenter {
         cx.pool.give_one(slot);
     }
 
-    /// The fragment that begins `at` bytes behind what all have.
+    /// Makes the fragment that begins `at` bytes behind the unfragmentable part.
     fn fragment(
         &self,
         cx: &mut Context,

@@ -1,4 +1,4 @@
-//! Elements that choose packets by what is in them, and the decision diagrams they run.
+//! Elements that classify packets by their bytes, and the decision diagrams they run.
 //!
 //! `classifying` has `Classifier` and its patterns of bytes, `filtering` has `IPClassifier`
 //! and `IPFilter` and their language; both make a program that `decision` runs.

@@ -20,14 +20,13 @@ use rustix::{
 
 /// Notices waiting to be acted upon, beyond which the kernel's notices wait.
 const LIMIT: usize = 4096;
-/// How long it waits for those before it looks again.
+/// Time it waits for those before it looks again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What the kernel has said, to be acted upon.
+/// Notice of the kernel, to be acted upon.
 #[derive(Debug)]
 pub(super) enum Notice {
-    /// Where packets for a prefix go now: by these gateways and interfaces, or
-    /// nowhere.
+    /// The route of a prefix now: by these gateways and interfaces, or none.
     Route(Prefix, Way),
     /// The Ethernet address of a neighbour behind an interface, if it is known.
     Neighbour { device: Device, address: IpAddr, mac: Option<[u8; 6]> },
@@ -40,7 +39,7 @@ pub(super) enum Notice {
 /// A gateway, its interface and its share of the flows.
 pub(super) type Hop = (Option<IpAddr>, Device, u16);
 
-/// Where packets go.
+/// Route of packets.
 #[derive(Debug)]
 pub(super) enum Way {
     /// By one of these.

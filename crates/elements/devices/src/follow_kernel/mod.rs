@@ -92,21 +92,20 @@ struct FollowKernel {
     table: u32,
     others: Option<u32>,
     refused: Option<u32>,
-    /// Where the default route leads that is put back.
+    /// Output of the default route that is put back.
     default: Option<u32>,
     follower: Option<Follower>,
-    /// What has been taken and not been acted upon.
+    /// Notices taken and not yet acted upon.
     notices: Vec<Notice>,
     /// Routes taken over, as they were written behind the prefix.
     routes: BTreeMap<Prefix, String>,
-    /// Routes the element before this one had taken over, until it is known
-    /// what there is now.
+    /// Routes the element before this one had taken over, until the present ones are known.
     inherited: BTreeSet<Prefix>,
     /// Neighbours taken over, by interface and address, and the element that was
     /// told.
     neighbours: BTreeMap<(u32, IpAddr), usize>,
     skipped: BTreeSet<Prefix>,
-    /// What has been written and is not known to be done.
+    /// Answers to writes that are outstanding.
     answers: VecDeque<Answer>,
     failures: u64,
     complete: bool,
@@ -234,7 +233,7 @@ impl FollowKernel {
         }
     }
 
-    /// Looks which of what has been written is done.
+    /// Collects the answers to writes.
     fn settle(&mut self) {
         while let Some(done) = self.answers.front().and_then(Answer::outcome) {
             self.failures += u64::from(done.is_err());

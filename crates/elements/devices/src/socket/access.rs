@@ -1,12 +1,12 @@
-//! Who may talk to a server: `ALLOW` and `DENY`.
+//! Access control of a server: `ALLOW` and `DENY`.
 
 use linerate_graph::{Context, ElementRef, HandlerRef, Make};
 use rustix::net::{SocketAddrAny, SocketAddrV4};
 
 use linerate_kit::routes::is_ipv4_table;
 
-/// Route tables, by their places in the plan: who is routed by the first may,
-/// of the others who is routed by the second may not.
+/// Route tables, by their places in the plan: peers with a route in the first are let in, and of
+/// the others those with one in the second are not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Access {
     allow: Option<usize>,
@@ -28,8 +28,8 @@ impl Access {
         Access { allow: table("ALLOW"), deny: table("DENY") }
     }
 
-    /// Whether `from` may talk to this server; everybody may that has no IP
-    /// address. A call of a handler for each table.
+    /// Returns true if `from` may use this server, as any peer without an IP address may. A call of
+    /// a handler for each table.
     pub(super) fn permits(self, cx: &mut Context, from: Option<&SocketAddrAny>) -> bool {
         if self.allow.is_none() && self.deny.is_none() {
             return true;
@@ -44,7 +44,7 @@ impl Access {
             let lookup = HandlerRef { element: Some(element), handler: "lookup".into() };
             cx.read_handler(&lookup, &address).map(|route| !route.starts_with('-'))
         };
-        // A table that cannot be asked lets nobody in.
+        // A table that cannot be asked lets no peer in.
         self.allow.is_some_and(|table| routed(table).unwrap_or(false))
             || !self.deny.is_some_and(|table| routed(table).unwrap_or(true))
     }

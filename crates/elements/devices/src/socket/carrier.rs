@@ -1,6 +1,5 @@
-//! Packets in and out of sockets: receiving, sending, what waits for the peer,
-//! connections that come and go. What kind of socket it is is decided in
-//! `open`.
+//! Packets in and out of sockets: receiving, sending, packets that wait for the peer, connections
+//! that come and go. The kind of socket is decided in `open`.
 
 use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -22,7 +21,7 @@ use rustix::{
 use super::{super::filter::Filter, access::Access};
 use linerate_kit::{annotations::set_extra_length, printed::reason};
 
-/// How soon a source that does not say when it has packets is asked again.
+/// Time until a source without notification is pulled again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Shortest IP packet.
 const IP_LEAST: usize = 20;
@@ -36,7 +35,7 @@ const REFUSED: usize = 2;
 const NO_IP: usize = 3;
 const NOT_ALLOWED: usize = 4;
 
-/// What [`Carrier`] makes sockets by.
+/// Maker of the sockets of a [`Carrier`].
 pub(super) trait Open: PartialEq + Send + 'static {
     /// Opens the sockets.
     ///
@@ -67,17 +66,17 @@ pub(super) struct Sockets {
     pub(super) file: Option<SocketFile>,
 }
 
-/// Where packets go.
+/// Destination of packets.
 #[derive(Default)]
 pub(super) enum Peer {
-    /// To nobody.
+    /// None.
     #[default]
     None,
     /// Down a stream.
     Stream,
     /// To this address.
     Address(SocketAddrAny),
-    /// To whoever sent the last packet received.
+    /// The sender of the last packet received.
     Last(Option<SocketAddrAny>),
     /// To this port of the destination annotation.
     Annotation(u16),
@@ -85,7 +84,7 @@ pub(super) enum Peer {
     Header,
 }
 
-/// What the elements' arguments say about packets.
+/// Arguments of the elements about packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub(super) snaplen: usize,
@@ -93,7 +92,7 @@ pub(super) struct Settings {
     pub(super) verbose: bool,
     /// Whether a first byte that says it is no IP packet is refused.
     pub(super) raw: bool,
-    /// From whom a server takes packets.
+    /// Peers that a server takes packets from.
     pub(super) access: Access,
     pub(super) outputs: bool,
     pub(super) pulls: bool,
@@ -112,7 +111,7 @@ pub(super) struct Carrier<O> {
     spare: Option<Slot>,
 }
 
-/// What became of a packet that was to be sent.
+/// Result of sending a packet.
 enum Sent {
     Yes,
     /// The peer has no place.
@@ -123,8 +122,8 @@ enum Sent {
 }
 
 impl<O: Open> Carrier<O> {
-    /// An element whose arguments `read` says the meaning of. Where one that has
-    /// the same sockets is replaced, they are taken over.
+    /// Makes an element from the arguments that `read` reads. If it replaces one with equal
+    /// sockets, these are taken over.
     pub(super) fn new(
         make: &mut Make<'_>,
         read: impl Fn(&mut Make<'_>) -> (O, Settings),
@@ -174,7 +173,7 @@ impl<O: Open> Carrier<O> {
         cx.set_full(false);
     }
 
-    /// Receives what there is, a burst at most. Returns whether there was any.
+    /// Receives the packets there are, a burst at most. Returns true if there were any.
     fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let snaplen = self.settings.snaplen.min(cx.arena().room());
         // On a stream the flag would have the bytes thrown away.
@@ -235,7 +234,7 @@ impl<O: Open> Carrier<O> {
         any
     }
 
-    /// Drops a packet of somebody who may not send any.
+    /// Drops a packet of a peer that is not allowed.
     #[cold]
     fn leave_out(&mut self, cx: &Context, slot: Slot, from: Option<SocketAddrAny>) {
         self.spare = Some(slot);
@@ -260,7 +259,7 @@ impl<O: Open> Carrier<O> {
         let _ = frame.push(slot);
     }
 
-    /// Sends a packet; of a stream what is left of it.
+    /// Sends a packet; on a stream the rest of it.
     fn send_one(&self, cx: &Context, slot: &mut Slot) -> Sent {
         let Sockets { active, sender, peer, .. } = &self.sockets;
         let Some(socket) = sender.as_ref().or(active.as_ref()) else {
@@ -341,7 +340,7 @@ impl<O: Open> Carrier<O> {
         }
     }
 
-    /// Sends what waits, then the packets of a frame.
+    /// Sends the waiting packets, then those of a frame.
     fn transmit(&mut self, cx: &mut Context, frame: &mut Frame) {
         if !self.held.is_empty() {
             let mut held = std::mem::replace(&mut self.held, Frame::new(1));
@@ -440,7 +439,7 @@ fn declaration(cx: &Context) -> String {
     format!("{} :: {}", element.name, element.class.name)
 }
 
-/// What the C library calls an error.
+/// Returns the C library's text for an error.
 fn text(errno: Errno) -> String {
     reason(&std::io::Error::from(errno))
 }

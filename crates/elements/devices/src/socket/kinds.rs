@@ -30,7 +30,7 @@ pub(super) struct Address {
     pub(super) path: Option<PathBuf>,
 }
 
-/// What `Socket` opens.
+/// Sockets of `Socket`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct General {
     pub(super) stream: bool,
@@ -42,7 +42,7 @@ pub(super) struct General {
     pub(super) send_buffer: Option<u32>,
 }
 
-/// What `McastSocket` opens.
+/// Sockets of `McastSocket`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Multicast {
     pub(super) group: SocketAddrV4,
@@ -53,7 +53,7 @@ pub(super) struct Multicast {
     pub(super) send_buffer: Option<u32>,
 }
 
-/// What `RawSocket` opens.
+/// Sockets of `RawSocket`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Raw {
     pub(super) protocol: u32,

@@ -16,7 +16,7 @@ use linerate_elements_testing::Run;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A port of this machine that nobody has right now.
+/// Returns a port of this machine that is free right now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -116,7 +116,7 @@ fn a_udp_server_answers_whom_it_heard_last() {
     assert_eq!(counted, "3");
 }
 
-/// Who is in neither table may, and who is in both.
+/// Peers in neither table are allowed, and peers in both.
 #[test]
 fn a_udp_server_hears_only_whom_it_may() {
     let port = free_port();

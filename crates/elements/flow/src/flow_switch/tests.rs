@@ -69,7 +69,7 @@ fn packets_go_as_flows_say_and_are_counted() {
     }
 }
 
-/// What tables say is said once, and which entry it has of each worker's that has one.
+/// The trace through the tables comes once, and the entry of each worker's cache that has one.
 #[test]
 fn a_trace_names_the_entry_of_each_worker() {
     let mut run = Run::new(
@@ -186,7 +186,7 @@ fn fragments_are_tracked_and_connections_told_of() {
     }
 }
 
-/// Each packet takes effect before the next, whatever the frame.
+/// Each packet takes effect before the next, in frames of any size.
 #[test]
 fn normal_learns_within_a_frame() {
     for frame_limit in [1, 7, 256] {
@@ -198,7 +198,7 @@ fn normal_learns_within_a_frame() {
         .frame_limit(frame_limit);
         run.write("s.add_flow", "actions=NORMAL").expect("a flow");
         run.run();
-        // The first is for nobody known; what follows is for hosts at the port it came by.
+        // The first is for an unknown host; later ones are for hosts at the port they came by.
         assert_eq!(counts(&mut run), [0, 1, 1]);
     }
 }
@@ -221,8 +221,8 @@ fn changes_take_effect_and_are_refused_where_they_are_wrong() {
     assert_eq!(run.read("s.cache_count"), "0");
 }
 
-/// Each source is on a worker of its own; what is done with packets changes all the time, and each
-/// goes one way.
+/// Each source is on a worker of its own; the actions change all the time, and each packet goes one
+/// way.
 #[test]
 fn several_workers_forward_by_the_same_tables() {
     const PACKETS: u64 = 200_000;
@@ -272,7 +272,7 @@ fn several_workers_forward_by_the_same_tables() {
     assert!(ports.contains(&format!("\n3 3 0 0 {third} ")), "{ports}");
 }
 
-/// Whoever has a packet may ask at once how many there were, also when the worker had been asleep.
+/// A packet is counted before it can be seen, also when the worker had been asleep.
 #[test]
 fn who_hears_of_a_packet_finds_it_counted() {
     const PACKETS: u64 = 2_000;
@@ -292,7 +292,7 @@ fn who_hears_of_a_packet_finds_it_counted() {
         let _stops = Stops(control);
         let began = Instant::now();
         for nth in 1..=PACKETS {
-            // Whoever sleeps hears too late to be early.
+            // A sleeping thread would see it too late to be early.
             while heard.events.try_recv().is_err() {
                 assert!(began.elapsed() < PATIENCE, "{nth} of {PACKETS} packets");
                 hint::spin_loop();
@@ -316,7 +316,8 @@ fn where_a_name_says_so_there_is_no_port() {
     assert_eq!(ports.lines().count(), 2, "{ports}");
 }
 
-/// Another worker comes and goes: its replica has nobody before it, does nothing, and hands on what it has.
+/// Another worker comes and goes: its replica has no predecessor, does nothing, and hands its state
+/// on.
 #[test]
 fn replicas_that_come_and_go_have_the_same_tables() {
     let text = |third: &str, more: &str| {

@@ -72,7 +72,7 @@ fn connections_stay_where_the_channel_stays() {
             controller.barrier();
             replace(&control, &same);
             controller.barrier();
-            // Another switch is another one's: who spoke with the old one comes again.
+            // Another switch is another one's: controllers of the old one connect again.
             replace(&control, &other);
             let places = || control.read("o.places", "").expect("a handler");
             wait_until(|| places() == format!("punix:{path} 0 0 -\n"));
@@ -148,7 +148,7 @@ fn what_a_controller_has_set_is_there_after_a_restart() {
         let kept = fs::read_to_string(scratch.path("state")).expect("a state");
         assert!(kept.contains("priority=5") && kept.contains(" two\n"), "{kept}");
 
-        // What is kept counts, not what was there from the start: once as it was, once as it is without.
+        // The kept state counts, not the initial one: once as it was, once without a flow.
         for without in [false, true] {
             if without {
                 let less = kept.lines().filter(|line| !line.contains("priority=5"));
@@ -185,7 +185,7 @@ fn a_state_that_cannot_be_kept_or_read_is_no_start() {
     assert!(errors.contains("cannot read the state in") && errors.contains("line 2"), "{errors}");
 }
 
-/// The file's folder is gone before the run ends: whoever reads what it says then knows.
+/// The file's folder is gone before the run ends: the message at the end tells.
 #[test]
 fn a_state_that_could_not_be_kept_is_said_at_the_end() {
     let scratch = Scratch::new("openflow-lost-state");

@@ -1,4 +1,4 @@
-//! Which packets an ICMP error may be about, and how long one may be.
+//! Rules for ICMP errors: packets that may cause one, and its length.
 //!
 //! RFC 1122 section 3.2.2 and RFC 1812 section 4.3.2.
 
@@ -35,7 +35,7 @@ pub(super) enum Silence {
 }
 
 impl Silence {
-    /// What they are called.
+    /// Their names, in order.
     pub(super) const DROPS: &[&str] = &[
         "no IP header",
         "is an ICMP error itself",

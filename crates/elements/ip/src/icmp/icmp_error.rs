@@ -1,4 +1,4 @@
-//! `ICMPError`: says what is wrong to those whose packets cannot go on.
+//! `ICMPError`: sends ICMP errors to the sources of packets that cannot be forwarded.
 
 use std::{
     net::Ipv4Addr,
@@ -152,7 +152,7 @@ impl IcmpError {
         }
         let pointer = problem_offset(meta);
         let points = (self.kind, self.code) == (PARAMETER_PROBLEM, ERROR_AT_POINTER);
-        // What is wrong may be the source route itself.
+        // The pointer may be to the source route itself.
         route = route.filter(|route| {
             let within = route.at..route.at + route.length;
             !(points && within.contains(&usize::from(pointer)))

@@ -82,7 +82,7 @@ pub(super) const OLD: Class = Class {
     ..CLASS
 };
 
-/// What the replicas share.
+/// State shared by the replicas.
 #[derive(Debug)]
 struct State {
     count: u32,
@@ -260,8 +260,8 @@ impl PingSource {
         if !cx.unshare_one(&mut slot) {
             return cx.drop_packet(slot, NO_BUFFER);
         }
-        // What is in front of the IP header goes; a header in the room in front
-        // of the packet was stripped on purpose.
+        // Bytes in front of the IP header go; a header in the room in front of the packet was
+        // stripped on purpose.
         let network = cx.pool.arena().network(&slot);
         if network < slot.len() {
             slot.pull(network);
@@ -326,7 +326,7 @@ impl Element for PingSource {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<PingSource>() else { return };
-        // Who goes on has the summary to write.
+        // The successor writes the summary.
         old.verbose = false;
         if !Arc::ptr_eq(&self.state, &old.state) && self.timed {
             let (count, report) = {

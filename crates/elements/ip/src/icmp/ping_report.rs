@@ -1,4 +1,4 @@
-//! What came of pings, and how ping(8) writes it.
+//! Report on pings, in the form of ping(8).
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What makes an IPv4 header sound, and what is noted of one that is.
+//! Check of IPv4 headers, and the notes on valid ones.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use linerate_packet::checksum;
 
 use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16};
 
-/// What is wrong with a packet.
+/// Fault of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     Tiny,
@@ -59,7 +59,7 @@ impl Value for Interfaces {
 /// No packet comes from these.
 const NOBODY: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
-/// Source addresses to refuse, with those of nobody.
+/// Source addresses to refuse, with `0.0.0.0` and the broadcast address.
 #[derive(Debug, Default)]
 pub(super) struct OldBadSources(pub(super) Vec<Ipv4Addr>);
 
@@ -71,7 +71,7 @@ impl Value for OldBadSources {
     }
 }
 
-/// Which sources are bad.
+/// Source addresses to refuse, and exceptions.
 #[derive(Debug, Arguments)]
 pub(super) struct Sources {
     /// addresses and prefixes of the router
@@ -83,7 +83,7 @@ pub(super) struct Sources {
     /// destinations for which any source will do
     #[arg(name = "GOODDST", keyword, kind = "IP addresses", shown = "")]
     good: Option<Vec<Ipv4Addr>>,
-    /// Those given in an older way.
+    /// Addresses in an older form of the arguments.
     pub(super) old: Vec<Ipv4Addr>,
 }
 
@@ -103,7 +103,7 @@ impl Sources {
     }
 }
 
-/// What a header must be like.
+/// Rules for a header.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) checksum: bool,
@@ -131,9 +131,9 @@ fn is_summed(head: &[u8; LEAST]) -> bool {
 #[derive(Debug)]
 pub(super) struct Check<'a, F, const SUMMED: bool> {
     pub(super) rules: &'a Rules,
-    /// Where the header is, from the start of the packet.
+    /// Offset of the header from the start of the packet.
     pub(super) offset: usize,
-    /// What is done with a packet that is refused.
+    /// Function for refused packets.
     pub(super) refuse: F,
 }
 
@@ -163,7 +163,7 @@ impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeadStep<WORDS> for Check<'_,
     }
 }
 
-/// What [`Rules::check`] notes of packets whose headers are plain and sound.
+/// Returns the notes that [`Rules::check`] makes on packets with plain valid headers.
 #[inline(always)]
 pub(super) fn notes(heads: &Heads<WORDS>, lengths: &Column) -> Notes {
     let destinations = Some(heads.words[DESTINATION / 4]);
@@ -171,9 +171,9 @@ pub(super) fn notes(heads: &Heads<WORDS>, lengths: &Column) -> Notes {
 }
 
 impl Rules {
-    /// Checks the header at `offset`, cuts off what is behind the IP packet, and
-    /// notes the header's place and the destination. `SUMMED` says what
-    /// [`Rules::checksum`] does, so that no packet has to ask.
+    /// Checks the header at `offset`, cuts off bytes behind the IP packet, and notes the header's
+    /// place and the destination. `SUMMED` is [`Rules::checksum`], so that it is no branch per
+    /// packet.
     #[inline(always)]
     pub(super) fn check<const SUMMED: bool>(
         &self,
@@ -230,7 +230,7 @@ impl Rules {
         (unusual, lengths)
     }
 
-    /// The same for any header, one thing after the other; returns its length.
+    /// Likewise for any header, step by step; returns its length.
     #[cold]
     #[inline(never)]
     fn examine(&self, rest: &[u8]) -> Result<usize, Reason> {

@@ -83,7 +83,7 @@ fn mtu(make: &mut Make<'_>, name: &str) -> usize {
 }
 
 impl IpFragmenter {
-    /// Whether a packet is short enough to go, whatever it is.
+    /// Returns true if a packet of any protocol is short enough.
     #[inline]
     fn fits(&self, arena: &Arena, slot: &Slot) -> bool {
         let from_header = |len: usize| len.checked_sub(arena.network(slot));
@@ -99,7 +99,7 @@ impl IpFragmenter {
         let header = header_length(packet);
         let length = usize::from(get16(packet, TOTAL_LENGTH)).min(packet.len());
         if length <= self.mtu {
-            // Only what is behind the IP packet is too long.
+            // Only bytes behind the IP packet are too long.
             return cx.out.emit(0, slot);
         }
         let first = self.mtu.saturating_sub(header) & !7;
@@ -127,7 +127,7 @@ impl IpFragmenter {
         }
         let rank = cx.rank_of(&slot);
         let arena = cx.pool.arena();
-        // Nobody else has it, and it has a header: both have just been seen.
+        // The buffer is not shared, and it has a header: both have just been seen.
         let packet = arena.packet_mut(&mut slot).and_then(|bytes| ip_mut(bytes, start));
         let Some(packet) = packet else { return };
         if forbidden {
@@ -209,7 +209,7 @@ impl IpFragmenter {
     }
 }
 
-/// Those options of a header that are for all fragments, in whole words.
+/// Returns the options of a header that are copied to all fragments, in whole words.
 fn copied_options<'a>(bytes: &[u8], start: usize, header: usize, to: &'a mut [u8; 40]) -> &'a [u8] {
     let behind = bytes.get(start + LEAST..start + header).unwrap_or_default();
     let mut length = 0;
@@ -220,9 +220,9 @@ fn copied_options<'a>(bytes: &[u8], start: usize, header: usize, to: &'a mut [u8
     &to[..length.next_multiple_of(4)]
 }
 
-/// How a packet is cut.
+/// Division of a packet into fragments.
 struct Cut {
-    /// Where its header begins.
+    /// Offset of its header.
     start: usize,
     /// Length of that.
     header: usize,
@@ -230,7 +230,7 @@ struct Cut {
     first: usize,
     /// Length of the IP packet.
     length: usize,
-    /// What it was among fragments before.
+    /// Its own fragment flags and offset.
     flags: u16,
     /// Its place in the frame.
     rank: Rank,
@@ -238,8 +238,8 @@ struct Cut {
 
 impl Element for IpFragmenter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        // Nearly always all fit, whatever is in front of their headers; without an early
-        // end, which would be a branch for each.
+        // Nearly always all fit, with any headers in front; without an early end, which would be a
+        // branch for each.
         let longest = frame.slots().iter().fold(0, |longest, slot| slot.len().max(longest));
         let arena = cx.pool.arena();
         if longest <= self.mtu || frame.slots().iter().all(|slot| self.fits(arena, slot)) {
@@ -267,7 +267,7 @@ impl Element for IpFragmenter {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// Whatever else is in its frame.
+    /// A packet without a known header is judged by its own length, in frames of any other packets.
     #[test]
     fn a_packet_without_a_known_header_is_judged_by_its_own_length() {
         let packets: Vec<String> = [40, 100, 60, 68, 69, 20, 300, 68]

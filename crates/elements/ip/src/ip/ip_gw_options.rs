@@ -56,7 +56,7 @@ impl IpGwOptions {
     }
 }
 
-/// What it does to the packets of a frame.
+/// Processing of the options of a frame's packets.
 struct Options<'a> {
     mine: &'a [[u8; 4]],
     wrong: &'a mut u64,

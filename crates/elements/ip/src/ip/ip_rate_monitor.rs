@@ -96,7 +96,7 @@ impl RateMonitor {
             _ => None,
         };
         let wrong = |name: &str, right: bool| make.is_given(name) && !right;
-        // Only what can be read is looked at.
+        // Only valid values are looked at.
         let is_read = !wrong("RATIO", ratio.is_some())
             && !wrong("THRESH", threshold.is_some())
             && !wrong("MEMORY", memory.is_some())

@@ -1,9 +1,8 @@
 //! `IPReassembler`: packets from their fragments.
 //!
-//! RFC 791 section 3.2 and RFC 815. What a packet is put together in is one
-//! buffer; what arrives twice is only good where it is the same both times
-//! (RFC 5722 for IPv6, and RFC 1858 why), so that no filter in front can be
-//! deceived about what comes out.
+//! RFC 791 section 3.2 and RFC 815. A packet is reassembled in one buffer; bytes that arrive twice
+//! must be the same both times (RFC 5722 for IPv6, and RFC 1858 why), so that no filter in front
+//! can be deceived about the whole packet.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -31,18 +30,18 @@ const TIMED_OUT: usize = 4;
 const TOO_MANY: usize = 5;
 const TOO_LONG: usize = 6;
 
-/// How long the rest of a packet is waited for unless told otherwise, in seconds.
+/// Default time to wait for the rest of a packet, in seconds.
 const PATIENCE: u32 = 30;
-/// How often at least it is looked for those that are waited for too long.
+/// Longest time between searches for expired packets, in seconds.
 const REAP: u64 = 10;
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 const TIMER: u32 = 0;
 /// Packets no longer under way that the order may hold.
 const SLACK: usize = 1024;
-/// What a packet costs besides its bytes.
+/// Memory of a packet besides its bytes.
 const OVERHEAD: usize = 40;
-/// Packets under way whatever their size.
+/// Packets under way of any size, at most.
 const DATAGRAMS: usize = 65_536;
 
 pub(super) const CLASS: Class = Class {
@@ -112,7 +111,7 @@ struct IpReassembler {
     failed: u64,
     bad: u64,
     done: Vec<Slot>,
-    /// Where the fragment belongs that is looked at.
+    /// Rank of the current fragment.
     rank: Rank,
 }
 
@@ -123,13 +122,12 @@ fn patience(make: &mut Make<'_>, name: &str) -> u64 {
 }
 
 impl IpReassembler {
-    /// How often it is looked whether somebody waits for too long, in seconds.
+    /// Returns the time between searches for expired packets, in seconds.
     fn interval(&self) -> u64 {
         self.patience.min(REAP)
     }
 
-    /// A packet that is a fragment, at a time of day in nanoseconds. What
-    /// comes of it is put into `done`.
+    /// Takes a fragment, at a time of day in nanoseconds. A completed packet is put into `done`.
     fn fragment(&mut self, cx: &mut Context, slot: Slot, now: u64) {
         self.seen += 1;
         self.rank = cx.rank_of(&slot);
@@ -257,8 +255,7 @@ impl IpReassembler {
     fn give_up(&mut self, cx: &mut Context, key: Key, reason: usize) {
         let Some(datagram) = self.remove(key) else { return };
         self.failed += 1;
-        // Nobody is told of a packet whose first fragment is missing: RFC 1122
-        // section 3.3.2.
+        // No error is sent for a packet whose first fragment is missing: RFC 1122 section 3.3.2.
         if cx.out.count() > 1 && !datagram.front.is_empty() {
             if let Some(slot) = self.build(cx, &datagram, datagram.meta.timestamp) {
                 cx.put_before(&slot, self.rank);
@@ -305,7 +302,7 @@ impl IpReassembler {
     }
 }
 
-/// What a packet under way counts.
+/// Returns the memory that a packet under way is charged.
 fn cost(datagram: &Datagram) -> usize {
     OVERHEAD + datagram.data.len()
 }

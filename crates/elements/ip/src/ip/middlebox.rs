@@ -1,5 +1,4 @@
-//! `IPIn` and `IPOut`: the ends of what `FastClick`'s middleboxes do to an IP
-//! packet.
+//! `IPIn` and `IPOut`: the ends of the IP layer of `FastClick`'s middleboxes.
 
 use linerate_graph::{Arguments, Class, Context, Element, Step, Way};
 use linerate_memory::{Frame, PacketMut};

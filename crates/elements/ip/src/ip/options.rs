@@ -1,4 +1,4 @@
-//! What a router does to the options of an IP header.
+//! Processing of IP options by a router.
 //!
 //! RFC 791 section 3.1, RFC 1812 section 5.3.13. Source routes are not for it:
 //! they change where a packet goes.
@@ -18,7 +18,7 @@ const LONGEST: usize = 60;
 ///
 /// # Errors
 ///
-/// The offset of what is wrong in the header, which is then unchanged.
+/// The offset of the fault in the header, which is then unchanged.
 pub(super) fn process(
     ip: &mut [u8],
     mine: &[[u8; 4]],
@@ -78,7 +78,7 @@ impl<F: FnOnce() -> u32> Time<F> {
     }
 }
 
-/// Where the option's pointer points to, from its start; it counts from one.
+/// Returns the offset that the option's pointer, which counts from one, leads to.
 fn pointer(option: &[u8]) -> Option<usize> {
     option.get(2).and_then(|pointer| usize::from(*pointer).checked_sub(1))
 }
@@ -91,7 +91,7 @@ fn write(option: &mut [u8], at: usize, parts: &[[u8; 4]]) {
     option[2] += 4 * parts.len() as u8;
 }
 
-/// Whether the option has changed, or the place of what is wrong with it.
+/// Returns true if the option has changed, or else the offset of its fault.
 fn record_route(option: &mut [u8], mine: &[[u8; 4]]) -> Result<bool, u8> {
     match pointer(option) {
         Some(at) if at >= 3 && at + 4 <= option.len() => {
@@ -103,8 +103,7 @@ fn record_route(option: &mut [u8], mine: &[[u8; 4]]) -> Result<bool, u8> {
     }
 }
 
-/// The same for times: alone, with the address, or for addresses named in
-/// advance.
+/// Likewise for times: alone, with the address, or for addresses named in advance.
 fn record_time(
     option: &mut [u8],
     mine: &[[u8; 4]],

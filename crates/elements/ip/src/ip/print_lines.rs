@@ -20,7 +20,7 @@ use linerate_kit::{
     printed::Contents,
 };
 
-/// What is shown of packets.
+/// Parts of packets to print.
 #[derive(Debug, Arguments)]
 #[arguments(check = Shown::set_contents)]
 pub(super) struct Shown {
@@ -111,9 +111,9 @@ pub(super) struct Line<'a> {
     ip: &'a [u8],
     /// From the transport header to the end of the buffer.
     behind: &'a [u8],
-    /// The same, to the end of the IP packet.
+    /// Likewise to the end of the IP packet.
     transport: &'a [u8],
-    /// What the IP header says is behind it.
+    /// Bytes behind the IP header, by its length.
     payload_length: i32,
 }
 
@@ -139,7 +139,7 @@ fn protocol_name(number: u8) -> Option<&'static str> {
 const TRUNCATED_ICMP: &str = "truncated-icmp";
 
 impl<'a> Line<'a> {
-    /// About a packet whose network header is known.
+    /// Prepares the line of a packet whose network header is known.
     pub(super) fn new(shown: &'a Shown, arena: &'a Arena, slot: &'a Slot) -> Line<'a> {
         let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
         let ip = bytes.get(arena.network(slot)..).unwrap_or_default();

@@ -1,8 +1,7 @@
 //! Rates of addresses, by prefixes of whole bytes.
 //!
-//! A level has a counter for each value of a byte. Where the rate of a counter is
-//! high, there is a level for the byte behind it; every second levels go whose
-//! rates have become low.
+//! A level has a counter for each value of a byte. Where the rate of a counter is high, there is a
+//! level for the byte behind it; every second levels with low rates are removed.
 
 use std::fmt::Write as _;
 
@@ -13,10 +12,10 @@ const EPOCH: u64 = 8;
 pub(super) const FREQUENCY: u64 = 1000 / EPOCH;
 /// Each epoch has a weight of 1/32.
 const STABILITY: u32 = 5;
-/// What a level and a counter take of `MEMORY`: what they do in Click.
+/// Charges of a level and a counter to `MEMORY`: those of Click.
 const LEVEL: u64 = 2080;
 const COUNTER: u64 = 40;
-/// What there is where no limit is given.
+/// Default limit.
 const MEMORY: u64 = 64 << 20;
 
 /// Two rates: of packets from, and to, addresses.
@@ -72,7 +71,7 @@ impl Level {
         Box::new(Level([const { None }; 256]))
     }
 
-    /// What it takes, with all below it.
+    /// Returns its charge, with all below it.
     fn memory(&self) -> u64 {
         let below = |counter: &Counter| counter.below.as_ref().map_or(0, |level| level.memory());
         self.0.iter().flatten().fold(LEVEL, |sum, counter| sum + COUNTER + below(counter))
@@ -85,7 +84,7 @@ pub(super) struct Tree {
     root: Box<Level>,
     /// From how many packets or bytes per second on there is a level below.
     pub(super) threshold: i64,
-    /// Bytes it may take; 0 for what there is.
+    /// Limit of memory in bytes; 0 for the default.
     pub(super) limit: u64,
     pub(super) memory: u64,
     reset: u64,
@@ -227,8 +226,7 @@ fn new_counter(rates: Rates) -> Box<Counter> {
     Box::new(Counter { rates, below: None, closed: 0 })
 }
 
-/// Takes levels away whose rates are low, until not more than `goal` is taken.
-/// Returns whether that is so.
+/// Removes levels with low rates until at most `goal` is charged. Returns true if that was reached.
 fn fold(
     level: &mut Level,
     threshold: i64,

@@ -6,7 +6,7 @@ use linerate_memory::Meta;
 
 use linerate_kit::ip::{DESTINATION, IDENT, PROTOCOL, SOURCE, get_four, get16};
 
-/// What fragments of one packet have in common.
+/// Fields shared by the fragments of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     source: [u8; 4],
@@ -36,7 +36,7 @@ impl Key {
 pub(super) struct Ranges(Vec<(usize, usize)>);
 
 impl Ranges {
-    /// Those that reach into `from..to`, or up to it.
+    /// Returns the ranges that overlap `from..to` or touch it.
     fn near(&self, from: usize, to: usize) -> std::ops::Range<usize> {
         let first = self.0.partition_point(|range| range.1 < from);
         let end = self.0.partition_point(|range| range.0 <= to);
@@ -69,12 +69,11 @@ impl Ranges {
 pub(super) struct Datagram {
     /// Tells it from one before with the same key.
     pub(super) number: u64,
-    /// What is in front of the data of the first fragment; empty until that is
-    /// there.
+    /// Bytes in front of the data of the first fragment; empty until that is there.
     pub(super) front: Vec<u8>,
-    /// Where the IP header is in it.
+    /// Offset of the IP header in it.
     pub(super) start: usize,
-    /// What is known about that fragment.
+    /// Annotations of that fragment.
     pub(super) meta: Meta,
     pub(super) data: Vec<u8>,
     pub(super) ranges: Ranges,
@@ -121,7 +120,7 @@ impl Datagram {
         if beyond || is_last && to < self.data.len() {
             return Err(Contradiction);
         }
-        // What has come before must be the same.
+        // Bytes that have come before must be the same.
         for (first, last) in &self.ranges.0[self.ranges.near(from, to)] {
             let (first, last) = ((*first).max(from), (*last).min(to));
             if first < last && self.data[first..last] != data[first - from..last - from] {

@@ -40,7 +40,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Where the address goes.
+/// Place of the address.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Packet(usize),
@@ -127,7 +127,7 @@ impl Element for StoreIpAddress {
     }
 }
 
-/// Replaces an address of the IP header and updates what sums it up.
+/// Replaces an address of the IP header and updates the checksums over it.
 pub(super) fn replace(ip: &mut [u8], at: usize, address: [u8; 4]) {
     let Some(field) = ip.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) else { return };
     let old = std::mem::replace(field, address);

@@ -1,5 +1,5 @@
-//! `StripIPHeader`, `StripTransportHeader` and the like: what an IP packet or
-//! its transport header carries, and back.
+//! `StripIPHeader`, `StripTransportHeader` and the like: remove headers in front of the payload,
+//! and put them back.
 
 use linerate_graph::{Class, Context, Element, Exit, Writes};
 use linerate_memory::{Frame, Meta, PacketMut};
@@ -81,14 +81,14 @@ pub(super) const UNSTRIP_TCP: Class = Class {
     ..UNSTRIP_TRANSPORT
 };
 
-/// What packets are to begin with.
+/// Place that packets are to begin at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// Their network header, if it is not inside.
     Network,
     /// Their transport header.
     Transport,
-    /// What is behind that.
+    /// The bytes behind that.
     Payload,
     /// Their transport header, if it is not inside.
     Back,
@@ -109,7 +109,7 @@ fn transport_length(packet: &mut PacketMut<'_>) -> Result<usize, u8> {
     let (headroom, Meta { network, transport, .. }) = (packet.headroom(), packet.meta());
     let [network, transport] =
         [network, transport].map(|start| start.offset(headroom).unwrap_or(0));
-    // What has been taken off is there yet.
+    // A header that has been stripped is still in the buffer.
     let before = network.min(transport).min(0).unsigned_abs();
     if !packet.push(before) {
         return Ok(0);

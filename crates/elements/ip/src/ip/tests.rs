@@ -25,7 +25,7 @@ fn through(path: &str, packets: &[Vec<u8>], frame_limit: usize) -> [Vec<Vec<u8>>
     ["a.packets", "b.packets"].map(|handler| run.read(handler).lines().map(unhex).collect())
 }
 
-/// What a packet is like.
+/// Fields of a packet.
 #[derive(Debug, Clone)]
 struct Sample {
     source: [u8; 4],

@@ -1,5 +1,5 @@
-//! What `CheckTCPHeader`, `CheckUDPHeader` and `CheckICMPHeader` have in common:
-//! all but what a sound header is.
+//! Shared parts of `CheckTCPHeader`, `CheckUDPHeader` and `CheckICMPHeader`: all but the check of
+//! the header.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use linerate_memory::{Frame, Packet};
 
 use linerate_kit::{ip::LEAST, unsound::Unsound};
 
-/// What is wrong with a packet: also the drop reason.
+/// Fault of a packet: also the drop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
     Protocol,
@@ -20,13 +20,12 @@ pub(crate) enum Wrong {
 pub(crate) trait Check: Send + 'static {
     /// The protocol's name.
     const PROTOCOL: &'static str;
-    /// Whether the element says who it is.
+    /// Whether messages have the element's name.
     const NAMES_ITSELF: bool = true;
-    /// Drop reasons and what is said of them.
+    /// Texts of the drop reasons.
     const REASONS: [&'static str; 3];
 
-    /// Looks at a packet from its IP header on; what follows the IP packet is
-    /// still there.
+    /// Checks a packet from its IP header on; bytes behind the IP packet are still there.
     fn check(ip: &[u8]) -> Result<(), Wrong>;
 }
 

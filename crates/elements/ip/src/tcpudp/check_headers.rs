@@ -91,7 +91,7 @@ fn check_udp(ip: &[u8]) -> Result<(), Wrong> {
     if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
 }
 
-/// The same of a datagram behind options, or one that does not have the length it says.
+/// Likewise for a datagram behind options, or one with a wrong length field.
 #[cold]
 fn check_unusual_udp(ip: &[u8]) -> Result<(), Wrong> {
     let start = header_length(ip);

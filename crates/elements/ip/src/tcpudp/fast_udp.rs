@@ -28,7 +28,7 @@ use linerate_kit::{
 const SHORTEST: i32 = 60;
 /// Most flows: they are kept in memory.
 const MOST_FLOWS: u32 = 1 << 20;
-/// Where UDP begins, and its fields.
+/// Offsets of the UDP header and its fields.
 const UDP: usize = ETHERNET + LEAST;
 const CHECKSUM: usize = UDP + 6;
 /// Hops a packet has.
@@ -124,7 +124,7 @@ struct FastUdp {
     flows: Vec<Flow>,
     /// Packets of a flow; any number when zero.
     size: u32,
-    /// One flow whose ports count up; else they are random.
+    /// Set for one flow with counting ports; else they are random.
     counts_up: bool,
     random: Random,
     /// The longest packet a buffer holds.
@@ -316,7 +316,7 @@ mod tests {
         run.read("c.packets").lines().map(digits).collect()
     }
 
-    /// Ports of packets whose sums are right.
+    /// Returns the ports of packets, with valid checksums.
     fn ports(packets: &[Vec<u8>]) -> Vec<(u16, u16)> {
         let ports = |bytes: &Vec<u8>| {
             let packet = SlicedPacket::from_ethernet(bytes).unwrap();

@@ -55,9 +55,9 @@ const UDP_LENGTH: usize = 8;
 /// Place of the checksum in it.
 const UDP_CHECKSUM: usize = 6;
 
-/// What the checksum of a UDP datagram is over, as bytes and a sum to which they are to be added:
-/// where no options are in front of it and as much of it is there as it says. The addresses of the
-/// pseudo header lie in front of the datagram and are one piece with it.
+/// Returns the bytes under the checksum of a UDP datagram, and a sum to add them to: if no options
+/// are in front of it and it is as long as its length field. The addresses of the pseudo header lie
+/// in front of the datagram and are one piece with it.
 #[inline(always)]
 pub(super) fn plain_datagram(ip: &[u8]) -> Option<(&[u8], Sum)> {
     let head = ip.first_chunk::<{ LEAST + UDP_LENGTH }>()?;
@@ -84,7 +84,7 @@ pub(super) fn pseudo_header(ip: &[u8], length: usize) -> Sum {
     pseudo_v4(source, destination.into(), protocol(ip), length as u16)
 }
 
-/// Where a source route that has hops left ends.
+/// Returns the last address of a source route that has hops left.
 #[cold]
 fn last_hop(ip: &[u8]) -> Option<[u8; 4]> {
     let mut end = None;
@@ -169,14 +169,14 @@ fn set_udp(ip: &mut [u8]) -> bool {
         return false;
     }
     let Some((datagram, mut sum)) = plain_datagram(ip) else { return set_unusual_udp(ip) };
-    // What was there is taken off: the words it is in could not be read until a zero had arrived.
+    // The old checksum is subtracted: its words could not be read until a zero had arrived.
     sum.add_u16(!get16(ip, LEAST + UDP_CHECKSUM));
     sum.add_bytes(datagram);
     put16(ip, LEAST + UDP_CHECKSUM, udp_nonzero(sum.finish()));
     true
 }
 
-/// The same of a datagram behind options, or one that does not have the length it says.
+/// Likewise for a datagram behind options, or one with a wrong length field.
 #[cold]
 fn set_unusual_udp(ip: &mut [u8]) -> bool {
     let start = header_length(ip);
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// What Click makes of it.
+    /// The checksum is the one that Click sets.
     #[test]
     fn a_datagram_that_says_it_has_no_bytes_has_a_sum() {
         let mut ip = [

@@ -86,7 +86,7 @@ struct UdpIpEncap {
 /// The ports of the next packet.
 struct Ports {
     now: [u16; 2],
-    /// The same as they lie in a packet.
+    /// The ports as they lie in a packet.
     bytes: [u8; 4],
     /// After how many packets both grow; 0 for never.
     interval: u32,
@@ -141,7 +141,7 @@ impl UdpIpEncap {
         UdpIpEncap::to(make, address, false, interval)
     }
 
-    /// With what both classes have.
+    /// Makes an element from the arguments that both classes share.
     fn to(make: &mut Make<'_>, address: Ipv4Addr, annotated: bool, interval: u32) -> UdpIpEncap {
         let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
         let (UdpPort(from), UdpPort(to)) = (make.need("SPORT"), make.need("DPORT"));

@@ -1,19 +1,17 @@
-//! What addresses and ports become.
+//! Mappings of addresses and ports.
 //!
-//! A mapping that is not configured takes a place: an address of a list, or a port
-//! of a range. A place whose mapping nobody has used for a while is given to the
-//! next that needs one.
+//! A mapping that is not configured takes a place: an address of a list, or a port of a range. A
+//! place whose mapping was not used for a while is given to the next that needs one.
 
 use linerate_lookup::exact::{Backing, Table};
 use linerate_memory::MemoryError;
 
-/// Places looked at for one nobody uses.
+/// Places tried for an unused one.
 const TRIES: usize = 64;
 /// Mappings that can be configured, and places there can be.
 pub(super) const LIMIT: usize = 1 << 16;
 
-/// Which way a packet goes: out, whose source is mapped, or in, whose destination
-/// is.
+/// Direction of a packet: out, with a mapped source, or in, with a mapped destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Out,
@@ -51,7 +49,7 @@ fn halves(address: u128) -> [u64; 2] {
     [(address >> 64) as u64, address as u64]
 }
 
-/// What is configured.
+/// The configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// From inside to outside.
@@ -76,7 +74,7 @@ pub(super) struct Places {
 /// A mapping in its place.
 #[derive(Debug, Clone, Copy)]
 struct Mapping {
-    /// Who it is for.
+    /// The endpoint it maps.
     owner: Endpoint,
     keys: [Key; 2],
     used: u64,
@@ -87,10 +85,10 @@ pub(super) struct Mappings {
     plan: Plan,
     /// Configured ones, by way.
     fixed: [Table<[u64; 3], Endpoint>; 2],
-    /// Places by those who have them, and by what they are.
+    /// Places by their owners, and by their own endpoints.
     taken: [Table<Key, u32>; 2],
     mappings: Vec<Option<Mapping>>,
-    /// Where a place is looked for next.
+    /// Place to be tried next.
     rover: usize,
     /// Packets there was no place for.
     pub(super) refused: u64,
@@ -133,7 +131,7 @@ impl Mappings {
         fixed && self.plan.places.as_ref().is_none_or(|places| !places.ports)
     }
 
-    /// What the end of a packet that is mapped becomes.
+    /// Returns the endpoint that the mapped end of a packet becomes.
     pub(super) fn map(&mut self, way: Way, flow: &Flow, now: u64) -> Option<Endpoint> {
         let fixed = &self.fixed[way as usize];
         let found = fixed.lookup(&fixed_key(&flow.mapped, self.plan.fixed_ports));
@@ -157,7 +155,7 @@ impl Mappings {
         Some(Endpoint { port: if ports { to.port } else { flow.mapped.port }, ..to })
     }
 
-    /// A new mapping, in a place nobody uses.
+    /// Makes a mapping, in an unused place.
     fn make(&mut self, flow: &Flow, now: u64) -> Option<Endpoint> {
         let places = self.plan.places.as_ref()?;
         let count = self.mappings.len();
@@ -189,7 +187,7 @@ impl Mappings {
         Some(end)
     }
 
-    /// Takes over what another has, where the same is configured.
+    /// Takes over the mappings of another, if the configuration is the same.
     pub(super) fn take_from(&mut self, old: &mut Mappings) {
         if self.plan == old.plan {
             std::mem::swap(self, old);

@@ -1,5 +1,4 @@
-//! `AddressTranslator`: IPv6 packets whose addresses, and ports, are others on the
-//! other side.
+//! `AddressTranslator`: translates addresses, and ports, of IPv6 packets.
 
 use std::{
     net::Ipv6Addr,
@@ -189,7 +188,7 @@ impl Translator {
         let Seconds::<3>(timeout) = make.or("TIMEOUT", Seconds(300_000));
         let arguments = make.rest();
         let plan = Reader { make, arguments, at: 0 }.plan(timeout.into())?;
-        // Found out here, as what is shared cannot fail.
+        // Made here, as making shared state cannot fail.
         let mappings = match Mappings::new(plan) {
             Ok(mappings) => mappings,
             Err(error) => {

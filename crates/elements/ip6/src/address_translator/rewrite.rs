@@ -23,14 +23,14 @@ pub(super) enum Refused {
     NoMapping,
 }
 
-/// Where things are in a packet.
+/// Offsets of fields in a packet.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     protocol: u8,
     /// The transport header, and whether it is there.
     transport: usize,
     has_header: bool,
-    /// Where the port or identifier is that is mapped, and the other one.
+    /// Offset of the mapped port or identifier, and that of the other one.
     port: Option<usize>,
     peer_port: Option<usize>,
 }
@@ -57,7 +57,7 @@ impl Layout {
         Ok(Layout { protocol: upper.protocol.0, transport, has_header, port, peer_port })
     }
 
-    /// Where the checksum is.
+    /// Returns the offset of the checksum.
     fn checksum(&self) -> Option<usize> {
         let at = match self.protocol {
             TCP => 16,
@@ -171,7 +171,7 @@ fn error(
     let at = layout.transport + 2;
     let check = update16(get16(ip, at), old, new);
     put16(ip, at, check);
-    // Who says so is mapped, too: out, only if it is the one the packet was to.
+    // The sender of the error is mapped, too: out, only if it is the destination of the packet.
     let mapped = layout.flow(ip, way).mapped;
     let outer = Layout { port: None, ..*layout };
     if mapped.address == flow.mapped.address {

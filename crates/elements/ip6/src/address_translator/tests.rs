@@ -44,7 +44,7 @@ fn packet(kind: u8, from: ([u8; 16], u16), to: ([u8; 16], u16), data: &[u8]) -> 
 }
 
 proptest! {
-    /// What etherparse makes with the other addresses, checksums included.
+    /// Translated packets equal those of etherparse with the other addresses, checksums included.
     #[test]
     fn packets_are_those_of_etherparse(
         kind in 0u8..3,
@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!(&bytes, &packet(answer, (PEER, peer), (INSIDE, port), &data));
     }
 
-    /// An error about a packet that went out says who it was from.
+    /// An error about a packet that went out has its original source.
     #[test]
     fn errors_are_about_the_packet_before(
         kind in 0u8..3,

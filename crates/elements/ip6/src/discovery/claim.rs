@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// What is known of one's own address.
+/// State of duplicate address detection for this host's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Others may have it: it is not used yet.
@@ -48,8 +48,7 @@ impl Claim {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// Whether it is to be told that somebody else has the address, which is then
-    /// done.
+    /// Returns true the first time, when a duplicate is to be reported.
     pub(super) fn tell(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }

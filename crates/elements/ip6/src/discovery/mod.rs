@@ -1,5 +1,5 @@
-//! Neighbour discovery: which Ethernet address an IPv6 address of the link has
-//! (RFC 4861), and whether somebody has one's own (RFC 4862).
+//! Neighbour discovery: Ethernet addresses of IPv6 neighbours (RFC 4861), and detection of
+//! duplicate addresses (RFC 4862).
 
 use std::net::Ipv6Addr;
 
@@ -22,23 +22,23 @@ pub(super) const SOLICITOR: Class = solicitor::CLASS;
 
 /// Bytes of an option with an Ethernet address.
 const OPTION: usize = 8;
-/// Which of them says where who asks is, and where who is asked for is.
+/// Types of options: the link-layer address of the sender, and that of the target.
 const SOURCE_OPTION: u8 = 1;
 const TARGET_OPTION: u8 = 2;
-/// Hops of what no router has passed on.
+/// Hop limit of packets that no router has forwarded.
 const UNROUTED: u8 = 255;
-/// Flags of an advertisement: from a router, an answer, changes what is known.
+/// Flags of an advertisement: from a router, an answer, overrides earlier ones.
 const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
 /// All hosts of a link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// What an address solicited goes to: this and its last 24 bits.
+/// Group that a solicitation for an address goes to: this and its last 24 bits.
 const SOLICITED_NODE: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
 const NODE: u128 = 0xff_ffff;
 
-/// The group of those who have an address that ends as `target` does.
+/// Returns the group of hosts with an address that ends as `target` does.
 fn solicited_node(target: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(SOLICITED_NODE | target.to_bits() & NODE)
 }
@@ -49,7 +49,7 @@ fn group(address: Ipv6Addr) -> MacAddr {
     MacAddr([0x33, 0x33, a, b, c, d])
 }
 
-/// What a message is, and what only such messages say.
+/// Type of a message, and its own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Solicitation,
@@ -63,15 +63,15 @@ struct Message {
     source: Ipv6Addr,
     destination: Ipv6Addr,
     target: Ipv6Addr,
-    /// Where the one who asks is, or the one who was asked for.
+    /// Link-layer address of the sender, or of the target.
     mac: Option<MacAddr>,
     /// Source of the Ethernet packet.
     sender: MacAddr,
 }
 
 impl Message {
-    /// What an Ethernet packet says, if it is such a message and RFC 4861 sections
-    /// 7.1.1 and 7.1.2 let it be one.
+    /// Parses an Ethernet packet, if it is such a message and valid by RFC 4861 sections 7.1.1 and
+    /// 7.1.2.
     fn parse(bytes: &[u8]) -> Option<Message> {
         let (link, packet) = bytes.split_first_chunk::<HEADER>()?;
         if link[12..] != EtherType::IPV6.0.to_be_bytes() {
@@ -113,7 +113,7 @@ impl Message {
             _ => What::Advertisement { flags: message.rest().to_be_bytes()[0] },
         };
         let allowed = match what {
-            // Who has no address yet asks a group, and says nothing of itself.
+            // A host without an address asks a group, and omits its own.
             What::Solicitation if source.is_unspecified() => {
                 mac.is_none() && destination.to_bits() & !NODE == SOLICITED_NODE
             }
@@ -158,7 +158,7 @@ impl Message {
         super::header::fill_checksum(header, IpProtocol::ICMPV6.0, icmp, ICMP_CHECKSUM);
     }
 
-    /// A packet that says it, with what is known about packet `like`.
+    /// Makes a packet of the message, with the annotations of packet `like`.
     fn packet(&self, cx: &mut Context, to: MacAddr, like: &Meta) -> Option<Slot> {
         let mut slot = cx.pool.take_one(self.length())?;
         let arena = cx.pool.arena();

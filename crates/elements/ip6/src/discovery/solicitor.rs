@@ -1,8 +1,8 @@
-//! `IP6NDSolicitor`: IPv6 packets to neighbours whose Ethernet address discovery
-//! tells.
+//! `IP6NDSolicitor`: sends IPv6 packets to neighbours, with Ethernet addresses from neighbour
+//! discovery.
 //!
-//! Where some packets of a frame are for addresses that are not remembered, the table all
-//! workers share is locked, once for the frame.
+//! Where some packets of a frame are for addresses that are not remembered, the table all workers
+//! share is locked, once for the frame.
 
 use std::{net::Ipv6Addr, sync::Arc};
 
@@ -40,7 +40,7 @@ const TIMEOUT: u64 = 120_000;
 /// Milliseconds after which a group's header is made anew.
 const GROUP: u64 = 1000;
 
-/// Timers: queries again and what has expired, and probes for one's own address.
+/// Timers: repeated queries and expiry, and probes for this host's address.
 const TICK: u32 = 0;
 const PROBE: u32 = 1;
 const SECOND: u64 = 1_000_000_000;
@@ -70,7 +70,7 @@ pub(super) const CLASS: Class = Class {
     ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
-    // What has waited goes with the packet that it waited for.
+    // Packets that waited for an answer go with it.
     multiplies: |_, _, _| usize::MAX,
     args: &[
         Arg::required("IP", "IPv6 address", "the address of this host"),
@@ -113,11 +113,11 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// A solicitation to be sent: for whom, to whom, for a packet of which this is
-/// known, before which it goes.
+/// A solicitation to be sent: its target, its destination, and the annotations and rank of the
+/// packet it goes before.
 struct Query {
     target: Ipv6Addr,
-    /// Nobody but the one who is thought to have it, or a group.
+    /// The last known address of the target; else a group.
     to: Option<MacAddr>,
     like: Meta,
     rank: Rank,
@@ -246,8 +246,7 @@ impl Solicitor {
         self.querier.send_query(cx, message, query.rank, NO_BUFFER);
     }
 
-    /// Asks whether somebody has this host's address, or knows now that nobody
-    /// has.
+    /// Probes for this host's address, or makes it valid after the last probe.
     fn probe(&mut self, cx: &mut Context) {
         if self.claim.state() != State::Tentative {
             return;
@@ -337,13 +336,13 @@ impl Solicitor {
         cx.discard(frame);
     }
 
-    /// Somebody else has this host's address.
+    /// Handles a duplicate of this host's address.
     fn conflict(&mut self, cx: &mut Context) {
         let was = self.claim.state();
         if was == State::Tentative {
             self.claim.set(State::Duplicate);
             if let Some(shared) = &self.querier.shared {
-                // Nobody will be asked for what waits.
+                // No solicitation will be sent for waiting packets.
                 shared.lock().clear();
                 let dropped = shared.give_back(cx);
                 cx.count_drops(UNANSWERED, dropped);

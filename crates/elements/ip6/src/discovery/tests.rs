@@ -54,7 +54,7 @@ fn probe(sender: MacAddr) -> Message {
 }
 
 proptest! {
-    /// smoltcp reads what is written, checksum included, and writes what is read.
+    /// smoltcp reads our messages, checksum included, and we read its messages.
     #[test]
     fn messages_are_those_of_smoltcp(
         addresses: [u128; 3],
@@ -177,7 +177,7 @@ fn questions_are_answered() {
     let host = Message { what: What::Advertisement { flags }, ..answer };
     let config = format!("{own}, ROUTER false");
     assert_eq!(advertiser(&config, &solicitation()), hex(&bytes(&host, THEIRS)));
-    // Who looks for a free address has none, and all are told.
+    // A probe has no source address, so the answer goes to all.
     let flags = ROUTER | OVERRIDE;
     let taken = Message { what: What::Advertisement { flags }, destination: ALL_NODES, ..answer };
     let all = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
@@ -204,8 +204,7 @@ fn what_it_answers_for_can_be_read() {
     assert_eq!(run.output(), "02-00-00-00-00-07 02-00-00-00-00-01 x\n");
 }
 
-/// Packets to these addresses, messages that come when they are asked for (`m0`,
-/// `m1`, ..), and whatever is to happen.
+/// Runs packets to these addresses, messages that come on demand (`m0`, `m1`, ..), and a script.
 fn solicitor(config: &str, to: &[&str], messages: &[(&Message, MacAddr)], script: &str) -> Run {
     let sources: String = (to.iter().enumerate())
         .map(|(at, to)| {
@@ -279,13 +278,13 @@ fn nobody_answers() {
     assert_eq!((run.read("s.count"), run.read("s.length")), ("0".into(), "0".into()));
 }
 
-/// What waits for a neighbour that is not known any more does not go with what was known of it: it is
-/// asked for at once, and is there in time.
+/// A packet that waits for an expired neighbour is not dropped with the old entry: there is a
+/// solicitation at once, and the answer is in time.
 #[test]
 fn packets_for_who_has_run_out_wait() {
     let said = advertisement(SOLICITED | OVERRIDE, THEIRS);
     let frame = hex(&bytes(&said, OURS));
-    // In tenths of a second after a whole one, at which it is looked for what has expired.
+    // In tenths of a second after a whole one, at which expired entries are searched for.
     for later in 1..10 {
         let mut run = Run::new(&format!(
             "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1, TIMEOUT 3, POLL_TIMEOUT 2.{later});
@@ -303,7 +302,7 @@ fn packets_for_who_has_run_out_wait() {
     }
 }
 
-/// What waited comes back by a third output, as it was.
+/// Packets that waited come back by a third output, unchanged.
 #[test]
 fn nobody_answers_and_who_sends_is_told() {
     let mut run = Run::new(
@@ -355,7 +354,7 @@ fn only_what_overrides_changes_what_is_known() {
     let nothing = Message { mac: None, ..advertisement(SOLICITED | OVERRIDE, THEIRS) };
     let mut run = solicitor("", &to, &[(&nothing, OURS), (&nothing, OURS)], script);
     assert_eq!(run.read("s.table"), "2001:db8::2 0 00-00-00-00-00-00\n");
-    // Nobody sends to it.
+    // No packets go to it.
     let mut run = solicitor("", &[], &[(&first, OURS), (&first, OURS)], script);
     assert_eq!((run.read("s.count"), run.read("s.responses")), ("0".into(), "2".into()));
 }
@@ -408,7 +407,7 @@ fn an_address_somebody_else_has_is_not_used() {
         target: ip("2001:db8::1"),
         ..advertisement(OVERRIDE, THEIRS)
     };
-    // Somebody has it, or looks whether it is free at the same time.
+    // Another host has it, or probes for it at the same time.
     for claim in [taken, probe(THEIRS)] {
         let script = "wait 1.1, write m0.active true, wait 3";
         let mut run = solicitor(", DAD 1", &["2001:db8::2"], &[(&claim, OURS)], script);
@@ -428,7 +427,7 @@ fn an_address_somebody_else_has_is_not_used() {
     assert_eq!(run.output(), "s :: IP6NDSolicitor: another host has the address 2001:db8::1\n");
 }
 
-/// What one worker learns is for packets that wait on another.
+/// An answer learnt by one worker serves packets that wait on another.
 #[test]
 fn workers_share_what_is_known() {
     let answer = hex(&bytes(&advertisement(SOLICITED, THEIRS), OURS));

@@ -79,7 +79,7 @@ impl<const TO_V4: bool> Step for Translator<TO_V4> {
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let Translator { prefix, ident, message } = self;
         let outcome = if TO_V4 {
-            // Zero is what those have that are not fragmented.
+            // Zero is for packets that are not fragmented.
             *ident = ident.checked_add(1).unwrap_or(1);
             to_v4::translate(packet.bytes_mut(), prefix, *ident, message)
         } else {

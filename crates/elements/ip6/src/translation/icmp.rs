@@ -6,7 +6,7 @@ const ECHO: [(u8, u8); 2] = [(8, 128), (0, 129)];
 
 /// Sizes links have (RFC 1191 section 7), for routers that do not tell.
 const PLATEAUS: [u32; 10] = [65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296];
-/// What every IPv6 link carries.
+/// The least MTU of an IPv6 link.
 const LEAST_MTU: u32 = 1280;
 
 /// The fields of an ICMP header: type, code, and the last four bytes.
@@ -17,7 +17,7 @@ pub(super) fn echo_v6(kind: u8) -> Option<u8> {
     ECHO.iter().find(|(v4, _)| *v4 == kind).map(|(_, v6)| *v6)
 }
 
-/// The same the other way.
+/// Likewise the other way.
 pub(super) fn echo_v4(kind: u8) -> Option<u8> {
     ECHO.iter().find(|(_, v6)| *v6 == kind).map(|(v4, _)| *v4)
 }
@@ -28,13 +28,13 @@ pub(super) fn quoted_v4((_, _, rest): Fields) -> Option<usize> {
     (words > 0).then_some(words * 4)
 }
 
-/// The same of an `ICMPv6` error.
+/// Likewise for an `ICMPv6` error.
 pub(super) fn quoted_v6((kind, _, rest): Fields) -> Option<usize> {
     let words = usize::from(rest.to_be_bytes()[0]);
     (matches!(kind, 1 | 3) && words > 0).then_some(words * 8)
 }
 
-/// What an error about an IPv4 packet of that length is in `ICMPv6`.
+/// Translates an error about an IPv4 packet of that length into `ICMPv6`.
 pub(super) fn error_v6((kind, code, rest): Fields, length: u16) -> Option<Fields> {
     match (kind, code) {
         (3, 0 | 1 | 5 | 6 | 7 | 8 | 11 | 12) => Some((1, 0, 0)),
@@ -69,8 +69,8 @@ pub(super) fn error_v6((kind, code, rest): Fields, length: u16) -> Option<Fields
     }
 }
 
-/// What an error about an IPv6 packet, whose header would be `shorter` bytes
-/// shorter, is in ICMP.
+/// Translates an error about an IPv6 packet, whose header would be `shorter` bytes shorter, into
+/// ICMP.
 pub(super) fn error_v4((kind, code, rest): Fields, shorter: u32) -> Option<Fields> {
     match (kind, code) {
         (1, 0 | 2 | 3) => Some((3, 1, 0)),
@@ -99,7 +99,7 @@ pub(super) fn error_v4((kind, code, rest): Fields, shorter: u32) -> Option<Field
 mod tests {
     use super::*;
 
-    /// What comes back is what was sent, where both versions have it.
+    /// Errors that both versions have come back as they were.
     #[test]
     fn errors_come_back() {
         for fields in [(3, 1, 0), (3, 10, 0), (3, 3, 0), (3, 2, 0), (11, 0, 0), (11, 1, 0)] {

@@ -18,7 +18,7 @@ mod to_v6;
 pub(super) const FROM_V4: Class = element::FROM_V4;
 pub(super) const FROM_V6: Class = element::FROM_V6;
 
-/// Protocols whose packets are changed behind the header.
+/// Protocols that change behind the header.
 const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const TCP: u8 = 6;
@@ -31,7 +31,7 @@ const V6: usize = 40;
 /// Length of a fragment header, and of an ICMP header.
 const FRAGMENT_HEADER: usize = 8;
 const MESSAGE: usize = 8;
-/// What every IPv6 link carries.
+/// The least MTU of an IPv6 link.
 const LEAST_MTU: usize = 1280;
 
 /// Why a packet is not translated, by its drop reason.
@@ -51,7 +51,7 @@ enum Refused {
 struct Prefix([u8; 12]);
 
 impl Prefix {
-    /// That of addresses mapped to IPv6, `::ffff:0:0/96`.
+    /// The prefix of addresses mapped to IPv6, `::ffff:0:0/96`.
     const MAPPED: Prefix = Prefix([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
 
     /// From an argument.
@@ -89,7 +89,7 @@ struct Head {
     replaced: usize,
     /// Bytes behind them, as the packet says.
     payload: usize,
-    /// What they are, in the new packet.
+    /// Protocol of these bytes in the new packet.
     protocol: u8,
     /// Whether they are a piece of a datagram, and not the first.
     is_fragment: bool,
@@ -102,12 +102,12 @@ impl Head {
     }
 }
 
-/// What becomes of a packet.
+/// Result of a translation.
 #[derive(Debug)]
 enum Outcome {
     /// It gets another header.
     Header(Head),
-    /// The same, and the ICMP message of the translator is behind it.
+    /// Likewise, with the ICMP message of the translator behind it.
     Message(Head),
 }
 
@@ -132,7 +132,7 @@ fn readdress(payload: &mut [u8], protocol: u8, old: &[u8], new: &[u8]) {
         return;
     }
     let check = match exchange(check, old, new) {
-        // Without a checksum is what zero would mean.
+        // Zero would mean no checksum.
         0 if protocol == UDP => 0xffff,
         check => check,
     };

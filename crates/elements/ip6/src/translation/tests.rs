@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use linerate_elements_testing::Run;
 
-/// What a packet becomes.
+/// Returns the translated packet.
 fn v6(packet: &[u8]) -> Result<Vec<u8>, Refused> {
     let (mut ip, mut message) = (packet.to_vec(), Vec::new());
     let outcome = to_v6::translate(&mut ip, &Prefix::MAPPED, &mut message)?;
@@ -57,7 +57,7 @@ fn pair(
             b.icmpv6_echo_reply(ids.0, ids.1).write(&mut new, data).unwrap();
         }
     }
-    // May be fragmented, as what comes from IPv6 may.
+    // May be fragmented, as packets from IPv6 may.
     let header = &mut old[..20];
     put16(header, 4, 7);
     put16(header, 6, 0);
@@ -121,7 +121,7 @@ proptest! {
         prop_assert_eq!(&translated[..40], &header[..40]);
         prop_assert_eq!(&translated[40..], &expected[..]);
 
-        // And back, but for what a header of IPv4 says that IPv6 does not.
+        // And back, but for fields of IPv4 that IPv6 lacks.
         let mut back = v4(&translated).unwrap();
         let quoted = &mut back[28..];
         put16(quoted, 4, 7);
@@ -240,7 +240,7 @@ fn addresses_are_those_hosts_have() {
     assert_eq!(v4(&new), Err(Refused::Address));
 }
 
-/// A long packet may not be fragmented, a large size is told as what fits.
+/// A long packet may not be fragmented, and a large MTU is limited to the possible one.
 #[test]
 fn sizes_are_kept() {
     let [_, long] = pair(1, [[1, 0, 0, 1], [2, 0, 0, 2]], (5, 6), 9, &[0; 1300]);

@@ -70,8 +70,8 @@ fn head(ip: &[u8], prefix: &Prefix, ident: u16, quoted: bool) -> Result<Head, Re
     Ok(Head { bytes, length: V4, replaced, payload, protocol, is_fragment, is_later })
 }
 
-/// Translates what is behind the headers of an IPv6 packet, and gives the header.
-/// A message that becomes another one is put into `message`.
+/// Translates the bytes behind the headers of an IPv6 packet, and returns the new header. A message
+/// that is made anew is put into `message`.
 pub(super) fn translate(
     ip: &mut [u8],
     prefix: &Prefix,

@@ -79,8 +79,8 @@ fn is_routed(mut options: &[u8]) -> bool {
     false
 }
 
-/// Translates what is behind the header of an IPv4 packet, and gives the header.
-/// A message that becomes another one is put into `message`.
+/// Translates the bytes behind the header of an IPv4 packet, and returns the new header. A message
+/// that is made anew is put into `message`.
 pub(super) fn translate(
     ip: &mut [u8],
     prefix: &Prefix,

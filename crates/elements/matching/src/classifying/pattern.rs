@@ -10,7 +10,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// What it asks of packets.
+    /// Returns the condition on packets.
     pub(super) fn formula(&self) -> Formula {
         if self.clauses.is_empty() {
             return Formula::Test(Test::ALWAYS);

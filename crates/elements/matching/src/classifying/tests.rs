@@ -60,7 +60,7 @@ fn programs_are_shown_as_click_shows_them() {
     }
 }
 
-/// What a pattern means, byte by byte.
+/// Matches a pattern byte by byte, as the reference.
 fn matches(pattern: &Pattern, bytes: &[u8]) -> bool {
     let holds = |clause: &Clause| {
         let mut bytes_of = clause.tests.iter().flat_map(|test| {
@@ -104,7 +104,7 @@ fn any_program_means_what_its_patterns_mean() {
         let patterns = random_patterns(&mut random);
         let rules = rules(&patterns);
         let mut matcher = Matcher::new(Program::first_of(&rules), &rules, Headers::Packet, 64);
-        // What the first word does not decide is not asked of the next 15 frames.
+        // A first word that does not decide is not tested alone for the next 15 frames.
         for _ in 0..if seed % 8 == 0 { 18 } else { 2 } {
             let (mut frame, mut survey) = (Frame::new(64), Survey::new(64));
             let count = random.usize(1..65);

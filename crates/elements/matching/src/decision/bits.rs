@@ -1,13 +1,12 @@
-//! Rules decided by vectors of bits: for each value of a half of a word, which of the rules it is one
-//! for.
+//! Rules decided by vectors of bits: for each value of a half of a word, the rules that it fulfils.
 //!
-//! A rule is one or more conjunctions of tests of single halves, each of them a bit, the first rule's
-//! lowest. A packet is for those whose bits are set in the vectors of all its halves, and goes where the
-//! lowest of them says ("High-Speed Policy-Based Packet Forwarding Using Efficient Multi-Dimensional
-//! Range Matching", Lakshman and Stiliadis, SIGCOMM 1998, with classes of values in the place of
-//! intervals). What is loaded for one half does not wait for another, and memory grows with the rules
-//! times the values they tell apart, however they overlap, where the states of a decision diagram can
-//! be their product. They are looked at 512 at a time, up to the first that holds.
+//! A rule is one or more conjunctions of tests of single halves, each of them a bit, the first
+//! rule's lowest. A packet fulfils those whose bits are set in the vectors of all its halves, and
+//! the lowest of them decides ("High-Speed Policy-Based Packet Forwarding Using Efficient
+//! Multi-Dimensional Range Matching", Lakshman and Stiliadis, SIGCOMM 1998, with classes of values
+//! in the place of intervals). Loads for one half do not wait for another, and memory grows with
+//! the rules times the values they tell apart, however they overlap, where the states of a decision
+//! diagram can be their product. They are looked at 512 at a time, up to the first that holds.
 
 use linerate_memory::{BitWork, with_vectors};
 
@@ -31,7 +30,7 @@ const BLOCK: usize = 8;
 #[derive(Debug)]
 pub(super) struct Bits {
     columns: Vec<Column>,
-    /// Where the vectors of each column begin: that of its first class.
+    /// Begin of each column's vectors: that of its first class.
     firsts: Vec<usize>,
     /// All vectors, one behind the other.
     vectors: Vec<Block>,
@@ -81,7 +80,7 @@ impl Bits {
         self.columns.iter().map(|column| column.half.offset).collect()
     }
 
-    /// Where the words are from now on.
+    /// Sets the place of the words.
     pub(super) fn look_in(&mut self, words: &Words) {
         self.columns.iter_mut().for_each(|column| column.look_in(words));
     }

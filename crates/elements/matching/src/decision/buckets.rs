@@ -3,11 +3,11 @@
 //!
 //! Most rules of a large set name an address, and few of them the same one. A rule is one or more
 //! conjunctions of tests of single halves; for up to three halves ("cuts") those conjunctions are
-//! filed that say enough about it, the first half all that do, the next those left, and what is left
-//! then is decided by a table. A packet has one class of values for each cut, and the class a list of
-//! the conjunctions that are not ruled out by it, most often one or two, whose other halves are compared
-//! four at a time. The first of all that hold decides. So a packet takes as many instructions for
-//! five hundred rules as for five thousand, and memory grows with the rules.
+//! filed that say enough about it, the first half all that do, the next those left, and the rest is
+//! decided by a table. A packet has one class of values for each cut, and the class a list of the
+//! conjunctions that are not ruled out by it, most often one or two, whose other halves are
+//! compared four at a time. The first of all that hold decides. So a packet takes as many
+//! instructions for five hundred rules as for five thousand, and memory grows with the rules.
 //!
 //! Lists searched where a cut ends are those of "Packet Classification using Hierarchical Intelligent
 //! Cuttings" (Gupta and McKeown, HOTI 1999); rules that leave a field open are kept apart as in
@@ -39,7 +39,7 @@ const LIST_LIMIT: usize = 32;
 const MEAN_LIMIT: usize = 4;
 /// Bits a test must look at to be filed under: tries, the strictest last.
 const SPECIFIC: [u32; 4] = [1, 6, 12, 16];
-/// What looks at so few halves is left for the table.
+/// Conjunctions over so few halves are left for the table.
 const TABLE_HALVES: usize = 3;
 /// Halves that are compared together.
 const TOGETHER: usize = 4;
@@ -49,7 +49,7 @@ pub(super) struct Buckets {
     /// The halves compared, as many as fill numbers of four.
     halves: Vec<(Half, usize)>,
     cuts: Cuts,
-    /// What is filed nowhere, with positions as outputs.
+    /// Conjunctions that are filed nowhere, with positions as outputs.
     rest: Option<Table>,
     /// Answers by position.
     answers: Vec<u32>,
@@ -68,7 +68,7 @@ struct Cut<const NUMBERS: usize> {
     column: Column,
     /// By class.
     lists: Vec<List<NUMBERS>>,
-    /// What does not fit there, the lists one behind the other.
+    /// Entries that do not fit there, the lists one behind the other.
     more: Vec<(Entry<NUMBERS>, u16)>,
 }
 
@@ -77,13 +77,13 @@ struct Cut<const NUMBERS: usize> {
 struct List<const NUMBERS: usize> {
     entries: [Entry<NUMBERS>; WIDTH],
     positions: [u16; WIDTH],
-    /// Where there are more of them, and how many.
+    /// Begin of further ones, and their number.
     more: u16,
     count: u16,
 }
 
-/// What the halves of packets have where a conjunction holds. Both as this machine reads them, like
-/// the words.
+/// Values of the halves for which a conjunction holds. Both as this machine reads them, like the
+/// words.
 #[derive(Debug, Clone, Copy)]
 struct Entry<const NUMBERS: usize> {
     masks: [u64; NUMBERS],
@@ -122,7 +122,7 @@ impl Buckets {
         compared.chain(self.rest.iter().flat_map(Table::offsets)).collect()
     }
 
-    /// Where the words are from now on.
+    /// Sets the place of the words.
     pub(super) fn look_in(&mut self, words: &Words) {
         self.halves.iter_mut().for_each(|(half, row)| *row = words.row(half.offset));
         match &mut self.cuts {
@@ -188,13 +188,14 @@ fn filing(conjunction: &Conjunction, half: Half) -> Option<(u16, u16)> {
     tests.map(Part::test).max_by_key(|(mask, _)| mask.count_ones())
 }
 
-/// Whether it has such a test of so many bits, and what it says of other halves can be compared.
+/// Returns true if it has such a test of so many bits, and its tests of other halves can be
+/// compared.
 fn may_file(conjunction: &Conjunction, half: Half, bits: u32) -> bool {
     let comparable = conjunction.iter().all(|part| part.half == half || part.is_equal());
     comparable && filing(conjunction, half).is_some_and(|(mask, _)| mask.count_ones() >= bits)
 }
 
-/// How many conjunctions are filed where each of them is: the most, and the sum.
+/// Returns the lengths of the lists that each of these is filed in: the longest, and the sum.
 fn lengths(all: &[(Conjunction, u32)], filed: &[usize], half: Half) -> (usize, usize) {
     let mut counts: HashMap<(u16, u16), usize> = HashMap::new();
     let tests = || filed.iter().filter_map(|at| filing(&all[*at].0, half));
@@ -256,7 +257,8 @@ impl<const NUMBERS: usize> Cut<NUMBERS> {
         Some(Cut { column: Column::new(half, &of_values)?, lists, more })
     }
 
-    /// Makes the positions found so far those of what holds here, where it comes first.
+    /// Replaces positions found so far by those of conjunctions that hold here, where these are
+    /// lower.
     #[inline(always)]
     fn decide(
         &self,
@@ -266,8 +268,8 @@ impl<const NUMBERS: usize> Cut<NUMBERS> {
     ) {
         let mut classes = [0; LANES];
         self.column.find(rows, |lane, class| classes[lane] = class);
-        // What differs first, of all packets, and then which positions count: a condition here would be
-        // a branch, mispredicted for every other packet.
+        // First the differences of all packets, and then the positions: a condition here would be a
+        // branch, mispredicted for every other packet.
         let (mut differ, mut positions) = ([[0; LANES]; WIDTH], [[0; LANES]; WIDTH]);
         for lane in 0..LANES {
             let Some(list) = self.lists.get(classes[lane]) else { continue };
@@ -287,7 +289,7 @@ impl<const NUMBERS: usize> Cut<NUMBERS> {
         }
     }
 
-    /// The same with what did not fit.
+    /// Likewise for entries that did not fit.
     #[cold]
     #[inline(never)]
     fn compare_more(
@@ -307,7 +309,7 @@ impl<const NUMBERS: usize> Entry<NUMBERS> {
     /// Differs from all packets: not even the bits that are looked at can be those.
     const NOTHING: Entry<NUMBERS> = Entry { masks: [0; NUMBERS], values: [1; NUMBERS] };
 
-    /// What a conjunction says of the halves besides the one it is filed under.
+    /// Makes the entry of a conjunction, without the half it is filed under.
     fn new(conjunction: &Conjunction, under: Half, halves: &[Half]) -> Entry<NUMBERS> {
         let mut entry = Entry { masks: [0; NUMBERS], values: [0; NUMBERS] };
         for part in conjunction.iter().filter(|part| part.half != under) {
@@ -326,7 +328,7 @@ impl<const NUMBERS: usize> Entry<NUMBERS> {
         entry
     }
 
-    /// Which bits of a packet's differ.
+    /// Returns the bits in which a packet differs.
     #[inline(always)]
     fn differs(&self, numbers: &[[u64; LANES]; NUMBERS], lane: usize) -> u64 {
         let mut differ = 0;

@@ -5,7 +5,7 @@
 //! what packets of one kind cost, and the compiler turns the choices into vector
 //! instructions.
 //!
-//! What the first word decides alone is asked first: of the frames of a router, whose kinds of packets
+//! Steps on the first word are decided first: of the frames of a router, whose kinds of packets
 //! differ in it, hardly any has a packet that needs another.
 
 use linerate_memory::{BitWork, with_vectors};
@@ -45,8 +45,8 @@ impl Choices {
         Choices::of(program, words, |_| true)
     }
 
-    /// What the word of the first step decides alone, [`UNDECIDED`] where others have to be looked at.
-    /// `None` when all steps look at that word.
+    /// Makes the choices of the first step's word alone, with [`UNDECIDED`] where others have to be
+    /// looked at. `None` when all steps look at that word.
     pub(super) fn of_first_word(program: &Program, words: &Words) -> Option<Choices> {
         let first = program.steps.first()?.test.offset;
         let is_first = |step: &Step| step.test.offset == first;

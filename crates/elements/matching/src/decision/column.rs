@@ -26,7 +26,7 @@ impl Column {
         Some(Column { half, row: 0, classes })
     }
 
-    /// Where the words are from now on.
+    /// Sets the place of the words.
     pub(super) fn look_in(&mut self, words: &Words) {
         self.row = words.row(self.half.offset);
     }

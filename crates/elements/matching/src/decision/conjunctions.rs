@@ -9,7 +9,7 @@ use super::{
     test::Test,
 };
 
-/// Most of them. Rules that need more are of another kind than what is written by hand or for a firewall:
+/// Conjunctions at most. Rules that need more differ from those written by hand or for a firewall:
 /// ranges of several fields, one excluded from the other.
 const LIMIT: usize = 1 << 13;
 
@@ -33,7 +33,7 @@ impl Part {
         (self.mask, self.value)
     }
 
-    /// Whether it says what the half has, not what it has not.
+    /// Returns true if it tests that the half has the value, not that it has another.
     pub(super) fn is_equal(&self) -> bool {
         self.is
     }
@@ -96,7 +96,7 @@ fn expand_test(test: &Test, holds: bool) -> Vec<Conjunction> {
     if holds { vec![parts.collect()] } else { parts.map(|part| vec![part]).collect() }
 }
 
-/// Where each of the parts holds, or does not: `all` of them at once, or one of them.
+/// Returns the conjunctions of parts that hold, or do not: `all` of them at once, or one of them.
 fn combine(parts: &[Formula], holds: bool, all: bool) -> Option<Vec<Conjunction>> {
     let mut found = if all { vec![Vec::new()] } else { Vec::new() };
     for part in parts {
@@ -113,7 +113,8 @@ fn combine(parts: &[Formula], holds: bool, all: bool) -> Option<Vec<Conjunction>
     Some(found)
 }
 
-/// A condition and what holds if it does, another one, and so on; what holds otherwise.
+/// Returns those of a condition, a part for packets that fulfil it, another condition, and so on;
+/// the last part is for the rest.
 fn choose(parts: &[Formula], holds: bool) -> Option<Vec<Conjunction>> {
     match parts {
         [] if holds => Some(Vec::new()),
@@ -127,7 +128,7 @@ fn choose(parts: &[Formula], holds: bool) -> Option<Vec<Conjunction>> {
     }
 }
 
-/// Where one of the first and one of the others hold.
+/// Returns the conjunctions of one of the first with one of the others.
 fn both(some: &[Conjunction], others: &[Conjunction]) -> Option<Vec<Conjunction>> {
     let mut found = Vec::new();
     for one in some {

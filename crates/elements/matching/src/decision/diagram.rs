@@ -1,12 +1,11 @@
 //! Rules as one decision diagram over halves of words.
 //!
-//! The variables are the halves of words, 16 bits each, that the rules look at, in
-//! a fixed order. Of the 65,536 values of a half, those no test tells apart are one
-//! class. A node has a way on for each class of its half; nodes that lead to the same
-//! places are one ("A Graph-Based Algorithm for Boolean Function Manipulation",
-//! Bryant, 1986, with classes in the place of bits). So a packet is decided with one
-//! step per half, however many rules there are; what grows instead is the number of
-//! nodes, which is limited.
+//! The variables are the halves of words, 16 bits each, that the rules look at, in a fixed order.
+//! Of the 65,536 values of a half, those no test tells apart are one class. A node has a way on for
+//! each class of its half; nodes that lead to the same places are one ("A Graph-Based Algorithm for
+//! Boolean Function Manipulation", Bryant, 1986, with classes in the place of bits). So a packet is
+//! decided with one step per half, however many rules there are; the number of nodes grows instead,
+//! and is limited.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +26,7 @@ const WORK_LIMIT: usize = 1 << 19;
 /// A node, or from [`END`] on an answer.
 pub(super) type Id = u32;
 
-/// Where answers begin.
+/// First number of an answer.
 pub(super) const END: Id = 1 << 31;
 /// No rule holds; a condition does not.
 pub(super) const NO: Id = END;
@@ -49,7 +48,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// How many classes there are.
+    /// Returns the number of classes.
     pub(super) fn count(&self) -> usize {
         self.samples.len()
     }
@@ -107,8 +106,7 @@ impl Diagram {
         Some((diagram, root))
     }
 
-    /// Where a node leads for each class of `level`: a node of a later level
-    /// leads to itself.
+    /// Returns the next node of each class of `level`: a node of a later level leads to itself.
     pub(super) fn ways(&self, id: Id, level: usize) -> impl Iterator<Item = Id> + '_ {
         let node = self.node(id).filter(|node| node.level == level);
         let edge = move |class| node.map_or(id, |node| self.edges[node.first + class]);

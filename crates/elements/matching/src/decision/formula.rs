@@ -1,4 +1,4 @@
-//! What packets must have: tests, put together.
+//! Conditions on packets: tests, put together.
 
 use super::{
     program::{Step, To},
@@ -11,13 +11,13 @@ use super::{
 pub(crate) enum Formula {
     Test(Test),
     Not(Box<Formula>),
-    /// The same for packets long enough; those too short for a test get the
-    /// answer they got without.
+    /// Likewise for packets long enough; those too short for a test get the answer they got
+    /// without.
     NotIfWhole(Box<Formula>),
     All(Vec<Formula>),
     Any(Vec<Formula>),
-    /// A condition, what holds if it does, another condition, and so on; what
-    /// holds otherwise.
+    /// A condition, a formula for packets that fulfil it, another condition, and so on; the last
+    /// formula is for the rest.
     Choose(Vec<Formula>),
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// That half of each of some words, both as this machine reads them.
+    /// Takes that half of each of some words, both as this machine reads them.
     #[inline(always)]
     pub(super) fn take(self, words: &[u32; LANES], halves: &mut [u16; LANES]) {
         let choose =

@@ -12,8 +12,8 @@ pub(crate) type Place = fn(usize) -> usize;
 const STEPS_LIMIT: usize = 1 << 14;
 
 impl Program {
-    /// Sorts tests, skips those whose answer is known, makes one of two where one
-    /// does, and removes what is left over.
+    /// Sorts tests, skips those whose answer is known, merges two into one where that does, and
+    /// removes unreachable ones.
     pub(super) fn improve(&mut self, place: Place) {
         if self.steps.len() <= STEPS_LIMIT {
             self.sort(place);

@@ -1,10 +1,9 @@
 //! Jump threading: a branch whose outcome is known on every path to it is skipped.
 //!
-//! For each step a few lists of answers are kept, such that every path to the step
-//! has all the answers of one of them ("dominators"). Where the answers of every
-//! list tell what the next step would say, the way leads past it. Which lists are
-//! kept decides what is found, so it is done just as in Click, whose program is
-//! shown: beyond four lists only what all have in common is kept. In long
+//! For each step a few lists of answers are kept, such that every path to the step has all the
+//! answers of one of them ("dominators"). Where the answers of every list tell that of the next
+//! step, the way leads past it. The result depends on the lists kept, so these are just as in
+//! Click, whose program is shown: beyond four lists only their common answers are kept. In long
 //! programs the oldest answers of a list are forgotten.
 //!
 //! The idea is that of "BPF+" (Begel and others, SIGCOMM 1999).
@@ -216,8 +215,8 @@ impl Threader<'_> {
     }
 }
 
-/// What all lists have in common, as far as going through them side by side
-/// finds it, which expects them in order.
+/// Returns the common items of all lists, as far as one pass side by side finds them, which expects
+/// them in order.
 fn common(lists: &[Vec<i64>]) -> Vec<i64> {
     let mut found = Vec::new();
     let mut places = vec![0; lists.len()];

@@ -30,7 +30,7 @@ const FRAME_LEAST: usize = 4;
 /// The answer for packets that go nowhere.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// How frames are decided.
+/// Method by which frames are decided.
 #[derive(Debug)]
 enum Way {
     /// All packets get this answer.
@@ -42,7 +42,7 @@ enum Way {
     Walk,
 }
 
-/// All steps, and what the first word decides.
+/// All steps, and those on the first word.
 #[derive(Debug)]
 struct Steps {
     all: Choices,
@@ -102,7 +102,7 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// `program` does what the first of the `rules` that holds says.
+    /// Prepares `program`, which decides by the first of the `rules` that holds.
     pub(crate) fn new(
         program: Program,
         rules: &[(Formula, To)],
@@ -246,7 +246,7 @@ fn by_tables(tables: Option<Tables>, headers: Headers, frame_limit: usize) -> Op
     Some((words, Way::Tables(tables)))
 }
 
-/// The same of lists.
+/// Likewise for lists.
 fn by_buckets(
     rules: &[(Formula, To)],
     headers: Headers,
@@ -258,7 +258,7 @@ fn by_buckets(
     Some((words, Way::Buckets(buckets)))
 }
 
-/// The same of vectors.
+/// Likewise for vectors.
 fn by_bits(rules: &[(Formula, To)], headers: Headers, frame_limit: usize) -> Option<(Words, Way)> {
     let mut bits = Bits::new(rules)?;
     let words = Words::new(headers, bits.offsets(), frame_limit);

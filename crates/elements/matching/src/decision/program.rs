@@ -5,14 +5,14 @@ use std::fmt;
 
 use super::{formula::Formula, improve::Place, test::Test};
 
-/// Where a step leads.
+/// Target of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum To {
     Step(usize),
     Output(usize),
     /// The packet goes nowhere.
     Never,
-    /// The pattern does not match; what the next one says is not known yet.
+    /// The pattern does not match; the next one is not known yet.
     Next,
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Program {
 const SORTED_LEAST: usize = 7;
 
 impl Program {
-    /// What sends each packet where the first of the `rules` that holds says, each
-    /// of which has a test. They are put together all at once.
+    /// Makes a program that decides by the first of the `rules` that holds, each of which has a
+    /// test. They are put together all at once.
     pub(crate) fn first_of(rules: &[(Formula, To)]) -> Program {
         let mut steps = Vec::new();
         for (at, (formula, to)) in rules.iter().enumerate() {
@@ -71,11 +71,11 @@ impl Program {
         program
     }
 
-    /// What sends each packet where the first of the `rules` that holds says. A
-    /// rule without any test ends the matter for all packets.
+    /// Makes a program that decides by the first of the `rules` that holds. A rule without any test
+    /// decides for all packets left.
     ///
-    /// Neighbours are put together and improved, then pairs of them, and so on,
-    /// as Click does it: the outcome depends on it.
+    /// Neighbours are put together and improved, then pairs of them, and so on, as Click does it:
+    /// the outcome depends on it.
     pub(crate) fn first_rule(rules: &[(Formula, To)], place: Place) -> Program {
         let single = |(formula, to): &(Formula, To)| {
             let mut steps = Vec::new();
@@ -106,7 +106,7 @@ impl Program {
         program
     }
 
-    /// What comes next is now known.
+    /// Sets the next pattern's begin.
     fn next_is(&mut self, next: To) {
         let ends = self.steps.iter_mut().flat_map(|step| [&mut step.yes, &mut step.no]);
         for to in ends.chain([&mut self.start]).filter(|to| **to == To::Next) {
@@ -114,7 +114,7 @@ impl Program {
         }
     }
 
-    /// Where this one does not match, `other` decides.
+    /// Has `other` decide packets that this one does not match.
     fn or(&mut self, other: Program) {
         if self.steps.is_empty() && self.start != To::Next {
             return;
@@ -180,8 +180,8 @@ impl Program {
         self.start == to || self.steps.iter().any(|step| step.yes == to || step.no == to)
     }
 
-    /// Where a packet goes, of which `word` tells the four bytes at an offset and
-    /// how many there are from there on.
+    /// Returns the output of a packet; `word` returns the four bytes at an offset and the number of
+    /// bytes from there on.
     pub(crate) fn run(&self, word: impl Fn(usize) -> (u32, usize)) -> Option<usize> {
         let mut to = self.start;
         loop {

@@ -1,8 +1,8 @@
 //! Rules decided by tables: for each half of a word the class of its value, and
 //! from the state so far and the class the state then.
 //!
-//! Sixteen packets go through a table together, so that what one waits for the
-//! others use; there is no branch on packet bytes.
+//! Sixteen packets go through a table together, so that others compute while one waits for memory;
+//! there is no branch on packet bytes.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Tables(Vec<Table>);
 #[derive(Debug)]
 pub(super) struct Table {
     steps: Vec<Step>,
-    /// What the last states mean.
+    /// Answers of the last states.
     ends: Vec<u32>,
 }
 
@@ -76,7 +76,7 @@ impl Tables {
         self.0.iter().flat_map(Table::offsets).collect()
     }
 
-    /// Where the words are from now on.
+    /// Sets the place of the words.
     pub(super) fn look_in(&mut self, words: &Words) {
         self.0.iter_mut().for_each(|table| table.look_in(words));
     }
@@ -152,7 +152,7 @@ impl Table {
         self.steps.iter().map(|step| step.offset)
     }
 
-    /// Where the words are from now on.
+    /// Sets the place of the words.
     pub(super) fn look_in(&mut self, words: &Words) {
         self.steps.iter_mut().for_each(|step| step.row = words.row(step.offset));
     }

@@ -1,9 +1,9 @@
-//! Tests of four bytes, and what one says about another.
+//! Tests of four bytes, and implications between them.
 
 /// Four bytes at `offset`, as one number in network order, have `value` where
 /// `mask` has ones.
 ///
-/// What an offset counts from is the matcher's affair ([`Headers`]).
+/// The base of an offset is the matcher's affair ([`Headers`]).
 ///
 /// [`Headers`]: super::Headers
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +29,7 @@ impl Test {
         4 - (self.mask.trailing_zeros() as usize / 8).min(4)
     }
 
-    /// Where the bytes end that are looked at.
+    /// Returns the end of the bytes looked at.
     pub(crate) fn required(&self) -> usize {
         if self.mask == 0 { 0 } else { self.offset.saturating_add(self.reach()) }
     }
@@ -41,7 +41,7 @@ impl Test {
         if available < self.reach() { self.short } else { word & self.mask == self.value }
     }
 
-    /// Whether only one bit is looked at, so that each answer says what it is.
+    /// Returns true if only one bit is looked at, so that each answer determines it.
     fn is_of_one_bit(&self) -> bool {
         self.mask.is_power_of_two()
     }
@@ -51,8 +51,8 @@ impl Test {
         (self.value ^ other.value) & self.mask & other.mask == 0
     }
 
-    /// What is known about `then` when this test was answered with `answer` and
-    /// packets are at least `known` bytes long here.
+    /// Returns the answer to `then`, if it follows from this test's answer and a length of at least
+    /// `known` bytes here.
     pub(super) fn tells(&self, answer: bool, then: &Test, known: usize) -> Option<bool> {
         if then.mask == 0 {
             return Some(true);

@@ -9,7 +9,7 @@ pub(super) const LANES: usize = 16;
 /// Words gathered in one pass over a frame.
 const WORDS_AT_ONCE: usize = 6;
 
-/// What the offsets of tests count from.
+/// Bases of the offsets of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Headers {
     /// The start of the packet.
@@ -24,14 +24,14 @@ pub(crate) enum Headers {
 }
 
 impl Headers {
-    /// Where offsets into the network header begin.
+    /// First offset into the network header.
     pub(crate) const IP: usize = 256;
-    /// Where offsets into the transport header begin.
+    /// First offset into the transport header.
     pub(crate) const TRANSPORT: usize = 512;
     /// Bytes from the start of offsets into the Ethernet header to that header.
     pub(crate) const BEFORE_ETHERNET: usize = 2;
 
-    /// Which of the packet's starts an offset counts from, and the rest of it.
+    /// Returns the base of an offset, and its distance from there.
     fn place(self, offset: usize) -> (Start, usize) {
         match (self, offset) {
             (Headers::Packet, _) => (Start::Packet, offset),
@@ -99,10 +99,9 @@ impl Headers {
 const UNTAGGED: isize = 14;
 const TAG: isize = 4;
 
-/// Where the Ethernet header was that has been stripped from in front of the
-/// network header: before its VLAN tags. Packets are received to begin at
-/// `usual`; what would begin before that has no tags, whatever its source address
-/// looks like.
+/// Returns the place of a stripped Ethernet header in front of the network header: before its VLAN
+/// tags. Packets are received to begin at `usual`; a header that would begin before that has no
+/// tags, whatever its source address looks like.
 fn stripped(bytes: &[u8], network: isize, usual: isize) -> isize {
     let is_tag = |at: isize| {
         at - (UNTAGGED - 2) >= usual && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)
@@ -132,8 +131,8 @@ fn word(bytes: &[u8], at: isize) -> u32 {
     u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)])
 }
 
-/// Where words are for who takes them of eight packets together: not where an Ethernet header must be
-/// looked for.
+/// Returns places to gather words of eight packets together; `None` if an Ethernet header must be
+/// located for each.
 fn gathered<const WORDS: usize>(places: &[(Start, usize); WORDS]) -> Option<[WordAt; WORDS]> {
     let mut at = [WordAt { base: WordBase::Packet, offset: 0 }; WORDS];
     for (at, (start, offset)) in at.iter_mut().zip(places) {
@@ -155,8 +154,8 @@ pub(super) struct Words {
     /// In increasing order.
     offsets: Vec<usize>,
     places: Vec<(Start, usize)>,
-    /// What packets have there, as this machine reads it: for each sixteen packets a row
-    /// per offset.
+    /// Words of the packets there, as this machine reads them: for each sixteen packets a row per
+    /// offset.
     rows: Vec<[u32; LANES]>,
     /// Whether all words of a packet were there.
     whole: Vec<bool>,
@@ -220,7 +219,7 @@ impl Words {
         self.gather_some::<1>(arena, frame, survey, row)
     }
 
-    /// The same for `WORDS` offsets from `first` on.
+    /// Likewise for `WORDS` offsets from `first` on.
     #[inline(never)]
     fn gather_some<const WORDS: usize>(
         &mut self,
@@ -277,12 +276,12 @@ impl Words {
         match headers {
             Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
             Headers::Ip { marked } => arena.for_each_described(frame, |slot, bytes, meta| {
-                // Headers not known are beyond any packet's end, and so is what is in
-                // front of the packet of those stripped.
+                // Unknown headers are beyond any packet's end, and so are bytes in front of the
+                // packet where they are stripped.
                 let [network, transport] =
                     [meta.network, meta.transport].map(|header| header.index(slot.headroom()));
-                // A packet that begins with its Ethernet header has it there; of
-                // others, who looks at them one by one finds out.
+                // A packet that begins with its Ethernet header has it there; for others the walk
+                // of single packets locates it.
                 let there = !*marked & (UNTAGGED as usize..=bytes.len()).contains(&network);
                 let ethernet = if there {
                     0usize.wrapping_sub(Headers::BEFORE_ETHERNET)

@@ -1,4 +1,4 @@
-//! From trees to formulas: what primitives ask of the words of a packet.
+//! From trees to formulas: tests of packets' words for primitives.
 
 use super::{
     kind::{Sides, protocol},
@@ -21,7 +21,7 @@ pub(super) fn place(offset: usize) -> usize {
     if offset == PROTOCOL { Headers::IP + 3 } else { offset }
 }
 
-/// What a tree asks of packets.
+/// Returns the condition of a tree.
 pub(super) fn formula(tree: &Tree) -> Formula {
     let all = |parts: &[Tree]| parts.iter().map(formula).collect();
     match tree {
@@ -77,8 +77,7 @@ fn test(offset: usize, mask: u32, value: u32) -> Formula {
     Formula::Test(Test::new(offset, mask, value))
 }
 
-/// What holds of packets long enough where the formula does not; those too short
-/// do not fulfil it either.
+/// Negates a formula for packets long enough; those too short do not fulfil the result either.
 fn opposite(formula: Formula) -> Formula {
     Formula::NotIfWhole(Box::new(formula))
 }

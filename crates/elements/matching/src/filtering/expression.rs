@@ -1,4 +1,4 @@
-//! An expression by itself, for elements that choose packets besides what they do.
+//! An expression by itself, for elements that select packets beside their main task.
 
 use linerate_graph::Scope;
 use linerate_packet::{EtherType, vlan};
@@ -9,18 +9,18 @@ use super::{
 };
 use crate::decision::{Headers, Program};
 
-/// An expression of `IPFilter`'s language about Ethernet frames. The headers are found in the frame
-/// itself, behind VLAN tags too, and not where other elements have marked them: who gives packets away
-/// does not know who has looked at them before.
+/// An expression of `IPFilter`'s language about Ethernet frames. The headers are located in the
+/// frame itself, behind VLAN tags too, and not by the marks of other elements: an exporter of
+/// packets does not know the elements before it.
 #[derive(Debug, Clone)]
 pub struct Expression(Program);
 
 impl Expression {
-    /// Reads an expression; `scope` is where its names are looked up.
+    /// Parses an expression; its names are looked up in `scope`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// A text about the fault.
     pub fn new(text: &str, scope: Scope<'_>) -> Result<Expression, String> {
         let rules = Rules::read(&[format!("allow {text}")], 1, Dictionary(scope));
         match rules.first_error() {
@@ -30,7 +30,8 @@ impl Expression {
         }
     }
 
-    /// Whether it holds for a frame. What is not IPv4 with a whole header has no header to ask about.
+    /// Returns true if it holds for a frame. Frames but IPv4 with a whole header have no header to
+    /// test.
     pub fn holds(&self, frame: &[u8]) -> bool {
         let network = network(frame);
         let transport = network.map(|at| at + usize::from(frame[at] & 15) * 4);
@@ -46,7 +47,7 @@ impl Expression {
     }
 }
 
-/// Where the IPv4 header of a frame is.
+/// Returns the offset of a frame's IPv4 header.
 fn network(frame: &[u8]) -> Option<usize> {
     const VERSION: u8 = 4;
     const LEAST: u8 = 5;

@@ -72,7 +72,7 @@ impl IpClassifier {
         IpClassifier { patterns, matcher }
     }
 
-    /// The output whose expression a handler is.
+    /// Returns the output whose expression is read by a handler.
     fn output_of(&self, handler: &str) -> Option<usize> {
         let output = handler.strip_prefix(PATTERN.name)?.parse().ok()?;
         let exact = output < self.patterns.len() && handler == format!("pattern{output}");

@@ -9,7 +9,7 @@ pub(super) mod protocol {
     pub(crate) const UDP: u32 = 17;
     pub(crate) const DCCP: u32 = 33;
     pub(crate) const TCP_OR_UDP: u32 = 256;
-    /// Any whose header has ports.
+    /// Any protocol with ports in its header.
     const TRANSPORT: u32 = 258;
 
     /// Its name in messages.
@@ -27,7 +27,7 @@ pub(super) mod protocol {
     }
 }
 
-/// What a primitive looks at.
+/// Field or property that a primitive tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -106,7 +106,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Which of a packet's two addresses or ports are looked at.
+/// Choice of a packet's two addresses or ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sides {
     Source,

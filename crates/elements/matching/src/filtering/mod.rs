@@ -1,9 +1,9 @@
 //! Elements that send IP packets to outputs by expressions in Click's language,
 //! which is like tcpdump's.
 //!
-//! An expression is cut into [`words`], [`parser`] makes a [`tree`] of
-//! [`primitive`]s of it, and [`compile`] says what the tree asks of the words of
-//! packets. The rest is [`decision`](crate::decision)'s.
+//! An expression is cut into [`words`], [`parser`] makes a [`tree`] of [`primitive`]s of it, and
+//! [`compile`] makes tests of packets' words of the tree. The rest is
+//! [`decision`](crate::decision)'s.
 
 use linerate_graph::{Class, Handler, Plan};
 
@@ -40,7 +40,7 @@ const COST: &str = "Rules become a decision program, in which no packet is asked
     65,536 entries are cut into parts, each with tables of its own. Packets too short for a word \
     the rules look at are walked through the program.";
 
-/// What words of packets are counted from in a graph.
+/// Returns the bases of offsets in a graph.
 fn headers(plan: &Plan) -> Headers {
     Headers::Ip { marked: mac_header::are_marked(plan) }
 }

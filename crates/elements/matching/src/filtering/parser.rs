@@ -15,7 +15,7 @@ use super::{
 };
 use linerate_graph::{integer_in, parse_integer};
 
-/// How deep expressions may be nested.
+/// Depth of nested expressions, at most.
 const DEPTH_LIMIT: usize = 200;
 
 pub(super) struct Parser<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Parser<'a> {
     depth: usize,
     dictionary: Dictionary<'a>,
     found: &'a mut Findings,
-    /// The last primitive, from which the next ones take what they leave out.
+    /// The last primitive, from which the next ones take omitted parts.
     before: Draft,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
         Some(if negated { Tree::Not(Box::new(tree)) } else { tree })
     }
 
-    /// What stands in front of the value, or says everything.
+    /// Parses the words in front of the value, or without one.
     fn qualifiers(&mut self, draft: &mut Draft, negated: &mut bool) -> Option<Prefix> {
         let mut prefix = None;
         while let Some(word) = self.word() {
@@ -206,8 +206,7 @@ impl<'a> Parser<'a> {
         prefix
     }
 
-    /// `src`, which may be the beginning of `src and dst`; what follows it is
-    /// gone past.
+    /// Parses `src`, which may be the beginning of `src and dst`, and skips the rest of that.
     fn source(&mut self) -> Sides {
         let follows = |more: usize| self.words.get(self.at + more).map(String::as_str);
         let sides = match (follows(1), follows(2)) {

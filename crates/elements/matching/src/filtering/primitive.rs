@@ -1,11 +1,11 @@
-//! Primitives as they are written, and what they come to.
+//! Primitives as written, and as completed.
 
 use super::{
     kind::{Field, Kind, Sides, protocol},
     tree::{Comparison, Header, Primitive, What},
 };
 
-/// How values are compared.
+/// Comparison of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Relation {
     #[default]
@@ -14,7 +14,7 @@ pub(super) enum Relation {
     Less,
 }
 
-/// What was written as the value.
+/// Value as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Data {
     #[default]
@@ -24,7 +24,7 @@ pub(super) enum Data {
     Of(Kind),
 }
 
-/// What was written as the mask.
+/// Mask as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mask {
     Number(u32),
@@ -33,8 +33,8 @@ pub(super) enum Mask {
 }
 
 impl Mask {
-    /// The number Click takes it for, whose machine has the first byte of an
-    /// address as the lowest of the number.
+    /// Returns the number Click takes it for, on a machine where the first byte of an address is
+    /// the lowest of the number.
     pub(super) fn number(self) -> u32 {
         match self {
             Mask::Number(number) => number,
@@ -127,9 +127,8 @@ impl Draft {
         self.protocol = Some(protocol);
     }
 
-    /// What was meant, when it stands behind `before` and has `prefix` in front;
-    /// `None` when that cannot be, which is then said. What is left out is filled
-    /// in.
+    /// Completes the primitive behind `before` and with `prefix` in front; `None` with an error in
+    /// `found` if that is impossible. Omitted parts are filled in.
     pub(super) fn complete(
         &mut self,
         before: &Draft,
@@ -405,7 +404,7 @@ impl Draft {
     }
 }
 
-/// What is wrong with a primitive.
+/// Fault of a primitive.
 enum Wrong {
     /// It has been said.
     Said,

@@ -19,21 +19,21 @@ pub(super) struct Rule {
     pub(super) tree: Option<Tree>,
 }
 
-/// What arguments come to.
+/// Rules of the arguments.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
-    /// What is wrong, and what is to be told.
+    /// Errors, and warnings.
     findings: Vec<Told>,
 }
 
-/// What is said about a pattern.
+/// Message about a pattern.
 #[derive(Debug)]
 struct Told {
     pattern: usize,
     finding: Finding,
-    /// Whether it follows from something else that is wrong with the pattern: what is behind a
-    /// word that is not understood is not either.
+    /// Set if it follows from another fault of the pattern: words behind an unknown one are not
+    /// understood either.
     follows: bool,
 }
 
@@ -64,7 +64,7 @@ impl Rules {
         Rules { rules, findings }
     }
 
-    /// What is wrong, a line each; empty when nothing is.
+    /// Returns the errors, a line each; empty when there are none.
     pub(super) fn errors(&self) -> Vec<&str> {
         let errors = self.findings.iter().filter(|told| told.finding.is_error);
         errors.map(|told| told.finding.text.as_str()).collect()
@@ -94,7 +94,7 @@ impl Rules {
         }
     }
 
-    /// What the rules ask of packets; nothing where something is wrong.
+    /// Returns the conditions of the rules; none if there is an error.
     pub(super) fn formulas(&self) -> Vec<(Formula, To)> {
         if !self.errors().is_empty() {
             return Vec::new();
@@ -107,8 +107,8 @@ impl Rules {
     }
 }
 
-/// What was found about a pattern. People are told of one error of it: the first word that is
-/// not understood, or else the first error.
+/// Returns the messages about a pattern. One error of it is reported: the first unknown word, or
+/// else the first error.
 fn told(pattern: usize, found: Findings) -> Vec<Told> {
     let at = |wanted: fn(&Finding) -> bool| found.0.iter().position(wanted);
     let first = at(|found| found.is_error && found.word.is_some()).or_else(|| at(|it| it.is_error));
@@ -124,7 +124,7 @@ pub(super) fn program(formulas: &[(Formula, To)]) -> Program {
     Program::first_rule(formulas, compile::place)
 }
 
-/// Where packets go: `allow`, `deny`, `drop`, or the number of an output.
+/// Parses the target of packets: `allow`, `deny`, `drop`, or the number of an output.
 fn read_action(word: &str, outputs: usize, found: &mut Findings) -> To {
     match word {
         "allow" if outputs == 0 => {

@@ -11,8 +11,8 @@ pub(super) enum Tree {
     Not(Box<Tree>),
     All(Vec<Tree>),
     Any(Vec<Tree>),
-    /// A condition, what holds if it does, another condition, and so on; what
-    /// holds otherwise.
+    /// A condition, a tree for packets that fulfil it, another condition, and so on; the last tree
+    /// is for the rest.
     Choose(Vec<Tree>),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Primitive {
     /// The protocol packets must have; one beyond 255 stands for several.
     pub(super) protocol: Option<u32>,
     pub(super) what: What,
-    /// What is said of packets that fulfil the above is not so.
+    /// Set if `what` is negated for packets of the protocol.
     pub(super) negated: bool,
 }
 

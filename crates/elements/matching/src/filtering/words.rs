@@ -1,4 +1,4 @@
-//! The words of an expression, and what names among them mean.
+//! The words of an expression, and the meanings of names among them.
 
 use std::net::Ipv4Addr;
 
@@ -81,26 +81,25 @@ fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
 }
 
-/// What a word is.
+/// Meaning of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The kind of a primitive.
     Kind(Kind),
     /// A name for a value of such a kind.
     Value(Kind, u32),
-    /// A name for values, but not of the kind asked for, or of several; what is
-    /// to be said about it.
+    /// A name for values, but not of the kind asked for, or of several; with a message about it.
     Unclear(String),
     /// No name.
     Other,
 }
 
-/// Where names are looked up.
+/// Scope of names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dictionary<'a>(pub(super) Scope<'a>);
 
 impl Dictionary<'_> {
-    /// What a word means where a value of that kind and protocol is expected.
+    /// Returns the meaning of a word where a value of that kind and protocol is expected.
     pub(super) fn meaning(&self, word: &str, kind: Option<Kind>, proto: Option<u32>) -> Meaning {
         if kind.is_none() {
             if SYNTAX.contains(&word) {

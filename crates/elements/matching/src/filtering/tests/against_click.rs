@@ -1,7 +1,7 @@
-//! Where Click 2.1 sends packets by random rules, `data/filters.txt`: lines of
-//! packets, an empty line, and for each set of rules a line with the output of each
-//! packet (`x` for none) and one with the rules. `RECORD_FROM=FOLDER cargo test -p
-//! linerate-elements against_click`, with the folder that `click` is in, writes it.
+//! Outputs of Click 2.1 for packets by random rules, `data/filters.txt`: lines of packets, an empty
+//! line, and for each set of rules a line with the output of each packet (`x` for none) and one
+//! with the rules. `RECORD_FROM=FOLDER cargo test -p linerate-elements against_click`, with the
+//! folder that `click` is in, writes it.
 
 use std::{
     fmt::Write as _,
@@ -76,7 +76,7 @@ fn record(click: &Path, sets: u64) -> String {
     text
 }
 
-/// Where Click sends packets; `None` where it fails an assertion of its own.
+/// Returns Click's outputs of packets; `None` where it fails an assertion of its own.
 fn ask(click: &Path, rules: &str, packets: &[Vec<u8>]) -> Option<String> {
     let capture = std::env::temp_dir().join(format!("filters-{}.pcap", std::process::id()));
     let mut bytes = Vec::new();

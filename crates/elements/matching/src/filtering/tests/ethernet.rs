@@ -1,4 +1,4 @@
-//! Where the Ethernet header is that `ether host` looks at.
+//! Place of the Ethernet header for `ether host`.
 
 use linerate_elements_testing::Run;
 

@@ -1,4 +1,4 @@
-//! What is said about wrong expressions, and handlers.
+//! Messages about wrong expressions, and handlers.
 
 use linerate_elements_testing::Run;
 
@@ -96,7 +96,7 @@ fn expressions_can_be_changed_one_by_one() {
     assert_eq!((run.read("a.count"), run.read("b.count")), ("1".into(), "0".into()));
 }
 
-/// The rest of what Click says is in the corpus.
+/// Click's other messages are in the corpus.
 #[test]
 fn a_classifier_needs_an_expression_for_every_output() {
     let errors = Run::errors("Idle -> c :: IPClassifier(tcp, udp) -> Discard");
@@ -106,7 +106,7 @@ fn a_classifier_needs_an_expression_for_every_output() {
     assert!(run.output().ends_with("warning: output 1 matches no packets\n"), "{}", run.output());
 }
 
-/// Packets that go nowhere are dropped and counted, whatever the others do.
+/// Packets that go nowhere are dropped and counted, beside any others.
 #[test]
 fn what_is_denied_is_counted() {
     let mut run = Run::new(

@@ -37,7 +37,7 @@ fn rules(plan: &Plan, texts: &[String]) -> Rules {
     rules
 }
 
-/// Where packets are decided.
+/// Buffers and frames for decisions.
 struct Bench {
     arena: Arena,
     pool: PoolCache,
@@ -50,8 +50,8 @@ impl Bench {
         Bench { pool: arena.cache(256), arena }
     }
 
-    /// The outputs of packets, whose network header is behind 14 bytes, in a frame
-    /// of so many.
+    /// Returns the outputs of packets, whose network header is behind 14 bytes, in frames of so
+    /// many.
     fn decide(&mut self, rules: &Rules, packets: &[Vec<u8>], limit: usize) -> Vec<u32> {
         self.run(&mut matcher(rules, limit), packets, limit)
     }
@@ -166,7 +166,7 @@ fn many_rules_mean_what_they_say() {
     }
 }
 
-/// The same expressions about frames whose headers nobody has marked, with VLAN tags and without.
+/// Such expressions about frames with unmarked headers, with VLAN tags and without.
 #[test]
 fn an_expression_finds_headers_itself() {
     let (plan, names) = (plan(), Names::default());

@@ -91,7 +91,7 @@ impl Random {
         }
         let first = self.expression(depth - 1);
         match self.0.u8(..8) {
-            // What stands behind `ip ect`, say, would be part of it.
+            // A word behind `ip ect`, say, would be part of it.
             0 => format!("({first}) {}", self.expression(depth - 1)),
             1..3 => first + self.pick(&[" and ", " && "]) + &self.expression(depth - 1),
             3..5 => first + self.pick(&[" or ", " || "]) + &self.expression(depth - 1),
@@ -176,7 +176,7 @@ impl Random {
         bytes
     }
 
-    /// The same with little behind the IP header, or nothing.
+    /// Likewise with few bytes behind the IP header, or none.
     pub(super) fn short_packet(&mut self) -> Vec<u8> {
         let transport = self.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 13, 14, 15, 20, 30]);
         self.packet(transport)

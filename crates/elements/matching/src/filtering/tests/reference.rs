@@ -1,4 +1,4 @@
-//! What trees say of packets that are long enough, field by field.
+//! Reference for trees on packets that are long enough, field by field.
 
 use super::super::{
     kind::Sides,
