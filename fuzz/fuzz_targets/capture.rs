@@ -1,4 +1,4 @@
-//! The capture file reader on arbitrary bytes, and the writer on what it read.
+//! Capture file reader on arbitrary bytes, and the writer on the records read.
 //!
 //! Asserted besides the absence of panics: records obey the format's limits; bytes that arrive in
 //! small pieces read the same; the first half of a file reads as a beginning of the whole; and

@@ -89,7 +89,7 @@ pub(crate) fn run_watched(command: &mut Command, mut line: impl FnMut(&str)) -> 
     child.wait().with_context(|| format!("cannot wait for `{shown}`"))
 }
 
-/// Whether this process is root.
+/// Returns true if this process is root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -4,8 +4,8 @@
 //! keyword, of which the last counts; a positional one that was not given by
 //! keyword takes the next argument without one. A positional argument that
 //! must be given takes the next argument even if it looks like a keyword's.
-//! Declared arguments that are [late](Arg::late) come after all others, and find
-//! what those have taken gone.
+//! Declared arguments that are [late](Arg::late) come after all others, and do not find
+//! the arguments that those have taken.
 //! The type of an argument (`value`), asked by `make`, decides the meaning of its text.
 
 use crate::class::{Arg, Need};

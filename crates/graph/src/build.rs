@@ -243,7 +243,7 @@ fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
     }
 }
 
-/// Whether all that elements of a class do is to speak before any is made.
+/// Returns true if elements of a class only make statements before any is made.
 fn informs(class: &Class) -> bool {
     class.role == Role::Information && class.prepare.is_some()
 }

@@ -482,12 +482,12 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether it can be read.
+    /// Returns true if it can be read.
     pub fn reads(self) -> bool {
         self != Access::Write
     }
 
-    /// Whether it can be written.
+    /// Returns true if it can be written.
     pub fn writes(self) -> bool {
         self != Access::Read
     }

@@ -325,7 +325,7 @@ impl Control {
         Ok(warnings)
     }
 
-    /// Whether the global handler `hotconfig` is there.
+    /// Returns true if the global handler `hotconfig` is there.
     pub(crate) fn may_reconfigure(&self) -> bool {
         self.base.options.reader.is_some()
     }
@@ -367,7 +367,7 @@ pub struct RollCall {
 }
 
 impl RollCall {
-    /// Whether all workers have given theirs.
+    /// Returns true if all workers have given theirs.
     pub fn is_complete(&self) -> bool {
         self.missing.load(Ordering::Relaxed) == 0
     }

@@ -127,8 +127,8 @@ pub trait Element: Any + Send {
         let _ = (cx, old);
     }
 
-    /// The element is going away: give held packets back
-    /// ([`Context::discard`]) and finish what is under way.
+    /// The element is going away: give held packets back ([`Context::discard`]) and finish all work
+    /// under way.
     fn close(&mut self, cx: &mut Context) {
         let _ = cx;
     }

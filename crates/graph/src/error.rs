@@ -9,7 +9,7 @@ use crate::{Right, lang::Diagnostics};
 /// A configuration that cannot be run.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// It is wrong, or an element could not get what it needs.
+    /// It is wrong, or an element could not get a resource it needs.
     #[error("the configuration has {} errors", .0.errors())]
     Configuration(Diagnostics),
     /// The process has no file descriptor left to wake workers with.

@@ -218,7 +218,7 @@ pub mod derive {
     join!(args, Arg, Arg::required("", "", ""));
     join!(handlers, Handler, Handler::read("", ""));
 
-    /// Whether such a struct has a handler of that name.
+    /// Returns true if such a struct has a handler of that name.
     pub fn has<T: Arguments>(handler: &str) -> bool {
         T::HANDLERS.iter().any(|found| found.name == handler)
     }

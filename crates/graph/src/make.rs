@@ -255,7 +255,7 @@ impl<'a> Make<'a> {
         (self.arguments.written(at) == text).then(|| text.to_owned())
     }
 
-    /// Whether an argument was given.
+    /// Returns true if an argument was given.
     pub fn is_given(&self, name: &str) -> bool {
         self.arguments.last(name).is_some()
     }
@@ -300,12 +300,12 @@ impl<'a> Make<'a> {
         }
     }
 
-    /// Whether input `port` pulls.
+    /// Returns true if input `port` pulls.
     pub fn input_is_pull(&self, port: usize) -> bool {
         self.plan.elements[self.element].inputs.get(port) == Some(&Processing::Pull)
     }
 
-    /// Whether output `port` pushes.
+    /// Returns true if output `port` pushes.
     pub fn output_is_push(&self, port: usize) -> bool {
         self.plan.elements[self.element].outputs.get(port) == Some(&Processing::Push)
     }

@@ -145,7 +145,7 @@ impl Plan {
         })
     }
 
-    /// Whether an argument of an element was given.
+    /// Returns true if an argument of an element was given.
     pub fn is_given(&self, element: usize, argument: &str) -> bool {
         self.arguments(element).last(argument).is_some()
     }
@@ -179,7 +179,7 @@ impl Plan {
         stores
     }
 
-    /// Whether packets from more than one source come to an element.
+    /// Returns true if packets from more than one source come to an element.
     pub fn has_several_sources(&self, element: usize) -> bool {
         let mut seen = vec![false; self.elements.len()];
         let (mut open, mut sources) = (vec![element], 0);
@@ -194,8 +194,8 @@ impl Plan {
         sources > 1
     }
 
-    /// Whether packets from one element of a class come to an element by more
-    /// than one of its outputs.
+    /// Returns true if packets from one element of a class come to an element by more than one of
+    /// its outputs.
     pub fn has_several_ways_from(&self, class: &str, element: usize) -> bool {
         let mut seen = vec![false; self.elements.len()];
         let mut output = vec![None; self.elements.len()];

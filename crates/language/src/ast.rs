@@ -158,7 +158,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Whether no port is given.
+    /// Returns true if no port is given.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -332,12 +332,12 @@ impl Diagnostics {
         self.list.len() + self.left_out
     }
 
-    /// Whether nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether the configuration cannot be used.
+    /// Returns true if the configuration cannot be used.
     pub fn has_errors(&self) -> bool {
         self.errors > 0
     }

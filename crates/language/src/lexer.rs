@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Whether the token is more than a single character.
+    /// Returns true if the token is more than a single character.
     pub(super) fn is_word(self) -> bool {
         !matches!(self, Kind::Char(_) | Kind::End)
     }
@@ -92,7 +92,7 @@ pub(super) struct Lexer<'a> {
     directed: usize,
 }
 
-/// Whether `byte` can be part of a name.
+/// Returns true if `byte` can be part of a name.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'@'
 }
@@ -280,7 +280,7 @@ fn word_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// Whether the byte at `at` is the first of its line.
+/// Returns true if the byte at `at` is the first of its line.
 fn at_line_start(bytes: &[u8], at: usize) -> bool {
     at == 0 || matches!(bytes[at - 1], b'\n' | b'\r')
 }

@@ -58,7 +58,7 @@ impl Heap {
         self.nodes.len()
     }
 
-    /// Whether nothing is scheduled.
+    /// Returns true if nothing is scheduled.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

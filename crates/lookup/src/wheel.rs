@@ -75,7 +75,7 @@ impl Wheel {
         self.scheduled
     }
 
-    /// Whether nothing is scheduled.
+    /// Returns true if nothing is scheduled.
     pub fn is_empty(&self) -> bool {
         self.scheduled == 0
     }

@@ -148,7 +148,7 @@ fn usual(frame: &[u8]) -> Option<FlowV4> {
     })
 }
 
-/// Whether a flow with ports may have another one in it.
+/// Returns true if a flow with ports may have another one in it.
 fn may_be_tunnel(flow: &FlowV4) -> bool {
     flow.protocol == IpProtocol::UDP && matches!(flow.dst_port, vxlan::UDP_PORT | GTP_U)
 }

@@ -7,8 +7,7 @@
 //!
 //! Not a cryptographic hash. Tables whose keys come from outside take a random seed, so that a
 //! sender cannot prepare keys that collide. Where the hash must be the one a network card computes,
-//! use
-//! [`toeplitz`](crate::toeplitz).
+//! use [`toeplitz`](crate::toeplitz).
 
 use crate::flow::{FlowKey, FlowV4, FlowV6};
 

@@ -35,7 +35,7 @@ impl MacAddr {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// The address whose number is the low 48 bits of `value`; for address ranges.
+    /// The address with the low 48 bits of `value` as its number; for address ranges.
     #[inline]
     #[must_use]
     pub const fn from_u64(value: u64) -> MacAddr {

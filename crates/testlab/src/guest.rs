@@ -130,7 +130,7 @@ impl Guest {
         guest
     }
 
-    /// Whether QEMU runs still.
+    /// Returns true if QEMU runs still.
     ///
     /// # Panics
     ///

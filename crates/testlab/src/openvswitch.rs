@@ -34,7 +34,7 @@ impl Drop for Folder {
 }
 
 impl OpenVswitch {
-    /// Starts one whose ports are interfaces of a namespace.
+    /// Starts one with interfaces of a namespace as its ports.
     ///
     /// # Panics
     ///

@@ -36,9 +36,9 @@ const WAITING: &[&str] =
 #[cfg(not(target_arch = "x86_64"))]
 const WAITING: &[&str] = &["22", "63", "72", "73", "95", "115", "207", "212", "260", "441"];
 
-/// Whether a program waits for something to come: its first thread, and those of its children, are in `poll`,
-/// `select`, `epoll`, `recv`, `read`, `wait` or `sleep`. A program that says nothing when it is ready, and does not poll,
-/// is ready when it does.
+/// Returns true if a program waits for something to come: its first thread, and those of its
+/// children, are in `poll`, `select`, `epoll`, `recv`, `read`, `wait` or `sleep`. A program that
+/// says nothing when it is ready, and does not poll, is ready when it does.
 ///
 /// It needs root, for a program of another user.
 #[must_use]
@@ -106,7 +106,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it has not ended yet.
+    /// Returns true if it has not ended yet.
     ///
     /// # Panics
     ///

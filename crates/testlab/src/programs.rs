@@ -184,7 +184,7 @@ pub fn require(name: &str) -> PathBuf {
     }
 }
 
-/// Whether the program is in the table.
+/// Returns true if the program is in the table.
 pub(crate) fn is_known(name: &str) -> bool {
     PROGRAMS.iter().any(|program| program.name == name)
 }
@@ -195,7 +195,8 @@ pub(crate) fn command(name: &str) -> Command {
     Command::new(require(name))
 }
 
-/// Whether this Python has the modules, found out without the second that importing one may take.
+/// Returns true if this Python has the modules, found out without the second that importing one may
+/// take.
 fn has_modules(python: &Path, modules: &[&str]) -> bool {
     // A folder of that name where the test runs is no module, and has no origin.
     let probe = "import sys; from importlib.util import find_spec; \

@@ -132,7 +132,7 @@ impl Foul<'_> {
         foul
     }
 
-    /// Whether it has negotiated to the end, as far as it knows.
+    /// Returns true if it has negotiated to the end, as far as it knows.
     pub fn is_negotiated(&self) -> bool {
         self.negotiated
     }

@@ -116,7 +116,7 @@ fn everything_is_removed_also_after_a_panic() {
     assert!(wait_until(gone, LONG), "{inside}");
 }
 
-/// Whether the process is one of the test's, and not ended.
+/// Returns true if the process is one of the test's, and not ended.
 fn is_sleeping(pid: &str) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     stat.contains("(sleep)") && !stat.contains(") Z")

@@ -116,13 +116,13 @@ impl Path {
         Path { on_full, ..self }
     }
 
-    /// Whether nothing more will come.
+    /// Returns true if nothing more will come.
     fn ended(&self) -> bool {
         self.frame.is_empty()
             && (self.is_done() || self.receives.iter().all(|receive| receive.ended()))
     }
 
-    /// Whether no more packets are to be moved.
+    /// Returns true if no more packets are to be moved.
     fn is_done(&self) -> bool {
         match &self.budget {
             Some(budget) => budget.is_spent(),

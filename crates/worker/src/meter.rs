@@ -213,7 +213,7 @@ impl UsageReader {
         self.published.spent.until()
     }
 
-    /// Whether the worker has ended: nothing more is heard of it.
+    /// Returns true if the worker has ended: nothing more is heard of it.
     pub fn has_ended(&self) -> bool {
         self.published.spent.has_ended()
     }

@@ -66,7 +66,7 @@ impl Spent {
         self.generation.read_side(|side| self.charged[side].until.load(Relaxed))
     }
 
-    /// Whether the thread has run, and does not any more.
+    /// Returns true if the thread has run, and does not any more.
     pub fn has_ended(&self) -> bool {
         self.generation.read_side(|side| {
             let Charged { until, doing, .. } = &self.charged[side];

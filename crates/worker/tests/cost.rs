@@ -1,4 +1,4 @@
-//! The forwarding path allocates nothing and takes no lock, whatever the number of packets.
+//! Tests that the forwarding path allocates nothing and takes no lock, for any number of packets.
 //!
 //! Allocations are counted by an allocator that counts. Locks are counted as the instructions
 //! they are made of: every lock, contended or not, is taken by an atomic read-modify-write, which
@@ -179,8 +179,8 @@ fn sleeping_between_packets_allocates_nothing() {
 mod locks {
     use super::*;
 
-    /// Whether the instruction that begins with these bytes locks the bus: Intel SDM, volume 2,
-    /// 2.1.1 (prefixes) and XCHG.
+    /// Returns true if the instruction that begins with these bytes locks the bus: Intel SDM,
+    /// volume 2, 2.1.1 (prefixes) and XCHG.
     fn locks(code: [u8; 8]) -> bool {
         for (at, byte) in code.into_iter().enumerate() {
             match byte {
@@ -279,7 +279,7 @@ mod locks {
 
     #[test]
     fn packets_take_no_lock() {
-        // Stepping is slow: the other ways differ in what they write.
+        // Stepping is slow: the other ways differ in the bytes they write.
         for way in ["null", "ring"] {
             // Debug builds watch every buffer that is taken and given: one exchange each.
             let watched = if cfg!(debug_assertions) && way != "ring" { 2 } else { 0 };

@@ -188,7 +188,7 @@ impl Router {
     }
 }
 
-/// Threads whose processor time counts: the directories of theirs in `/proc`.
+/// Threads that are charged: their directories in `/proc`.
 #[derive(Debug, Default)]
 struct Threads(Vec<PathBuf>);
 

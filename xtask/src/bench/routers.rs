@@ -27,7 +27,7 @@ pub(super) const BURST: u32 = 256;
 pub(super) const WARM: Duration = Duration::from_millis(700);
 /// The Ethernet header that frames leave with.
 const REWRITE: &str = "EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
-/// Next hops whose link addresses are looked up in the case `arp`.
+/// Next hops that the case `arp` looks up.
 const NEIGHBOURS: u32 = 200;
 /// Steps of a script.
 const STEPS: u32 = 1024;

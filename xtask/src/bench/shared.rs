@@ -270,7 +270,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     print(args, &bench, &rows, &yardstick)
 }
 
-/// Whether all words of one of these, or nothing is wanted in particular.
+/// Returns true if `name` has all words of one of these, or there are none.
 fn wanted(only: &[String], name: &str) -> bool {
     let words: Vec<&str> = name.split(' ').collect();
     let has_all = |wanted: &String| wanted.split(',').all(|word| words.contains(&word));

@@ -55,7 +55,7 @@ impl Line {
         best(&self.seconds[3]) / best(&self.seconds[1])
     }
 
-    /// Whether it is ours, and not in proportion.
+    /// Returns true if it is ours, and not in proportion.
     fn is_too_much(&self) -> bool {
         self.program != PEER && self.growth() > MOST
     }

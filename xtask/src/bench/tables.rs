@@ -162,7 +162,7 @@ fn capture(kind: Traffic, is_peer: bool) -> Capture {
     capture
 }
 
-/// Cases whose instructions are counted: all but those in which every packet is new.
+/// Cases with counted instructions: all but those in which every packet is new.
 pub(super) fn counted() -> impl Iterator<Item = &'static str> {
     CASES.into_iter().filter(|(.., kind)| *kind != Rules::Copied).map(|(name, ..)| name)
 }

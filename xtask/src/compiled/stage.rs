@@ -1,4 +1,4 @@
-//! A configuration with captures for devices, in a folder of its own.
+//! Stage of a run: a configuration with captures for devices, in a folder of its own.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) const MARK: &str = "## ";
 
 /// Handlers that differ from run to run: cycles are the machine's.
 const VARYING: [&str; 1] = ["cycles"];
-/// Classes whose handlers are functions, and not values.
+/// Classes with handlers that are functions, and not values.
 const FUNCTIONS: [&str; 2] = ["Script", "DriverManager"];
 /// Packets of a source that has no end.
 const LIMIT: &str = "LIMIT 20000";

@@ -170,8 +170,8 @@ fn complaint(line: &str) -> Option<&str> {
     Some(text.trim())
 }
 
-/// Whether the script of a case, or a file that it may run, has the name of a program of ours where a
-/// command can be.
+/// Returns true if the script of a case, or a file that it may run, has the name of a program of
+/// ours where a command can be.
 fn calls_ours(text: &str) -> bool {
     let mut script = false;
     text.lines().any(|line| {

@@ -50,7 +50,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether Click passes, or would be expected to where it was not asked.
+    /// Returns true if Click passes, or would be expected to where it was not asked.
     fn counts(&self) -> bool {
         match &self.click {
             Some(click) => *click == Outcome::Passed,

@@ -49,7 +49,7 @@ impl Summary {
         }
     }
 
-    /// Whether all is well; with `complete`, whether also everything ran.
+    /// Returns true if all is well; with `complete`, only if everything ran, too.
     pub(super) fn success(&self, complete: bool) -> bool {
         self.failures() == 0 && !(complete && self.skipped() > 0)
     }

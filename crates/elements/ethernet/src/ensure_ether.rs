@@ -82,7 +82,7 @@ impl EnsureEther {
     }
 }
 
-/// Whether an Ethernet header says that an IP header is behind it.
+/// Returns true if an Ethernet header says that an IP header is behind it.
 fn is_ip(bytes: &[u8]) -> bool {
     matches!(bytes.get(12..HEADER), Some([0x08, 0x00] | [0x86, 0xdd]))
 }

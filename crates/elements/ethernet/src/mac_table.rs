@@ -53,7 +53,7 @@ pub(super) fn keys_of(bytes: &[u8]) -> (u64, u64) {
     (word(0) & ADDRESS, word(4) >> 16)
 }
 
-/// Whether a key is that of one host.
+/// Returns true if a key is that of one host.
 #[inline(always)]
 fn is_host(key: u64) -> bool {
     key & 1 == 0
@@ -259,7 +259,7 @@ impl MacTable {
         self.table.len()
     }
 
-    /// Whether hosts are learnt.
+    /// Returns true if hosts are learnt.
     #[inline]
     pub(super) fn learns(&self) -> bool {
         self.timeout > 0
@@ -430,7 +430,7 @@ impl MacTable {
         true
     }
 
-    /// Whether the link of a port is not down, and a host not one that another port owns.
+    /// Returns true if the link of a port is not down, and a host not one that another port owns.
     fn may_be_at(&self, key: u64, port: u16) -> bool {
         if self.unlinked.get(usize::from(port)) == Some(&true) {
             return false;

@@ -75,7 +75,7 @@ impl Tagging {
         tagging
     }
 
-    /// Whether packets of that tag go without one.
+    /// Returns true if packets of that tag go without one.
     #[inline]
     pub(super) fn is_native(self, tci: u16) -> bool {
         i32::from(tci & 0xfff) == self.native

@@ -1,4 +1,4 @@
-//! `VLANSwitch`: a learning switch whose ports are in VLANs.
+//! `VLANSwitch`: a learning switch with VLANs.
 
 use linerate_graph::{
     Arg, Class, Context, Copies, Element, Handler, HandlerResult, Inert, Make, lang::config::words,

@@ -238,7 +238,7 @@ impl Outer<'_> {
     }
 }
 
-/// Whether the checksum of a UDP datagram is that of its bytes.
+/// Returns true if the checksum of a UDP datagram is that of its bytes.
 fn is_right(ip: &[u8; IP], datagram: &[u8]) -> bool {
     let address = |at: usize| Ipv4Addr::from(ip[at..].first_chunk().copied().unwrap_or([0; 4]));
     let length = datagram.len() as u16;

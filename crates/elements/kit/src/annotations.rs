@@ -56,7 +56,7 @@ pub fn packet_type(destination: MacAddr, own: Option<MacAddr>) -> u8 {
     if destination.is_broadcast() { Meta::BROADCAST } else { Meta::MULTICAST }
 }
 
-/// Whether the link carried a packet to more than one host.
+/// Returns true if the link carried a packet to more than one host.
 #[inline]
 pub fn is_link_broadcast(meta: &Meta) -> bool {
     matches!(meta.packet_type, Meta::BROADCAST | Meta::MULTICAST)

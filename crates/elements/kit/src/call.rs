@@ -28,7 +28,7 @@ impl End {
         }
     }
 
-    /// Whether something is done.
+    /// Returns true if something is done.
     pub fn is_set(&self) -> bool {
         !matches!(self, End::Nothing)
     }

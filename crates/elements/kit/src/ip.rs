@@ -119,13 +119,13 @@ pub fn header_length(ip: &[u8]) -> usize {
     (usize::from(ip[0] & 15) * 4).max(LEAST).min(ip.len())
 }
 
-/// Whether it is no fragment, or the first.
+/// Returns true if it is no fragment, or the first.
 #[inline(always)]
 pub fn is_first_fragment(ip: &[u8]) -> bool {
     get16(ip, FRAGMENT) & FRAGMENT_OFFSET == 0
 }
 
-/// Whether an address is that of a group.
+/// Returns true if an address is that of a group.
 #[inline(always)]
 pub fn is_multicast(address: [u8; 4]) -> bool {
     address[0] & 0xf0 == 0xe0

@@ -102,7 +102,7 @@ impl Followed {
         Followed { all, news, seen }
     }
 
-    /// Whether it is time to ask which went [`down`](Followed::down).
+    /// Returns true if it is time to ask which went [`down`](Followed::down).
     #[inline(always)]
     pub fn has_news(&self) -> bool {
         self.news.load(Ordering::Relaxed)
@@ -128,7 +128,7 @@ impl Followed {
         down
     }
 
-    /// The ports one of whose links is down.
+    /// The ports with a link that is down.
     pub fn unlinked(&self) -> impl Iterator<Item = usize> {
         let known = self.seen.iter();
         known

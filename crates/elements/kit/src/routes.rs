@@ -9,8 +9,8 @@ pub const LOOKUP: &str = "lookup";
 /// The table of IPv6 routes.
 pub const LOOKUP_IP6: &str = "LookupIP6Route";
 
-/// Whether elements of a class are tables of IPv4 routes with a `lookup` handler:
-/// those that stand on Click's `IPRouteTable`.
+/// Returns true if elements of a class are tables of IPv4 routes with a `lookup` handler: those
+/// that stand on Click's `IPRouteTable`.
 pub fn is_ipv4_table(class: &Class) -> bool {
     class.family == ROUTING
         && class.name != LOOKUP_IP6

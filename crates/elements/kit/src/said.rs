@@ -20,18 +20,18 @@ impl Said {
         Said(make.shared(Times::default))
     }
 
-    /// Whether it is to be said now: the first time it is asked for.
+    /// Returns true if it is to be logged now: the first time it is asked for.
     pub fn first(&self) -> bool {
         self.among(1)
     }
 
-    /// Whether it is to be said now: the first `times` that it is asked for.
+    /// Returns true if it is to be logged now: the first `times` that it is asked for.
     pub fn among(&self, times: usize) -> bool {
         // Packets that are all wrong find out by a load.
         self.0.0.load(Relaxed) < times && self.0.0.fetch_add(1, Relaxed) < times
     }
 
-    /// It has not been said.
+    /// Forgets that it has been logged.
     pub fn forget(&self) {
         self.0.0.store(0, Relaxed);
     }

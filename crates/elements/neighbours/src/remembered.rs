@@ -248,7 +248,7 @@ impl<A: Remember> Remembered<A> {
         Finder { pairs: &self.pairs, shift: self.shift, by: self.by }
     }
 
-    /// Whether [`ask`](Finder::ask) is worth while.
+    /// Returns true if [`ask`](Finder::ask) is worth while.
     #[inline(always)]
     pub fn is_far(&self) -> bool {
         self.places() > NEAR

@@ -120,7 +120,7 @@ impl Crowds {
         free
     }
 
-    /// Whether there is one for this range.
+    /// Returns true if there is one for this range.
     pub(super) fn has(&self, reply: &FlowV4, base: u16, top: u16) -> bool {
         let crowds = self.0.get(&far_end(reply));
         crowds.is_some_and(|all| all.iter().any(|at| (at.base, at.top) == (base, top)))

@@ -499,7 +499,7 @@ impl FlowSet {
         }
     }
 
-    /// Whether the flow of an entry has ended and is only not removed yet.
+    /// Returns true if the flow of an entry has ended and is only not removed yet.
     #[cold]
     pub(super) fn has_ended(&self, entry: Entry, now: u64) -> bool {
         self.end(entry) < now

@@ -91,7 +91,7 @@ impl FtpPortMapper {
     }
 }
 
-/// Whether packets of the element come to another.
+/// Returns true if packets of the element come to another.
 fn leads_to(make: &Make<'_>, wanted: usize) -> bool {
     let elements = &make.plan().elements;
     let mut inputs = vec![(make.element(), 0)];

@@ -113,8 +113,8 @@ impl Kind {
         }
     }
 
-    /// Whether flows can be rewritten to that: rewriters of addresses change no ports, and that of
-    /// source addresses no destinations.
+    /// Returns true if flows can be rewritten to that: rewriters of addresses change no ports, and
+    /// that of source addresses no destinations.
     pub(super) fn allows(self, to: Ends) -> bool {
         let no_ports = to.src_port == 0 && to.dst_port == 0;
         match self {
@@ -124,7 +124,7 @@ impl Kind {
         }
     }
 
-    /// Whether the times of a flow are those of TCP.
+    /// Returns true if the times of a flow are those of TCP.
     pub(super) fn is_tcp(self, map: IpProtocol) -> bool {
         self == Kind::Tcp || self == Kind::Ip && map == IpProtocol::TCP
     }

@@ -84,7 +84,7 @@ const REWRITERS: &[&Class] = &[
     &udp_rewriter::CLASS,
 ];
 
-/// Whether elements of a class have flows.
+/// Returns true if elements of a class have flows.
 fn is_rewriter(class: &Class) -> bool {
     REWRITERS.iter().any(|rewriter| rewriter.name == class.name)
 }

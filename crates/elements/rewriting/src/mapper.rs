@@ -44,7 +44,7 @@ impl Default for Rule {
 }
 
 impl Mapper {
-    /// Whether elements of a class are mappers.
+    /// Returns true if elements of a class are mappers.
     pub(super) fn is_one(class: &Class) -> bool {
         [&round_robin_ip_mapper::CLASS, &source_ip_hash_mapper::CLASS]
             .iter()

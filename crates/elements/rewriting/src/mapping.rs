@@ -118,7 +118,7 @@ impl Mapping {
         (self.flags, self.packets) = (shown.flags, shown.packets);
     }
 
-    /// Whether both directions are one.
+    /// Returns true if both directions are one.
     pub(super) fn is_both(&self) -> bool {
         self.flags & flags::BOTH != 0
     }

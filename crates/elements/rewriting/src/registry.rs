@@ -137,7 +137,8 @@ impl Registry {
         (found, errors)
     }
 
-    /// Whether an element before this one defines a pattern of that name where this one sees it.
+    /// Returns true if an element before this one defines a pattern of that name where this one
+    /// sees it.
     pub(super) fn is_defined_before(&self, name: &str, scope: &Scope<'_>) -> bool {
         let patterns = self.patterns(scope);
         let own = scope.plan.elements.iter().position(|element| element.name == scope.name);
@@ -192,7 +193,7 @@ pub(super) fn looked_at(plan: &Plan, rewriter: usize) -> Vec<usize> {
     found
 }
 
-/// Whether an element defines a pattern of that name, or may, whose range is used in turn.
+/// Returns true if an element defines a pattern of that name, or may, whose range is used in turn.
 fn gives_turns(element: &PlanElement, name: &str) -> bool {
     let defines = |argument: &String| {
         let (defined, pattern) = shift_word(argument);

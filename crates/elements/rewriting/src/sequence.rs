@@ -48,7 +48,7 @@ impl Shift {
         self.steps.back().map_or(self.base, |(_, change)| *change)
     }
 
-    /// Whether nothing is changed.
+    /// Returns true if nothing is changed.
     pub(super) fn is_empty(&self) -> bool {
         self.base == 0 && self.steps.is_empty()
     }

@@ -72,7 +72,7 @@ impl Spec {
         Spec { text: String::new(), action: Action::Drop, count: 0, failures: 0 }
     }
 
-    /// Whether flows made by the other could have been made by this.
+    /// Returns true if flows made by the other could have been made by this.
     pub(super) fn is_like(&self, other: &Spec) -> bool {
         self.text == other.text
             && match (&self.action, &other.action) {

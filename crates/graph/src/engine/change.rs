@@ -5,7 +5,6 @@
 //! another worker, or is on several and another configuration may need other
 //! rings between them, the workers change over at a barrier: each stands still
 //! from the moment all have arrived, which is when the slowest has ended its
-//! round, until all elements have taken over what was theirs. Unlike VPP's, the
 //! round, until all elements have taken over their state. Unlike VPP's, the barrier is not taken by
 //! a main thread, and can be cancelled: while workers wait they answer each other's handler calls,
 //! so no two can wait for one another, and a run that ends or a worker that panics sets all free.
@@ -70,7 +69,7 @@ fn same_element(new: &Plan, at: usize, old: &Plan) -> Option<usize> {
     (old.elements[before].class.name == element.class.name).then_some(before)
 }
 
-/// Whether it takes a barrier to change from one graph to the other.
+/// Returns true if it takes a barrier to change from one graph to the other.
 pub(crate) fn needs_barrier(
     (old, old_placement): (&Plan, &Placement),
     (new, new_placement): (&Plan, &Placement),

@@ -171,7 +171,7 @@ impl Clock {
         }
     }
 
-    /// Whether it is simulated.
+    /// Returns true if it is simulated.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Clock::Simulated { .. })
     }

@@ -468,7 +468,7 @@ impl Context {
         self.tasks.sleep(self.node);
     }
 
-    /// Whether the task of the element at work is to run.
+    /// Returns true if the task of the element at work is to run.
     pub fn is_scheduled(&self) -> bool {
         self.tasks.state(self.node) == State::Ready
     }
@@ -585,8 +585,8 @@ impl Context {
         nodes[*node].feeders.here.iter().for_each(|task| tasks.wake(*task));
     }
 
-    /// Whether every element that the element at work could push to is full. Never
-    /// when one of them does not say so.
+    /// Returns true if every element that the element at work could push to is full. Never when one
+    /// of them does not say so.
     #[inline]
     pub fn is_downstream_full(&self) -> bool {
         let fulls = &self.nodes[self.node].fulls;

@@ -88,7 +88,7 @@ impl Driver {
         }
     }
 
-    /// Whether the runs of all graphs of the router have been ended.
+    /// Returns true if the runs of all graphs of the router have been ended.
     pub(crate) fn is_aborted(&self) -> bool {
         self.common.runs.lock().expect("no panic while held").aborted
     }
@@ -172,7 +172,7 @@ impl Driver {
         self.common.taken.get(usize::try_from(signal).ok()?)
     }
 
-    /// Whether an element handles a signal, so that it does not end the run.
+    /// Returns true if an element handles a signal, so that it does not end the run.
     pub fn handles_signal(&self, signal: i32) -> bool {
         let bit = 1u64.checked_shl(signal as u32).unwrap_or(0);
         self.common.signals.load(Ordering::Acquire) & bit != 0

@@ -472,7 +472,7 @@ impl Context {
         worked
     }
 
-    /// Whether a packet of a task would come to a queue that has no room.
+    /// Returns true if a packet of a task would come to a queue that has no room.
     fn would_overrun(&self, task: usize) -> bool {
         self.nodes[task].limits.iter().any(|limit| {
             let store = self.stations[limit.element].element.as_deref();

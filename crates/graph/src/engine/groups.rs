@@ -150,18 +150,18 @@ impl Groups {
         self.of(one) == self.of(other)
     }
 
-    /// Whether an element is not alone in its group.
+    /// Returns true if an element is not alone in its group.
     pub(crate) fn is_joint(&self, element: usize) -> bool {
         self.joint[element]
     }
 
-    /// Whether another element of its group is behind an element.
+    /// Returns true if another element of its group is behind an element.
     pub(crate) fn leads_on(&self, element: usize) -> bool {
         self.leads_on[element]
     }
 
-    /// Whether packets that leave an element by different outputs can come to one
-    /// group again before a queue.
+    /// Returns true if packets that leave an element by different outputs can come to one group
+    /// again before a queue.
     pub(crate) fn meet_behind(&self, plan: &Plan, element: usize) -> bool {
         let ways = ways(plan, element);
         if ways.len() < 2 {
@@ -185,11 +185,10 @@ impl Groups {
         false
     }
 
-    /// Whether packets that leave an element by different outputs can come to one
-    /// group by different tasks, which pull them from different queues, or to one task
-    /// directly and past another: the order in which these tasks are woken is seen there.
-    /// Likewise when they are pushed there by no task, unless each has a place of its own
-    /// (`placed`).
+    /// Returns true if packets that leave an element by different outputs can come to one group by
+    /// different tasks, which pull them from different queues, or to one task directly and past
+    /// another: the order in which these tasks are woken is seen there. Likewise when they are
+    /// pushed there by no task, unless each has a place of its own (`placed`).
     pub(crate) fn tasks_meet_behind(&self, plan: &Plan, element: usize, placed: bool) -> bool {
         let ways = ways(plan, element);
         if ways.len() < 2 {
@@ -249,8 +248,8 @@ impl Groups {
         false
     }
 
-    /// Whether a task pulls packets through an element of which another of its group gets them, too,
-    /// in the same round: a frame would have come to the one whole before the other.
+    /// Returns true if a task pulls packets through an element of which another of its group gets
+    /// them, too, in the same round: a frame would have come to the one whole before the other.
     fn pulls_through_several(&self, plan: &Plan, task: usize) -> bool {
         let mut pulled = Vec::new();
         let mut open = vec![task];
@@ -278,7 +277,7 @@ impl Groups {
     }
 }
 
-/// Whether packets are pushed to an element by several ways.
+/// Returns true if packets are pushed to an element by several ways.
 fn packets_meet_at(plan: &Plan, element: usize) -> bool {
     let element = &plan.elements[element];
     let pushed = element.sources.iter().zip(&element.inputs);

@@ -114,13 +114,13 @@ impl Hub {
         question
     }
 
-    /// Whether a worker has jobs of either kind.
+    /// Returns true if a worker has jobs of either kind.
     #[inline(always)]
     pub(crate) fn has_jobs(&self, worker: usize) -> bool {
         self.boxes[worker].flag.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether something is to be done to a worker's graph as a whole.
+    /// Returns true if something is to be done to a worker's graph as a whole.
     pub(crate) fn has_changes(&self, worker: usize) -> bool {
         self.boxes[worker].flag.load(Ordering::Relaxed) & CHANGES != 0
     }

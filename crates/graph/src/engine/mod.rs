@@ -2,7 +2,6 @@
 //!
 //! - *The loop of a worker*: [`worker`]; which task is next, [`tasks`]; when a run ends,
 //!   [`driver`].
-//! - *Packets*: [`flow`] takes frames from element to element, [`station`] is what a call
 //! - *Packets*: [`flow`] takes frames from element to element, [`station`] is the data of a
 //!   call; [`outputs`] is where elements put packets, [`pending`] where these wait for
 //!   the input they are for; [`passing`] is about elements they pass without stopping.

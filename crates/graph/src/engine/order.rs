@@ -143,13 +143,13 @@ impl Order {
         numbered
     }
 
-    /// Whether packets of the graph need numbers at all.
+    /// Returns true if packets of the graph need numbers at all.
     #[inline(always)]
     pub(crate) fn is_used(&self) -> bool {
         !self.numbers.is_empty()
     }
 
-    /// Whether packets of this round have numbers.
+    /// Returns true if packets of this round have numbers.
     #[inline(always)]
     pub(crate) fn is_numbered(&self) -> bool {
         self.numbered
@@ -187,8 +187,8 @@ impl Order {
         }
     }
 
-    /// Whether all of them have numbers in this round, as they have wherever ways part behind
-    /// the first such place. Without an early end, which would be a branch for each packet.
+    /// Returns true if all of them have numbers in this round, as they have wherever ways part
+    /// behind the first such place. Without an early end, which would be a branch for each packet.
     fn are_numbered(&self, slots: &[Slot], arena: &Arena) -> bool {
         let numbers = self.numbers.as_slice();
         let number = |slot: &Slot| numbers.get(arena.index_of(slot)).copied().unwrap_or_default();

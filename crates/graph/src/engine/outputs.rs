@@ -61,7 +61,7 @@ impl Outputs {
         outputs
     }
 
-    /// Whether every packet goes all the way before the next sets out.
+    /// Returns true if every packet goes all the way before the next sets out.
     #[inline(always)]
     pub fn is_exact(&self) -> bool {
         self.exact
@@ -202,7 +202,7 @@ impl Outputs {
         frame.part(ways, &mut self.edges[first as usize..(first + edges) as usize]);
     }
 
-    /// Puts a packet on an edge whose frame is full.
+    /// Puts a packet on an edge with a full frame.
     #[cold]
     fn push_to_fresh(&mut self, at: usize, slot: Slot) {
         self.close_frame(at);
@@ -230,7 +230,7 @@ impl Outputs {
         self.spare.push(frame);
     }
 
-    /// Whether the element has put anything on an output.
+    /// Returns true if the element has put anything on an output.
     #[inline(always)]
     pub(crate) fn is_touched(&self) -> bool {
         !self.touched.is_empty()

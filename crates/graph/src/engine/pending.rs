@@ -112,8 +112,8 @@ impl Pending {
         self.order.is_empty() && self.stack.is_empty()
     }
 
-    /// Whether a frame for `to` may go on at once: nothing that waits comes
-    /// before it or with it.
+    /// Returns true if a frame for `to` may go on at once: nothing that waits comes before it or
+    /// with it.
     #[inline(always)]
     pub(crate) fn is_next(&self, to: InputId) -> bool {
         match self.order.peek() {
@@ -122,14 +122,14 @@ impl Pending {
         }
     }
 
-    /// Whether all frames go on as they are: packets go neither one by one nor to an
-    /// input that gets them so.
+    /// Returns true if all frames go on as they are: packets go neither one by one nor to an input
+    /// that gets them so.
     #[inline(always)]
     pub(crate) fn keeps_frames(&self) -> bool {
         self.keeps_frames
     }
 
-    /// Whether an input gets its packets one at a time.
+    /// Returns true if an input gets its packets one at a time.
     pub(crate) fn is_single(&self, to: InputId) -> bool {
         self.places[to as usize].single
     }

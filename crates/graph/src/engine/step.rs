@@ -6,7 +6,7 @@
 //! So where a queue may be filled beyond its room, a task that takes packets out of it takes as many
 //! turns as it has before the next turn of those that fill it, and so does a task that fills it
 //! beside one with bursts. A task that fills it alone is bound by the room there is, and waits only
-//! for readers that take whole bursts of what they find and send them to the next queue.
+//! for readers that take whole bursts of the packets there and send them to the next queue.
 //!
 //! Results depend on it, too, where an element looks at how many packets wait: tasks that fill or
 //! empty such a queue take one turn at a time.
@@ -69,14 +69,15 @@ pub(super) fn connect_rivals(plan: &Plan, pulled: &[Vec<usize>], nodes: &mut [No
     found.into_iter().for_each(|(task, rival)| nodes[task].rivals.push(rival));
 }
 
-/// Whether packets of a task may find no room in a queue. Those of one do not that stops when
-/// it is full, and sends nothing elsewhere.
+/// Returns true if packets of a task may find no room in a queue. Those of one do not that stops
+/// when it is full, and sends nothing elsewhere.
 fn may_overrun(plan: &Plan, filler: &Node, at: usize, store: usize) -> bool {
     let copied = |limit: &Limit| limit.element == store && limit.copies > 1;
     !plan.elements[at].class.stops || filler.fulls != [store] || filler.limits.iter().any(copied)
 }
 
-/// Whether a task pulls packets through elements that may drop some of them, or send them elsewhere.
+/// Returns true if a task pulls packets through elements that may drop some of them, or send them
+/// elsewhere.
 pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![task]);
     while let Some(at) = open.pop() {

@@ -99,7 +99,7 @@ impl Tasks {
         matches!(self.tasks[element].state, State::Ready | State::Waiting)
     }
 
-    /// Whether a task is to run now.
+    /// Returns true if a task is to run now.
     pub(crate) fn is_ready(&self, element: usize) -> bool {
         self.tasks[element].state == State::Ready
     }
@@ -115,7 +115,7 @@ impl Tasks {
         all.iter().enumerate().filter(waiting).map(|(at, _)| at)
     }
 
-    /// Whether two tasks that are ready take their turns one after the other, from now on.
+    /// Returns true if two tasks that are ready take their turns one after the other, from now on.
     pub(crate) fn are_in_step(&self, one: usize, other: usize) -> bool {
         let [one, other] = [one, other].map(|at| &self.tasks[at]);
         (one.pass, one.stride) == (other.pass, other.stride)

@@ -494,14 +494,14 @@ fn find_limits(plan: &Plan, longest: usize) -> Vec<BTreeMap<usize, usize>> {
     limits
 }
 
-/// Whether packets pushed to an element wait there, to be pulled or to be sent.
+/// Returns true if packets pushed to an element wait there, to be pulled or to be sent.
 fn is_store(plan: &Plan, element: usize) -> bool {
     let PlanElement { inputs, outputs, class, .. } = &plan.elements[element];
     inputs.contains(&Processing::Push)
         && (outputs.contains(&Processing::Pull) || class.signals.full)
 }
 
-/// Whether an element calls handlers of others.
+/// Returns true if an element calls handlers of others.
 fn calls(plan: &Plan, element: usize) -> bool {
     (plan.elements[element].class.calls)(plan, element)
 }

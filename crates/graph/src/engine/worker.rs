@@ -57,7 +57,7 @@ impl Context {
         }
     }
 
-    /// Does what others have asked for, except to the graph as a whole.
+    /// Runs the jobs of others, except changes of the graph as a whole.
     pub(crate) fn run_jobs(&mut self) {
         let hub: Hub = self.hub.clone();
         for job in hub.take(self.worker) {
@@ -131,7 +131,7 @@ impl Context {
 
     /// Closes every element and gives the buffers back.
     pub(crate) fn close(&mut self) {
-        // What a handler has sent since the run ended gets where it goes.
+        // Packets that a handler has sent since the run ended go all their way.
         self.drain();
         for at in 0..self.stations.len() {
             self.call(at, |element, cx| element.close(cx));

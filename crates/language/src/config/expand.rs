@@ -32,8 +32,8 @@ pub trait Variables {
     /// known.
     fn value(&self, reference: &str, form: Form, depth: usize) -> Option<String>;
 
-    /// Whether values outside quotes are put in quotes, so that they stay as
-    /// they are when quotes are taken off.
+    /// Returns true if values outside quotes are put in quotes, so that they stay as they are when
+    /// quotes are taken off.
     fn quotes(&self) -> bool {
         false
     }
@@ -185,7 +185,7 @@ impl Budget {
         left.is_some()
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub fn exhausted(&self) -> bool {
         self.0.get() == 0
     }

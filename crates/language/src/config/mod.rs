@@ -16,7 +16,7 @@ pub use quote::{is_word, quote, quote_lines, string, unquote};
 pub use split::places;
 pub use split::{join, keyword, shift_word, split, uncomment, words};
 
-/// Whether `byte` is space, as C's `isspace` has it.
+/// Returns true if `byte` is space, as C's `isspace` has it.
 pub(super) fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }

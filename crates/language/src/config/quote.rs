@@ -163,8 +163,8 @@ pub fn string(text: &str) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then(|| unquote(text))
 }
 
-/// Whether `word` is a plain word: printable, without space, quotes,
-/// backslashes and commas.
+/// Returns true if `word` is a plain word: printable, without space, quotes, backslashes and
+/// commas.
 pub fn is_word(word: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\,".contains(byte);
     !word.is_empty() && word.iter().all(plain)

@@ -72,8 +72,8 @@ impl Parser<'_> {
         Group { span: open.span.to(self.here()), statements, cursor: self.cursor() }
     }
 
-    /// Whether a further level is refused. The rest of the text is then not
-    /// read: without the level nothing in it would make sense.
+    /// Returns true if a further level is refused. The rest of the text is then not read: without
+    /// the level nothing in it would make sense.
     fn too_deep(&mut self, open: Token, what: &str) -> bool {
         if self.nesting + 1 < NESTING_MAX {
             return false;

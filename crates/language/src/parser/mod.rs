@@ -508,7 +508,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the connection's end is the element `output` and nothing else.
+/// Returns true if the connection's end is the element `output` and nothing else.
 fn ends_in_output(connection: &Connection) -> bool {
     let Some(ElementList { elements, .. }) = connection.lists.last() else {
         return false;
@@ -523,7 +523,7 @@ fn ends_in_output(connection: &Connection) -> bool {
     }
 }
 
-/// Whether there are several elements and all but the last are mere names.
+/// Returns true if there are several elements and all but the last are mere names.
 fn only_last_declared(elements: &[Element]) -> bool {
     let bare = |element: &Element| {
         matches!(element.what, What::Name(_)) && element.class.is_none() && element.config.is_none()

@@ -69,7 +69,7 @@ impl Parser<'_> {
         ports
     }
 
-    /// Whether the numbers from `first` to `last` may be written out.
+    /// Returns true if the numbers from `first` to `last` may be written out.
     fn room_for(&mut self, first: u32, last: u32, token: Token) -> bool {
         let count = (last + 1).saturating_sub(first) as usize;
         match self.numbers.checked_sub(count) {

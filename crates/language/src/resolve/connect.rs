@@ -41,7 +41,7 @@ impl<'a> Half<'a> {
         }
     }
 
-    /// Whether it is one element without ports.
+    /// Returns true if it is one element without ports.
     fn is_plain(&self) -> bool {
         self.least == 1
             && self.operands.first().is_some_and(|operand| self.ports(operand).is_empty())

@@ -160,8 +160,8 @@ impl Resolver<'_> {
         self.classes.define_unknown(name)
     }
 
-    /// Whether suggestions are made: not for the hundredth error, since all
-    /// names are looked through for one.
+    /// Returns true if suggestions are made: not for the hundredth error, since all names are
+    /// looked through for one.
     fn suggests(&self) -> bool {
         self.diagnostics.errors() < 20
     }
@@ -520,7 +520,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether a part of the name between slashes is a number.
+/// Returns true if a part of the name between slashes is a number.
 fn all_digits(name: &str) -> bool {
     name.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -199,7 +199,7 @@ impl Resolver<'_> {
         Some(sides)
     }
 
-    /// Whether there is room for a further element.
+    /// Returns true if there is room for a further element.
     fn has_room(&mut self, bytes: usize, landmark: &Landmark) -> bool {
         if self.full {
             return false;

@@ -29,12 +29,12 @@ use scope::ClassNames;
 
 /// The element classes there are.
 pub trait Classes {
-    /// Whether there is a class of this name.
+    /// Returns true if there is a class of this name.
     fn contains(&self, name: &str) -> bool;
     /// All names, for suggestions.
     fn names(&self) -> Vec<&str>;
-    /// Whether a name that is no element's becomes a class where it is used as
-    /// one, instead of being an error.
+    /// Returns true if a name that is no element's becomes a class where it is used as one, instead
+    /// of being an error.
     fn is_open(&self) -> bool {
         false
     }

@@ -77,7 +77,7 @@ impl<'a> ClassNames<'a> {
         Some(id)
     }
 
-    /// Whether names become classes where they are used as such.
+    /// Returns true if names become classes where they are used as such.
     pub(super) fn is_open(&self) -> bool {
         self.known.is_open()
     }
@@ -89,7 +89,7 @@ impl<'a> ClassNames<'a> {
         id
     }
 
-    /// Whether it is the class of elements with this name.
+    /// Returns true if it is the class of elements with this name.
     pub(super) fn is_named(&self, id: ClassId, name: &str) -> bool {
         matches!(self.get(id), Class::Element(class) if **class == *name)
     }

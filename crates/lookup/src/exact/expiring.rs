@@ -1,4 +1,4 @@
-//! A table whose entries have deadlines.
+//! Expiring table: exact matches with a deadline for each entry.
 
 use std::num::NonZeroU64;
 
@@ -19,7 +19,7 @@ fn stored(deadline: u64) -> NonZeroU64 {
     NonZeroU64::new(deadline).unwrap_or(NonZeroU64::MIN)
 }
 
-/// A [`Table`] whose entries have deadlines, in ticks of the caller's choice, from 1 on.
+/// A [`Table`] with a deadline for each entry, in ticks of the caller's choice, from 1 on.
 ///
 /// [`touch`](Self::touch) puts a deadline off by a store into the line a lookup has just brought;
 /// the [`Wheel`] behind learns of it when the old deadline comes. Beside the table it takes 12 bytes
@@ -59,7 +59,7 @@ impl<K: Key, V> Expiring<K, V> {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -86,7 +86,7 @@ impl Bucket {
         self.entries[lanes.trailing_zeros() as usize & 7] & NUMBER
     }
 
-    /// Whether an entry with that hash may have been displaced to its second bucket.
+    /// Returns true if an entry with that hash may have been displaced to its second bucket.
     #[inline(always)]
     pub(super) fn has_displaced(&self, hash: u32) -> bool {
         self.entries[counter(hash)] > NUMBER

@@ -110,7 +110,7 @@ impl<K: Key, V> Table<K, V> {
         self.records.len() - self.free.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

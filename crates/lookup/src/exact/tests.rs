@@ -1,4 +1,4 @@
-//! The tables against std's `HashMap` and against attackers who know the seed.
+//! Tests of the tables against std's `HashMap` and against attackers that know the seed.
 
 use std::collections::HashMap;
 

@@ -218,7 +218,7 @@ impl<A: Address> Prefix<A> {
         self.length
     }
 
-    /// Whether the address is one of these.
+    /// Returns true if the address is one of these.
     pub fn contains(self, address: A) -> bool {
         address.and(A::mask(self.length.into())) == self.address
     }

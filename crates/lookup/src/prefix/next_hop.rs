@@ -50,7 +50,7 @@ impl NextHop {
         self.is_set().then_some(self.0 >> 1)
     }
 
-    /// Whether it stands for several. Lookups never answer with such a one.
+    /// Returns true if it stands for several. Lookups never answer with such a one.
     #[inline(always)]
     pub fn is_set(self) -> bool {
         self.0 & 1 != 0
@@ -115,7 +115,7 @@ impl SetUses {
         *self.uses.get(set.set()? as usize)?
     }
 
-    /// Whether routes may lead there.
+    /// Returns true if routes may lead there.
     pub(super) fn knows(&self, hop: NextHop) -> bool {
         !hop.is_set() || self.uses(hop).is_some()
     }

@@ -266,7 +266,7 @@ impl<A: Address> PrefixTable<A> {
         Ok(())
     }
 
-    /// Whether there are routes besides the default route.
+    /// Returns true if there are routes besides the default route.
     fn has_others(&self) -> bool {
         // With two there is another one, and no place in the tree is looked at.
         let routes = &self.rib.routes;
@@ -323,7 +323,7 @@ impl<A: Address> PrefixTable<A> {
         self.rib.routes.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.rib.routes.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Calls everything the crate has on arbitrary bytes, and checks what must hold for any bytes.
+//! Calls everything the crate has on arbitrary bytes, and checks the invariants for any bytes.
 //!
 //! Used by the property test beside it and by the fuzz target `headers`.
 

@@ -46,7 +46,7 @@ pub(super) struct Contender {
     command: MakeCommand,
 }
 
-/// All of them: our forms, a line each, of which the first is what ratios are of; then the peers.
+/// All of them: our forms, a line each, the first of which is the base of ratios; then the peers.
 pub(super) fn contenders(
     linerate: &Path,
     apart: bool,

@@ -265,7 +265,7 @@ impl Programs {
         serde_json::from_str(&line).with_context(|| format!("pcap_filter printed `{line}`"))
     }
 
-    /// Starts a program on libpcap, or on what stands for it.
+    /// Starts a program on libpcap, or on its replacement.
     pub(crate) fn pcap_forward(&self, options: &PcapOptions) -> Result<PcapForward> {
         let program = self.folder.join("pcap_forward");
         let mut command = command_in(options.namespace.as_deref(), program);

@@ -74,7 +74,7 @@ impl Memory {
         Memory { _undo: None, huge: false, pages: PAGES }
     }
 
-    /// Whether DPDK runs on huge pages.
+    /// Returns true if DPDK runs on huge pages.
     pub(crate) fn is_huge(&self) -> bool {
         self.huge
     }

@@ -1,4 +1,4 @@
-//! DPDK's testpmd: started, told what to forward, and read, over its terminal.
+//! DPDK's testpmd: started, given ports to forward between, and read, over its terminal.
 //!
 //! One process serves many measurements with different modes and bursts; between them its
 //! forwarding core sleeps, so that a measurement of ours can run there. Every start of forwarding

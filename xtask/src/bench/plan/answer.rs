@@ -25,7 +25,7 @@ pub(super) struct Row {
 }
 
 impl Answer {
-    /// Whether more was reached than with another one.
+    /// Returns true if more was reached than with another one.
     pub(super) fn is_better_than(&self, other: &Answer) -> bool {
         match (self, other) {
             (Answer::Given { reached, .. }, Answer::Given { reached: other, .. }) => {

@@ -3,7 +3,7 @@
 
 use super::text::Declaration;
 
-/// Classes whose first argument is an interface that must be there.
+/// Classes with an interface that must be there as their first argument.
 const KERNEL: [&str; 2] = ["FromDevice", "ToDevice"];
 
 /// Classes of devices that are mapped to ports of ours.
@@ -12,7 +12,7 @@ const MAPPED: [&str; 4] = ["FromDPDKDevice", "ToDPDKDevice", "FromNetmapDevice",
 /// Classes that make the interface they name.
 const TUNNELS: [&str; 2] = ["FromHost", "ToHost"];
 
-/// Classes whose first argument is a port of ours.
+/// Classes with a port of ours as their first argument.
 const PORTS: [&str; 2] = ["FromPort", "ToPort"];
 
 /// Classes that write packets to the file they name.

@@ -18,7 +18,7 @@ pub(super) struct Color {
 }
 
 impl Color {
-    /// Whether a packet has it.
+    /// Returns true if a packet has it.
     #[inline]
     pub(super) fn is(self, meta: &Meta) -> bool {
         self.anno.get(meta) == self.color
@@ -34,7 +34,7 @@ impl Color {
         self.color
     }
 
-    /// Whether it is where paint usually is.
+    /// Returns true if it is where paint usually is.
     #[inline]
     pub(super) fn is_paint(self) -> bool {
         self.anno == Byte::PAINT

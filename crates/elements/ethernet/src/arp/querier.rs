@@ -284,7 +284,7 @@ impl ArpQuerier {
         cx.discard(frame);
     }
 
-    /// Whether no neighbour can have an address.
+    /// Returns true if no neighbour can have an address.
     fn is_no_neighbour(&self, ip: Ipv4Addr) -> bool {
         ip == self.ip || ip.is_unspecified() || ip.is_broadcast() || ip.is_multicast()
     }

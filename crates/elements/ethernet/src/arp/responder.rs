@@ -62,7 +62,7 @@ impl Route {
         (self.address, self.mask) == (other.address, other.mask)
     }
 
-    /// Whether all of another's addresses are also its.
+    /// Returns true if all of another's addresses are also its.
     fn covers(&self, other: &Route) -> bool {
         other.mask & self.mask == self.mask && other.address & self.mask == self.address
     }

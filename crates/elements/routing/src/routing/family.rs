@@ -17,7 +17,7 @@ pub(super) trait Family: Address + Hash + Default {
     /// Words a next hop takes.
     const WORDS: usize;
 
-    /// Whether it is the address of zeros, which as a gateway means none.
+    /// Returns true if it is the address of zeros, which as a gateway means none.
     fn is_zero(self) -> bool {
         self == Self::default()
     }

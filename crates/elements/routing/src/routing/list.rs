@@ -54,7 +54,7 @@ impl<A: Family> List<A> {
         self.order
     }
 
-    /// Whether it keeps routes at all.
+    /// Returns true if it keeps routes at all.
     pub(super) fn is_kept(&self) -> bool {
         self.order != Order::ByAddress
     }

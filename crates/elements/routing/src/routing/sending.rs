@@ -103,7 +103,7 @@ impl<A: Family> Sending<A> {
         };
     }
 
-    /// Whether there is no route for some.
+    /// Returns true if there is no route for some.
     #[inline]
     pub(super) fn has_unrouted(&self) -> bool {
         self.has_unrouted
