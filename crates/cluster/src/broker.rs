@@ -92,7 +92,7 @@ pub struct Broker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Those of this process: graphs that follow one another have the same one.
+/// The brokers of this process: graphs that follow one another have the same one.
 static BROKERS: Mutex<Vec<Weak<Broker>>> = Mutex::new(Vec::new());
 
 impl Broker {
@@ -133,7 +133,7 @@ impl Broker {
         Ok((Arc::clone(&broker), Hold(broker)))
     }
 
-    /// One that is held.
+    /// Starts a broker that is held.
     fn start(address: Address, arena: &Arena) -> Result<Broker, BrokerError> {
         let system = |step| {
             let address = address.to_string();

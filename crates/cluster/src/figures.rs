@@ -1,5 +1,5 @@
-//! Figures of a cluster, in memory that any client may read: while its consumers live and after,
-//! without a message. The format is in `docs/cluster.md`.
+//! Statistics segment of a cluster, memory that any client may read: while its consumers live and
+//! after, without a message. The format is in `docs/cluster.md`.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -77,10 +77,10 @@ pub enum Request {
     Weigh {
         /// Name of the balancer.
         name: String,
-        /// One for each of its consumers.
+        /// A weight for each of its consumers.
         weights: Vec<u32>,
     },
-    /// That a consumer is detached.
+    /// Detaches a consumer.
     Detach {
         /// Name of the consumer.
         name: String,
@@ -103,9 +103,9 @@ pub enum Reply {
     },
     /// With the figures.
     Figures,
-    /// It has been done, to so many buckets.
+    /// The request was carried out, on so many buckets.
     Done(u32),
-    /// It cannot be.
+    /// The request was refused.
     Refused(Reason, String),
     /// The client is no consumer any more.
     Ended(Reason),
@@ -134,7 +134,7 @@ pub enum Reason {
     Broken,
     /// The server ends, or its new configuration has no such consumer.
     Gone,
-    /// It flooded its doorbell.
+    /// The consumer flooded its doorbell.
     Flood,
 }
 
@@ -171,7 +171,8 @@ impl Reason {
     }
 }
 
-/// Whether consumers and balancers can be called so: 1 to 63 letters, digits, `_`, `-`, `.`, `/`, `@`.
+/// Returns true if the name is one for consumers and balancers: 1 to 63 letters, digits, `_`, `-`,
+/// `.`, `/`, `@`.
 pub fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./@".contains(&byte);
     (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(fits)

@@ -69,7 +69,7 @@ const NUMBERS: &[(&str, u32)] = &[
 ];
 
 impl Parser<'_> {
-    /// Whether the next token may begin a calculation.
+    /// Returns true if the next token may begin a calculation.
     pub(super) fn may_calculate(&self) -> bool {
         match self.peek() {
             Some(Token::Number(_) | Token::Sign("(" | "-")) => true,

@@ -28,7 +28,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Whether it is there; `None` when the packet is too short to say.
+    /// Returns true if the header is there; `None` when the packet is too short to say.
     pub(super) fn holds(self, packet: &[u8]) -> Option<bool> {
         let byte = |at: u32| {
             let at = self.network.checked_add(at)? as usize;

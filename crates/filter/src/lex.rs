@@ -1,4 +1,4 @@
-//! The words of an expression.
+//! Lexer: the words of an expression.
 
 use std::net::Ipv6Addr;
 

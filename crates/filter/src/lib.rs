@@ -101,7 +101,7 @@ impl Filter {
         Ok(Filter { tree, calculates, places, has_tag_beside: link == Link::Untagged })
     }
 
-    /// Whether a packet is wanted.
+    /// Returns true if a packet is wanted.
     pub fn accepts(&self, packet: &[u8]) -> bool {
         if self.places > 0 {
             return self.accepts_cut(packet, packet.len() as u32);
@@ -109,18 +109,19 @@ impl Filter {
         self.tree.holds(packet, Whole).unwrap_or(false)
     }
 
-    /// Whether a packet is wanted that had this length before a capture cut it: `len` is that.
+    /// Returns true if a packet is wanted that had `length` bytes before a capture cut it.
     pub fn accepts_cut(&self, packet: &[u8], length: u32) -> bool {
         self.tree.holds(packet, &Notes::new(length)).unwrap_or(false)
     }
 
-    /// Whether it is for frames whose outer tag is known besides them ([`Link::Untagged`]).
+    /// Returns true if it is for frames whose outer tag is known besides them ([`Link::Untagged`]).
     pub fn has_tag_beside(&self) -> bool {
         self.has_tag_beside
     }
 
-    /// Whether a frame is wanted that has its outer tag in it, where the filter is for such that have it besides, and of
-    /// the length that it had before a capture cut it. The frame is afterwards as it was.
+    /// Returns true if a frame with its outer tag in it is wanted, for a filter of frames that have
+    /// it besides; `length` is that of the frame before a capture cut it. The frame is afterwards
+    /// as it was.
     pub fn accepts_tagged(&self, frame: &mut [u8], length: u32) -> bool {
         let tag = frame.get(TAG..).and_then(|rest| rest.first_chunk::<4>().copied());
         let tag = tag.filter(|tag| self.has_tag_beside && TAKEN_OUT.contains(&[tag[0], tag[1]]));
@@ -136,8 +137,8 @@ impl Filter {
         is_wanted
     }
 
-    /// Whether it calculates with a packet's length or bytes, as `less 100` and `tcp[13] & 8 != 0`:
-    /// then it may decide otherwise on a packet than on several merged into one.
+    /// Returns true if it calculates with a packet's length or bytes, as `less 100` and `ip[8] < 5`
+    /// do: then it may decide otherwise on a packet than on several merged into one.
     pub fn calculates(&self) -> bool {
         self.calculates
     }

@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
         if self.take_sign(")") { Ok((tree, qualifier)) } else { Err(self.unexpected()) }
     }
 
-    /// Whether the first thing behind parentheses that come is a value.
+    /// Returns true if a value comes first behind the parentheses that are next.
     fn are_values_next(&self) -> bool {
         let rest = self.tokens[self.at..].iter();
         let is_before =
@@ -683,7 +683,7 @@ fn joined(joint: &str, left: Tree, right: Tree) -> Tree {
     if joint == "and" { Tree::All(parts) } else { Tree::Any(parts) }
 }
 
-/// Whether a word is no name.
+/// Returns true if a word is no name.
 fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word) || refused(word).is_some() || Protocol::named(word).is_some()
 }

@@ -88,11 +88,11 @@ pub(super) enum Protocol {
     Rarp,
     /// An Ethertype, or a service access point of LLC.
     Type(u32),
-    /// One of those of the ISO.
+    /// A protocol of the ISO.
     Iso(u32),
     /// IS-IS, in packets of these kinds.
     IsIs(&'static [u32]),
-    /// One that IP carries: only IPv4, only IPv6, or either.
+    /// A protocol that IP carries: only IPv4, only IPv6, or either.
     Carried {
         number: u32,
         four: bool,

@@ -21,7 +21,7 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// So far behind the packet's beginning.
+    /// A place so far behind the packet's beginning.
     pub(super) const fn at(at: u32) -> Spot {
         Spot { from: None, at }
     }

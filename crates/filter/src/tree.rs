@@ -103,7 +103,7 @@ pub(super) enum Operator {
 }
 
 impl Tree {
-    /// Whether it holds; `None` when the packet is too short to say.
+    /// Returns true if it holds; `None` when the packet is too short to say.
     pub(super) fn holds(&self, packet: &[u8], known: impl Known) -> Option<bool> {
         match self {
             Tree::Constant(value) => Some(*value),

@@ -146,7 +146,7 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether a file may be written, or created where there is none.
+/// Checks that a file may be written, or created where there is none.
 fn check_writable(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match fs::metadata(path) {

@@ -59,9 +59,9 @@ mod tests {
         (format!("{} {}", fields[16], fields[38]), slice)
     }
 
-    /// Whether threads have slices of their own here, and the kernel shows them: not before 6.12.
-    /// With an older one there is nothing to look at but its acceptance; no test harness may hide
-    /// that it was all.
+    /// Returns true if threads have slices of their own here, and the kernel shows them: not before
+    /// 6.12. With an older one there is nothing to look at but its acceptance; no test harness may
+    /// hide that it was all.
     fn has_slices() -> bool {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! One value against eight, safe to call from any crate.
+//! Comparison of a value with eight at once, safe to call from any crate.
 
 /// Compares eight values with `wanted`: bit `i` is set if the value `i` is equal. Six instructions
 /// on x86-64, where compilers make twenty of the plain loop.

@@ -1,4 +1,4 @@
-//! Fronts of all packets of a frame moved at once.
+//! Strip and unstrip of the front of all packets of a frame.
 //!
 //! Where a packet begins is in its slot, so a header that is taken off or put back in front of
 //! all packets is arithmetic on the slots as words, a few instructions for four of them.

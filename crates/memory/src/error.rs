@@ -1,4 +1,4 @@
-//! Why memory could not be had.
+//! Errors of packet memory.
 
 use std::io;
 

@@ -57,7 +57,7 @@ impl Frame {
         self.len
     }
 
-    /// Whether there is no packet.
+    /// Returns true if there is no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -175,7 +175,7 @@ impl Frame {
         }
     }
 
-    /// Whether a packet is shared with another owner.
+    /// Returns true if a packet is shared with another owner.
     #[inline]
     pub fn has_shared(&self) -> bool {
         // Without an early exit, which would be a branch for each packet.
@@ -354,7 +354,7 @@ impl Sift<'_> {
         unsafe { std::slice::from_raw_parts_mut(base.cast(), lines) }
     }
 
-    /// Those that are still there become the frame's again.
+    /// Gives the packets that have not left back to the frame.
     #[inline(always)]
     pub(crate) fn end(self, any_left: bool) {
         let Sift { frame, count } = self;

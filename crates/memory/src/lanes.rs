@@ -271,7 +271,7 @@ mod avx2 {
         (from_rest, to_rest)
     }
 
-    /// All of them: the compiler makes sixteen at a time of it.
+    /// Bytes of all packets: the compiler adds sixteen at a time.
     #[target_feature(enable = "avx2")]
     pub(super) fn total_len(slots: &[Slot]) -> u64 {
         super::total_len_short(slots)

@@ -27,7 +27,7 @@ impl HeaderStart {
         start.map_or(HeaderStart::UNKNOWN, HeaderStart)
     }
 
-    /// Whether it is known.
+    /// Returns true if the header's place is known.
     #[inline(always)]
     pub fn is_known(self) -> bool {
         self != HeaderStart::UNKNOWN
@@ -75,8 +75,8 @@ pub struct Meta {
     pub vlan: u16,
     /// Paint (colour) annotation.
     pub paint: u8,
-    /// How the packet was addressed on its link: [`Meta::TO_HOST`] and so on,
-    /// as Click numbers it.
+    /// Packet type, by its destination on the link: [`Meta::TO_HOST`] and so on, as Click numbers
+    /// it.
     pub packet_type: u8,
     /// Start of the network header.
     pub network: HeaderStart,

@@ -1,4 +1,4 @@
-//! Packets of a frame that part: each goes its own of several ways.
+//! Splitting of a frame into several, by an output number per packet.
 
 use std::{iter, ptr};
 
@@ -37,7 +37,7 @@ impl<'a> Ways<'a> {
         self.used
     }
 
-    /// Those ways in the order of their first packets.
+    /// The ways in use, in the order of their first packets.
     #[inline]
     pub fn in_order(&self) -> impl Iterator<Item = usize> + use<'a> {
         let (mut left, mut ways) = (self.used, self.ways.iter());
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(Ways::of(&[]).unwrap().in_order().count(), 0);
     }
 
-    /// It had no number of packets to go by, and none is doubled.
+    /// After the panic frame and parts count no packets, and none is doubled.
     #[test]
     fn a_part_without_room_gets_none() {
         let arena = ArenaOptions { size: 1 << 19, ..Default::default() }.create().unwrap();

@@ -1,4 +1,4 @@
-//! Handing buffers out and taking them back.
+//! Buffer pools: per-worker caches that hand buffers out and take them back.
 //!
 //! The free buffers of an arena are in one shared ring; each worker has a
 //! [`PoolCache`] in front of it (the per-lcore cache of a DPDK mempool), a stack,

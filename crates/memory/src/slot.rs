@@ -73,7 +73,7 @@ impl Slot {
         lanes::total_len(slots)
     }
 
-    /// Whether the packet has no bytes.
+    /// Returns true if the packet has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -85,7 +85,7 @@ impl Slot {
         self.offset as usize
     }
 
-    /// Whether other slots name the same bytes, which makes them read-only.
+    /// Returns true if other slots name the same bytes, which makes them read-only.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.buffer & SHARED != 0

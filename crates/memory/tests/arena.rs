@@ -285,7 +285,8 @@ fn packets_at_hand_are_read_by_all_and_written_by_one() {
     assert_eq!(arena.accounting().held, 0);
 }
 
-/// Whether only the start of a packet moves or all of its bytes.
+/// Header places stay right, both when only the start of a packet moves and when all of its bytes
+/// do.
 #[test]
 fn what_is_said_of_headers_goes_where_their_bytes_go() {
     let arena = small(256 << 10).create().unwrap();

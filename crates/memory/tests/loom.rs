@@ -350,7 +350,7 @@ fn a_sleeper_is_woken_that_found_the_ring_full() {
 struct Flag(AtomicU32);
 
 impl Flag {
-    /// Whether a sleeper on it wakes.
+    /// Returns true if a sleeper on it wakes.
     fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
     }

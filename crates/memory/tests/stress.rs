@@ -147,7 +147,7 @@ fn pool_with_four_workers() {
     pool_with_workers(false);
 }
 
-/// They need more than the first piece of it.
+/// The workers need more than the first piece of a gradual arena.
 #[test]
 fn pool_that_grows_with_four_workers() {
     pool_with_workers(true);

@@ -14,7 +14,7 @@ use crate::{
 
 /// A value that says that a function could not do it.
 pub(crate) trait Failing {
-    /// That value.
+    /// The failure value.
     const VALUE: Self;
 }
 

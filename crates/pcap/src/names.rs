@@ -40,18 +40,18 @@ impl Target {
         }
     }
 
-    /// Whether it is a capture file.
+    /// Returns true if it is a capture file.
     pub(crate) fn is_a_file(&self) -> bool {
         matches!(self, Target::Port(uri) if uri.driver() == "pcap")
     }
 
-    /// Whether threads belong to it, which a child of this process does not have.
+    /// Returns true if threads belong to it, which a child of this process does not have.
     pub(crate) fn has_helpers(&self) -> bool {
         matches!(self, Target::Port(uri) if matches!(uri.driver(), "memif" | "vhost"))
     }
 
-    /// Whether it is an interface there is, as those are that libpcap opens: others make files, interfaces
-    /// and sockets, or read any file.
+    /// Returns true if it is an existing interface, as libpcap opens: other targets make files,
+    /// interfaces and sockets, or read any file.
     fn is_an_interface(&self) -> bool {
         matches!(self, Target::Port(uri) if matches!(uri.driver(), "packet" | "xdp"))
     }
@@ -122,8 +122,8 @@ fn plain(device: &str) -> Result<Option<Target>, String> {
     port_named(&format!("{named}{options}")).map(Some)
 }
 
-/// Whether there is an interface of that name that carries Ethernet frames. The loopback interface's are
-/// longer than a buffer.
+/// Returns true if there is an interface of that name that carries Ethernet frames. The loopback
+/// interface's are longer than a buffer.
 fn is_ethernet(device: &str) -> bool {
     let link = interface::find(device);
     link.is_ok_and(|link| link.name == device && link.ethernet && link.kind != "loopback")
@@ -165,7 +165,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     if is_privileged() { None } else { env::var(name).ok() }
 }
 
-/// Whether this program has more rights than the user that has started it.
+/// Returns true if this program has more rights than the user that has started it.
 fn is_privileged() -> bool {
     // SAFETY: a look at the auxiliary vector, which every process has.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

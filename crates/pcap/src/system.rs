@@ -70,7 +70,7 @@ fn find() -> Option<Library> {
     })
 }
 
-/// Whether a library is this one, installed in the place of the system's.
+/// Returns true if a library is this one, installed in the place of the system's.
 fn is_ours(library: *mut c_void) -> bool {
     // SAFETY: the name is a string that ends, and the library is open.
     let theirs = unsafe { libc::dlsym(library, c"pcap_lib_version".as_ptr()) };

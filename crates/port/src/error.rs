@@ -177,7 +177,7 @@ impl PortError {
         &self.0
     }
 
-    /// Whether the port can be opened again once the interface is there and fits.
+    /// Returns true if the port can be opened again once the interface is there and fits.
     pub fn comes_back(&self) -> bool {
         matches!(self.fault(), PortFault::Gone { .. } | PortFault::Changed { .. })
     }

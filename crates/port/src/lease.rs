@@ -36,7 +36,7 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Whether a port is leased under that key.
+    /// Returns true if a port is leased under that key.
     pub fn is_open(&self, key: &str) -> bool {
         let ports = self.ports.lock().expect("no panic while held");
         ports.get(key).is_some_and(|port| port.strong_count() > 0)
@@ -74,7 +74,7 @@ impl Leases {
 /// A port that is leased.
 pub struct LeasedPort {
     uri: PortUri,
-    /// It no longer works and must be opened again.
+    /// The port no longer works and must be opened again.
     lost: AtomicBool,
     /// Of all its openings.
     link: Arc<Link>,
@@ -112,8 +112,8 @@ impl LeasedPort {
         &self.uri
     }
 
-    /// Whether its other end is there. Goes on when it is opened again; always up while a port is
-    /// open that has no other end which comes and goes.
+    /// Link of the port, up while its other end is there. Goes on when the port is opened again;
+    /// always up while a port is open that has no other end which comes and goes.
     pub fn link(&self) -> &Arc<Link> {
         &self.link
     }
@@ -239,7 +239,7 @@ impl LeasedPort {
         self.link.set(false, "it no longer works, and is to be opened again");
     }
 
-    /// Whether the port no longer works.
+    /// Returns true if the port no longer works.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)

@@ -54,7 +54,7 @@ impl Link {
         self.state.lock().expect("no panic while held")
     }
 
-    /// Whether the peer is there.
+    /// Returns true if the peer is there.
     pub fn is_up(&self) -> bool {
         !self.changes().is_multiple_of(2)
     }

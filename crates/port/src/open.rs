@@ -1,4 +1,4 @@
-//! From a port's name to an open port.
+//! Opening of ports by their names.
 
 use linerate_host::closest;
 

@@ -1,4 +1,4 @@
-//! Taking the options out of a port's name, each as its driver has declared it.
+//! Parsing of the options in a port's name, each as its driver has declared it.
 //!
 //! A driver asks for the options by name; an undeclared option cannot be asked for, and options
 //! left in the end were misspelt, so that nothing is silently ignored.

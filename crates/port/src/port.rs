@@ -33,7 +33,7 @@ pub trait Receive: Send {
     /// other end must be told to wake us does it here.
     fn wake(&mut self) -> Wake<'_>;
 
-    /// Whether no packet will ever come again (the end of a file).
+    /// Returns true if no packet will ever come again (the end of a file).
     fn ended(&self) -> bool {
         false
     }
@@ -225,12 +225,12 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Whether packets are taken from it.
+    /// Returns true if packets are taken from it.
     pub fn receives(self) -> bool {
         self != Direction::Transmit
     }
 
-    /// Whether packets are given to it.
+    /// Returns true if packets are given to it.
     pub fn transmits(self) -> bool {
         self != Direction::Receive
     }

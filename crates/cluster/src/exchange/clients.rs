@@ -1,4 +1,4 @@
-//! Programs that come, and go.
+//! Attachment and detachment of consumers.
 
 use linerate_memory::{
     Arena, MemoryError,
@@ -34,7 +34,7 @@ enum Way {
     Isolated(Arena),
 }
 
-/// One with files, before it is there.
+/// A consumer with its files, before it is attached.
 #[derive(Debug)]
 pub(crate) struct Ready {
     place: usize,

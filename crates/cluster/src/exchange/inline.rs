@@ -21,7 +21,7 @@ use crate::figures::Figures;
 /// Configuration of an inline consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// How long each waits for an answer.
+    /// Time limit of an answer.
     pub limit: Duration,
     /// Whether packets without an answer pass.
     pub open: bool,
@@ -29,7 +29,7 @@ pub struct Terms {
     pub most: usize,
     /// Most flows that are remembered.
     pub flows: usize,
-    /// How long a flow is remembered that no packet is of, at least.
+    /// Least time that a flow without packets is remembered.
     pub flow_time: Duration,
 }
 
@@ -40,7 +40,8 @@ pub struct Refused {
     pub denied: usize,
     /// No consumer was attached, or it went.
     pub absent: usize,
-    /// It does not answer: the time was over, or it has let another's run out and has been silent since.
+    /// The consumer does not answer: the time was over, or it has let another packet's run out and
+    /// has been silent since.
     pub silent: usize,
     /// There was no room for more.
     pub full: usize,
@@ -49,7 +50,7 @@ pub struct Refused {
 /// Result of draining a queue of packets that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settled {
-    /// Those that were dropped.
+    /// Packets that were dropped.
     pub refused: Refused,
     /// Whether there are more that can leave.
     pub more: bool,

@@ -1,4 +1,4 @@
-//! The two ways a consumer has its packets.
+//! Links to consumers: packets are shared in place, or copied.
 
 use std::os::fd::BorrowedFd;
 
@@ -66,7 +66,7 @@ impl Link {
         }
     }
 
-    /// It is going to be lent so many packets.
+    /// Announces that it is going to be lent so many packets.
     pub(super) fn expect(&self, server: &Server, count: usize) {
         if let Link::Sharing(id) = self {
             server.expect(*id, count);

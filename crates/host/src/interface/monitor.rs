@@ -58,7 +58,7 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// Whether packets can pass.
+    /// Returns true if packets can pass.
     pub fn running(&self) -> bool {
         self.up && self.carrier
     }

@@ -50,7 +50,7 @@ pub fn attach_tun(tun: impl AsFd, name: &str, flags: libc::c_int) -> io::Result<
     unsafe { request.send(tun, libc::TUNSETIFF as libc::c_ulong) }
 }
 
-/// Whether the interface of an attached `/dev/net/tun` was deleted.
+/// Returns true if the interface of an attached `/dev/net/tun` was deleted.
 pub fn is_tun_deleted(tun: impl AsFd) -> bool {
     let Ok(mut request) = Request::named("") else { return false };
     // SAFETY: writes name and flags.

@@ -53,9 +53,9 @@ pub struct Hop {
 /// Target of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// They go on to one of these, which is at least one; sorted.
+    /// Packets go on to one of these next hops, at least one; sorted.
     Through(Vec<Hop>),
-    /// They are refused: the route is of the kind `blackhole`, `unreachable` or
+    /// Packets are refused: the route is of the kind `blackhole`, `unreachable` or
     /// `prohibit`.
     Refused,
 }

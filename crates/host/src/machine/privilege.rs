@@ -48,7 +48,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Capability; 6] = [
         Capability::NetRaw,
         Capability::NetAdmin,
@@ -146,7 +146,7 @@ impl Privilege {
         }
     }
 
-    /// Whether the process has a capability, as far as is known.
+    /// Returns true if the process has a capability, as far as is known.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.as_ref().is_some_and(|held| held.contains(&capability))
     }

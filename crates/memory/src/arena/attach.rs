@@ -43,7 +43,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Whether everything lies inside the file, aligned, and apart.
+    /// Returns true if everything lies inside the file, aligned, and apart.
     pub(crate) fn is_possible(&self) -> bool {
         let Geometry { count, stride, headroom, size, meta, buffers } = *self;
         let end = |start: u64, of_one: u64| start.checked_add(u64::from(count) * of_one);
@@ -180,7 +180,7 @@ impl Arena {
         self.share_count(buffer).load(std::sync::atomic::Ordering::Acquire) == 2
     }
 
-    /// One share of a buffer that has others goes with the slot.
+    /// Drops a share of a buffer that has others, with the slot.
     pub(crate) fn forget_share(&self, slot: &Slot) {
         let last = self.release_share(slot.buffer & !SHARED);
         debug_assert!(!last, "the ledger has another");

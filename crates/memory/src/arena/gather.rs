@@ -25,7 +25,7 @@ pub enum WordBase {
     Transport,
 }
 
-/// All of them, by number.
+/// All bases, by number.
 const BASES: [WordBase; 3] = [WordBase::Packet, WordBase::Network, WordBase::Transport];
 
 /// The place of a word: so many bytes behind its base.

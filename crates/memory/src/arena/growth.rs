@@ -21,7 +21,7 @@ use crate::{error::MemoryError, meta::Meta};
 /// half a millisecond of the kernel's work.
 const PIECE: u32 = 256;
 
-/// How far an arena is populated.
+/// State of populating an arena.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     /// Buffers populated, the first ones: they only become more, under the lock.

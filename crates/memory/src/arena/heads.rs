@@ -1,4 +1,4 @@
-//! The first words of headers, for steps that are taken with eight packets at once.
+//! Header kernels: steps on the first words of headers, of eight packets at once.
 //!
 //! A check of a header is some thirty instructions for a packet, and as many for eight once
 //! the same word of all of them is in one vector. Steps are written for columns of eight in
@@ -20,7 +20,7 @@ use crate::{
 /// Packets that are looked at together.
 pub const LANES: usize = 8;
 
-/// One number of each of them.
+/// A number of each of the eight packets.
 pub type Column = [u32; LANES];
 
 /// The first `N` words of a header of eight packets.
@@ -35,8 +35,8 @@ pub struct Heads<const N: usize> {
 /// Start of the headers to process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadAt {
-    /// So many bytes behind the start of packets, of which the step may be the first to be
-    /// touched: their first lines and those of their metadata are asked for ahead.
+    /// So many bytes behind the start of packets. The step may be the first to touch them: the
+    /// first lines of packets and metadata are prefetched.
     Start(usize),
     /// The network header, as metadata says.
     Network,
@@ -61,8 +61,8 @@ pub struct Notes {
 ///
 /// Implementations say `#[inline(always)]`, or they are compiled for the oldest processor.
 pub trait HeadStep<const N: usize> {
-    /// How many of the first words are left for those behind, among them all that are changed:
-    /// of others, those that are not looked at need not be loaded.
+    /// Number of the first words that are left for the elements behind, among them all that are
+    /// changed: other words need not be loaded where they are not looked at.
     const KEPT: usize = N;
 
     /// Output of a packet that leaves the frame.
@@ -241,7 +241,7 @@ impl<const N: usize, S: HeadStep<N>, O: FnMut(usize, Slot, S::Exit)> BitWork
     }
 }
 
-/// Whether a number of the column is not zero.
+/// Returns true if a number of the column is not zero.
 #[inline(always)]
 fn any(column: &Column) -> bool {
     *column != [0; LANES]

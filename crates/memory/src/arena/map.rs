@@ -1,4 +1,4 @@
-//! Getting the memory: a sealed memfd on the best pages that can be had.
+//! Memory of an arena: a sealed memfd on the best pages that can be had.
 
 use std::{fmt, fs, ops::Range, ptr::NonNull};
 #[cfg(not(miri))]
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(huge_bytes_at(text, 0x1), 0);
     }
 
-    /// Where there are no reserved pages the kernel refuses them when addresses are already given
+    /// Without reserved pages the kernel refuses the mapping when its addresses are already given
     /// back: another thread's memory that is there by then stays.
     #[cfg(not(miri))]
     #[test]

@@ -446,8 +446,8 @@ impl Arena {
         Some(unsafe { self.inner.meta.add(index as usize).as_mut() })
     }
 
-    /// How far behind the start of a packet its network header begins; beyond its end when
-    /// that is not known, or in front of it.
+    /// Offset of a packet's network header from its start; beyond its end when that is not known,
+    /// or in front of it.
     ///
     /// # Panics
     ///
@@ -505,7 +505,7 @@ impl Arena {
             .then(|| (self.inner.tag | index as u32, (position % self.buffer_size()) as u16))
     }
 
-    /// Whether a buffer number, without flags, is one of this arena's.
+    /// Returns true if a buffer number, without flags, is one of this arena's.
     #[inline]
     pub(crate) fn owns(&self, buffer: u32) -> bool {
         (buffer ^ self.inner.tag) & !self.inner.mask == 0

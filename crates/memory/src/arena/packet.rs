@@ -55,7 +55,7 @@ impl<'a> Packet<'a> {
         self.slot.len()
     }
 
-    /// Whether the packet has no bytes.
+    /// Returns true if the packet has no bytes.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.slot.is_empty()
@@ -190,7 +190,7 @@ impl<'a> PacketMut<'a> {
         PacketMut(unsafe { Packet::new(arena, slot, index, (start.as_ptr(), meta.as_ptr())) })
     }
 
-    /// One whose places are known.
+    /// A packet at known addresses.
     ///
     /// # Safety
     ///

@@ -170,7 +170,7 @@ impl Bases {
         self.buffers.wrapping_add(at as usize)
     }
 
-    /// How many bytes behind the first buffer an address is.
+    /// Offset of an address from the first buffer, in bytes.
     #[inline(always)]
     pub(super) fn offset(self, address: *mut u8) -> u64 {
         (address as usize).wrapping_sub(self.buffers as usize) as u64
@@ -202,7 +202,7 @@ impl Leaves {
 }
 
 impl Survey {
-    /// One for frames of at most `limit` packets; longer ones are gone over without.
+    /// A survey for frames of at most `limit` packets; longer ones are gone over without.
     pub fn new(limit: usize) -> Survey {
         Survey {
             groups: vec![Group::NONE; limit.div_ceil(LANES)],
@@ -221,15 +221,15 @@ impl Survey {
         Survey { is_on: false, ..Survey::new(1) }
     }
 
-    /// Whether a frame of so many packets is gone over with one. Fewer than eight are sooner
-    /// gone over one by one.
+    /// Returns true if a frame of so many packets is gone over with a survey. Fewer than eight are
+    /// sooner gone over one by one.
     #[inline(always)]
     pub(super) fn is_for(&self, packets: usize) -> bool {
         packets >= LANES && packets <= self.groups.len() * LANES && self.is_on
     }
 
-    /// Whether it is of this frame of packets of this arena. Then its packets are the arena's and
-    /// not shared, and as many as there are addresses.
+    /// Returns true if the survey is of this frame of packets of this arena. Then its packets are
+    /// the arena's and not shared, and as many as there are addresses.
     #[inline(always)]
     pub(super) fn is_of(&self, arena: &Inner, frame: &Frame) -> bool {
         let is_same = frame.survey() == self.number && frame.len() == self.count;

@@ -1,5 +1,4 @@
-//! Visiting the packets of a frame with all of each at hand: its bytes, its slot
-//! and its metadata.
+//! Iteration over the packets of a frame with bytes, slot and metadata of each at hand.
 
 use std::convert::Infallible;
 

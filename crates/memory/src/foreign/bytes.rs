@@ -35,13 +35,13 @@ impl ForeignBytes<'_> {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Those behind the first `count`, if there are so many.
+    /// The bytes behind the first `count`, if there are so many.
     #[inline]
     #[must_use]
     pub fn behind(self, count: usize) -> Option<Self> {
@@ -51,7 +51,7 @@ impl ForeignBytes<'_> {
         Some(ForeignBytes { start, len, region: self.region })
     }
 
-    /// So many of them, from there on; `None` when there are not as many.
+    /// `len` bytes from `at` on; `None` when there are not as many.
     #[inline]
     #[must_use]
     pub fn part(self, at: usize, len: usize) -> Option<Self> {

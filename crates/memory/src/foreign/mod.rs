@@ -236,25 +236,25 @@ impl ForeignRegion {
         self.len
     }
 
-    /// Whether it has no bytes, which it always has.
+    /// Returns true if it has no bytes; it always has some.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether its file was sealed against shrinking when it was mapped.
+    /// Returns true if its file was sealed against shrinking when it was mapped.
     pub fn is_sealed(&self) -> bool {
         self.sealed
     }
 
-    /// Whether an access has failed, because the file was cut short: all of it has been zeros of
-    /// our own since, which the peer does not see.
+    /// Returns true if an access has failed, because the file was cut short: all of it has been
+    /// zeros of our own since, which the peer does not see.
     #[inline]
     pub fn is_broken(&self) -> bool {
         self.mapping.as_ref().is_some_and(|mapping| mapping.watch.is_broken())
     }
 
-    /// Whether these bytes are inside.
+    /// Returns true if these bytes are inside.
     #[inline]
     pub fn contains(&self, at: usize, len: usize) -> bool {
         at <= self.len && len <= self.len - at

@@ -95,7 +95,7 @@ impl<T: Send> Mpmc<T> {
         (tail.wrapping_sub(head) as usize).min(self.capacity())
     }
 
-    /// Whether nothing is ready.
+    /// Returns true if nothing is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -148,13 +148,13 @@ impl<T: Send> Producer<T> {
         len(&self.ring)
     }
 
-    /// Whether the consumer has taken everything.
+    /// Returns true if the consumer has taken everything.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the other end is gone.
+    /// Returns true if the other end is gone.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
         abandoned(&self.ring)
@@ -241,15 +241,14 @@ impl<T: Send> Consumer<T> {
         len(&self.ring)
     }
 
-    /// Whether nothing is ready.
+    /// Returns true if nothing is ready.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the other end is gone. Elements may still be in the ring; once
-    /// this was true, [`Consumer::is_empty`] and [`Consumer::pop`] know of all
-    /// of them.
+    /// Returns true if the other end is gone. Elements may still be in the ring; once this was
+    /// true, [`Consumer::is_empty`] and [`Consumer::pop`] know of all of them.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
         abandoned(&self.ring)

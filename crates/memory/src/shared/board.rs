@@ -1,4 +1,4 @@
-//! Figures that one process writes and others read, while it lives and after.
+//! Statistics segment: figures that one process writes and others read, while it lives and after.
 
 use std::os::fd::{AsFd, OwnedFd};
 

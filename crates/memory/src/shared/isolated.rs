@@ -271,7 +271,7 @@ impl Isolated {
         self.sends
     }
 
-    /// Whether one of its rings was found broken.
+    /// Returns true if one of its rings was found broken.
     pub fn is_broken(&self) -> bool {
         self.broken || self.region.is_broken()
     }

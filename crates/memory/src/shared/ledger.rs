@@ -39,7 +39,7 @@ impl<P: Place> Ledger<P> {
         self.place.word(self.base + index as usize).load(Ordering::Relaxed)
     }
 
-    /// Whether a member holds a buffer.
+    /// Returns true if a member holds a buffer.
     #[inline]
     pub fn holds(&self, member: usize, index: u32) -> bool {
         self.holders(index) >> member & 1 != 0

@@ -1,4 +1,4 @@
-//! The side that maps another process's arena.
+//! Member: the side that maps another process's arena.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -120,7 +120,7 @@ impl Member {
         &self.arena
     }
 
-    /// Whether this process may write to packets that are its alone.
+    /// Access of this process to packets that are its alone.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -258,7 +258,8 @@ impl Member {
         }
     }
 
-    /// Whether a buffer that others hold can be returned: this process has no slot of it any more.
+    /// Returns true if a buffer that others hold can be returned: this process has no slot of it
+    /// any more.
     fn weigh_anchor(&mut self, index: u32) -> bool {
         let weighed = self.arena.weigh_anchor(index);
         if weighed {

@@ -25,10 +25,10 @@ pub const CELLS_MAX: u32 = 1 << 16;
 
 /// Memory of a ring: words that another process may write at any time.
 pub trait Place {
-    /// So many of the words.
+    /// `count` words from `at` on.
     fn words(&self, at: usize, count: usize) -> &[AtomicU64];
 
-    /// One of them.
+    /// The word at `at`.
     #[inline]
     fn word(&self, at: usize) -> &AtomicU64 {
         &self.words(at, 1)[0]

@@ -1,4 +1,4 @@
-//! The side that has the arena: members, and the buffers lent to them.
+//! Server: the side that has the arena, with its members and the buffers lent to them.
 
 mod receive;
 
@@ -290,7 +290,7 @@ impl Server {
         self.tally(id).malformed
     }
 
-    /// Whether one of a member's rings was found broken: end its process and
+    /// Returns true if one of a member's rings was found broken: end its process and
     /// [remove](Server::remove) it. It is lent nothing more.
     pub fn is_broken(&self, id: MemberId) -> bool {
         self.members[id.0].as_ref().expect("a member that was not removed").broken
@@ -314,9 +314,9 @@ impl Server {
         self.members[id.0].as_ref().expect("a member that was not removed").to_member.waiting()
     }
 
-    /// Lends the packets at the front of `frame` to members, all the same ones: to one, who may write
-    /// unless it attached for reading, or to several, none of which may. Ends at the first packet for
-    /// which none of them has room, or which all of them hold already.
+    /// Lends the packets at the front of `frame` to members, each packet to all of them: to one,
+    /// which may write unless it attached for reading, or to several, none of which may. Ends at
+    /// the first packet for which none of them has room, or which all of them hold already.
     ///
     /// # Errors
     ///

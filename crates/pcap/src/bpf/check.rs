@@ -110,7 +110,7 @@ pub(super) fn check(program: &[Instruction]) -> Result<Vec<Operation>, Invalid> 
     Ok(operations)
 }
 
-/// Whether some jump leads backwards.
+/// Returns true if some jump leads backwards.
 pub(super) fn turns(operations: &[Operation]) -> bool {
     (0..).zip(operations).any(|(at, it)| matches!(it, Operation::Jump(to) if *to <= at))
 }

@@ -35,7 +35,7 @@ pub struct Metadata {
 }
 
 impl Default for Metadata {
-    /// Those of an Ethernet frame to this host of which nothing else is known.
+    /// Metadata of an Ethernet frame to this host of which nothing else is known.
     fn default() -> Metadata {
         Metadata { packet_type: 0, tag: None, interface: 0, hardware: ETHERNET }
     }
@@ -65,7 +65,7 @@ pub(super) const TAG_MASK: u32 = 0xffff;
 pub(super) const PRESENT_SHIFT: u8 = 16;
 pub(super) const TYPE_SHIFT: u8 = 24;
 
-/// One of the loads.
+/// Ancillary loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ancillary {
     Protocol,
@@ -111,12 +111,12 @@ impl Ancillary {
         })
     }
 
-    /// Whether it depends on A and X.
+    /// Returns true if it depends on A and X.
     pub(super) fn reads_registers(self) -> bool {
         matches!(self, Ancillary::Attribute | Ancillary::NestedAttribute)
     }
 
-    /// Whether machine code has it: the loads that filters of programs ask for.
+    /// Returns true if machine code has it: the loads that filters of programs ask for.
     pub(super) fn is_packed(self) -> bool {
         matches!(self, Ancillary::PacketType | Ancillary::Tag | Ancillary::TagPresent)
     }

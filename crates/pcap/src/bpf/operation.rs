@@ -99,7 +99,7 @@ pub(super) enum Relation {
 }
 
 impl Operation {
-    /// Whether it reads A.
+    /// Returns true if it reads A.
     pub(super) fn reads_a(self) -> bool {
         match self {
             Operation::Store(Register::A, _)
@@ -122,7 +122,7 @@ impl Operation {
         }
     }
 
-    /// Whether A is another one afterwards.
+    /// Returns true if it writes A.
     pub(super) fn writes_a(self) -> bool {
         matches!(
             self,
@@ -138,7 +138,7 @@ impl Operation {
         )
     }
 
-    /// Whether it reads X.
+    /// Returns true if it reads X.
     pub(super) fn reads_x(self) -> bool {
         match self {
             Operation::Ancillary(which) => which.reads_registers(),
@@ -151,7 +151,7 @@ impl Operation {
         }
     }
 
-    /// Whether X is another one afterwards.
+    /// Returns true if it writes X.
     pub(super) fn writes_x(self) -> bool {
         matches!(
             self,

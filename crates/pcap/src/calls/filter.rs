@@ -59,7 +59,7 @@ pub(crate) unsafe fn compile(
     }
 }
 
-/// Whether an expression may ask for a VLAN.
+/// Returns true if an expression may ask for a VLAN.
 ///
 /// # Safety
 ///

@@ -334,14 +334,14 @@ impl Capture {
         received
     }
 
-    /// When reading has to end that finds nothing, counted from when this is asked first: `None` when
-    /// it does not.
+    /// Time at which reading that finds nothing has to end, counted from the first call; `None`
+    /// when it does not.
     fn end(&self, until: &mut Option<Instant>) -> Option<Instant> {
         let timeout = u64::try_from(self.settings.timeout).ok().filter(|timeout| *timeout > 0)?;
         Some(*until.get_or_insert_with(|| Instant::now() + Duration::from_millis(timeout)))
     }
 
-    /// Whether that has come.
+    /// Returns true if the time of `end` has come.
     fn is_late(&self, until: &mut Option<Instant>) -> bool {
         self.end(until).is_some_and(|end| Instant::now() >= end)
     }
@@ -377,7 +377,8 @@ fn now() -> u64 {
     now.map_or(0, |now| now.as_nanos() as u64)
 }
 
-/// Whether the source is to be refreshed, which is noted. A clock that is set back makes it due, too.
+/// Returns true if the source is to be refreshed, which is noted. A clock that is set back makes it
+/// due, too.
 fn is_due(refreshed: &mut u64, now: u64) -> bool {
     let due = now.wrapping_sub(*refreshed) >= REFRESH.as_nanos() as u64;
     if due {
@@ -420,7 +421,7 @@ fn cut(packet: usize, length: u32, wanted: u32, has_tag: bool) -> (u32, u32) {
     }
 }
 
-/// Whether a frame is of that type of Ethernet, behind a tag that was taken out.
+/// Returns true if a frame is of that type of Ethernet, behind a tag that was taken out.
 fn is_of(packet: &[u8], has_tag: bool, protocol: u16) -> bool {
     let at = if has_tag { TYPE + TAG } else { TYPE };
     packet.get(at..at + 2) == Some(&protocol.to_be_bytes())

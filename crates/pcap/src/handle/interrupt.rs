@@ -35,7 +35,7 @@ impl Interrupt {
         unsafe { *libc::__errno_location() = before };
     }
 
-    /// Whether it was wished since this was asked last.
+    /// Returns true if a break was wished since the last call.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         if !self.is_wanted() {
@@ -46,7 +46,7 @@ impl Interrupt {
         wanted
     }
 
-    /// Whether it is wished, which it stays.
+    /// Returns true if a break is wished, and leaves it wished.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)

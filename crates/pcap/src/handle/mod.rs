@@ -67,7 +67,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// One that is not activated.
+    /// A handle that is not activated.
     pub(crate) fn new(device: &str, target: Target) -> io::Result<Box<Handle>> {
         Ok(Box::new(Handle {
             tag: (&raw const TAG).addr(),
@@ -170,12 +170,12 @@ impl Handle {
         self.capture.store(Box::into_raw(Box::new(capture)), Ordering::Release);
     }
 
-    /// Whether a parent of this process has activated it.
+    /// Returns true if a parent of this process has activated it.
     pub(crate) fn is_of_another_process(&self) -> bool {
         self.process.get().is_some_and(|process| *process != std::process::id())
     }
 
-    /// Whether reading waits for nothing.
+    /// Returns true if reading waits for nothing.
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed)
     }

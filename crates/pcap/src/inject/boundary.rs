@@ -93,7 +93,8 @@ impl Drop for Boundary<'_> {
 }
 
 impl Outermost {
-    /// Whether there is one, and something that lies here on the stack is of what it has called.
+    /// Returns true if there is such a call, and the place `here` on the stack belongs to code that
+    /// it has called.
     fn is_above(&self, here: usize) -> bool {
         let anchor = self.anchor.get();
         // SAFETY: the anchor is further up on the stack of this thread, so there is memory, and it
@@ -105,7 +106,7 @@ impl Outermost {
                 == self.number.get()
     }
 
-    /// Whether something that lies here is of a callback, and not of a call's last.
+    /// Returns true if the place `here` belongs to a callback that is not the last of its call.
     fn goes_on_above(&self, here: usize) -> bool {
         // SAFETY: as above, and with that number it is the anchor. A volatile read of a byte, which any are.
         self.is_above(here)
@@ -114,15 +115,16 @@ impl Outermost {
     }
 }
 
-/// Whether this is a callback behind which others may come, and the packets it sends can be noted.
+/// Returns true if this is a callback behind which others may come, and the packets it sends can be
+/// noted.
 pub(super) fn holds_back() -> bool {
     let here = 0u8;
     let here = (&raw const here).addr();
     OUTERMOST.with(|outermost| outermost.goes_on_above(here)) && HELD.try_with(|_| ()).is_ok()
 }
 
-/// Whether this is a callback, or a handler of a signal that has interrupted a call that reads. Handlers may
-/// have a stack of their own.
+/// Returns true if this is a callback, or a handler of a signal that has interrupted a call that
+/// reads. Handlers may have a stack of their own.
 pub(crate) fn is_reading() -> bool {
     let here = 0u8;
     let here = (&raw const here).addr();

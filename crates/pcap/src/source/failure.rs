@@ -1,4 +1,4 @@
-//! Why nothing was opened, in libpcap's numbers.
+//! Errors of opening, in libpcap's numbers.
 
 use std::{ffi::c_int, io};
 

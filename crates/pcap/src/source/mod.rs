@@ -59,7 +59,7 @@ pub(crate) trait Source: Send {
     /// Events to wait for until there may be packets. Asked right before.
     fn wakes(&mut self) -> Result<Wakes<'_>, String>;
 
-    /// Whether no packet will ever come again.
+    /// Returns true if no packet will ever come again.
     fn ended(&self) -> bool {
         false
     }
@@ -80,12 +80,12 @@ pub(crate) trait Source: Send {
     fn close(&mut self, frame: &mut Frame);
 }
 
-/// One for each queue.
+/// Wake-ups, one for each queue.
 pub(crate) type Wakes<'a> = SmallVec<[Wake<'a>; 8]>;
 
 /// Counters that may be read at any time, by a signal's handler too.
 pub(crate) trait Tally: Send + Sync {
-    /// Those of now.
+    /// Reads the present counts.
     fn read(&self) -> Counts;
 }
 

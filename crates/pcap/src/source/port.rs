@@ -79,7 +79,7 @@ fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
     })
 }
 
-/// Whether a port's name has this option with this value.
+/// Returns true if a port's name has this option with this value.
 fn says(uri: &PortUri, key: &str, value: &str) -> bool {
     uri.written().iter().any(|(written, is)| written == key && is.as_deref() == Some(value))
 }

@@ -173,7 +173,7 @@ fn a_callback_may_be_left_by_a_jump_and_a_process_by_fork() {
     }
 }
 
-/// Whether a handle waits is changed at any time, and fails where libpcap's fails.
+/// A handle is made to wait or not at any time, which fails where libpcap's fails.
 #[test]
 fn a_handle_is_told_whether_to_wait() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use linerate_pcap::{abi::*, bpf::Instruction, exports::*};
 
 use crate::support::{Handle, forward, frame, numbers, pair, ring, text};
 
-/// Whether a descriptor is readable, waiting so long for it.
+/// Returns true if a descriptor is readable, waiting so long for it.
 fn is_readable(fd: c_int, wait: c_int) -> bool {
     let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one descriptor.

@@ -55,7 +55,7 @@ extern "C-unwind" fn collect(user: *mut u8, header: *const PacketHeader, bytes: 
 }
 
 impl Handle {
-    /// One that is not activated.
+    /// A handle that is not activated.
     #[track_caller]
     pub(crate) fn create(device: &str) -> Handle {
         let mut errbuf = [0; ERRBUF_SIZE];
@@ -66,7 +66,7 @@ impl Handle {
         Handle(pcap)
     }
 
-    /// One that waits so many milliseconds.
+    /// A handle that waits so many milliseconds.
     #[track_caller]
     pub(crate) fn open(device: &str, timeout: c_int) -> Handle {
         let handle = Handle::create(device);

@@ -120,8 +120,8 @@ fn functions(source: &str) -> BTreeMap<&str, Vec<String>> {
     functions
 }
 
-/// Whether a function calls one of libpcap's, or looks at a variable of it, by itself or by others of the
-/// tests'.
+/// Returns true if a function calls one of libpcap's, or looks at a variable of it, by itself or by
+/// others of the tests'.
 fn uses(functions: &BTreeMap<&str, Vec<String>>, by: &str, name: &str, depth: usize) -> bool {
     // Behind a word that is called is a parenthesis; behind one that is handed over as a function
     // to call, the end of another, or a conversion.

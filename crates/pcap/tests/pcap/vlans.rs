@@ -177,7 +177,7 @@ fn filters() -> Vec<String> {
     FILTERS.iter().map(|filter| (*filter).into()).chain(made).collect()
 }
 
-/// One that neither waits nor holds packets back.
+/// A handle that neither waits nor holds packets back.
 fn open(device: &str) -> Handle {
     let handle = Handle::create(device);
     // SAFETY: it is open.

@@ -63,7 +63,7 @@ const TCP: u32 = 6;
 const PROTOCOL: u32 = NETWORK + 9;
 /// Offset of TCP's flags, behind a header of IPv4.
 const FLAGS: u32 = NETWORK + 13;
-/// Those that only the first or the last of merged packets has: `CWR`, `PSH` and `FIN`.
+/// Flags that only the first or the last of merged packets has: `CWR`, `PSH` and `FIN`.
 const FLAGS_OF_ONE: u32 = 0x89;
 
 /// State at an instruction, as far as known.
@@ -96,7 +96,7 @@ impl Known {
         Known { a_is_type: false, a_is_protocol: false, flags: 0, ..self }
     }
 
-    /// Whether the value in A may differ.
+    /// Returns true if the value in A may differ.
     fn differs(self) -> bool {
         self.flags & FLAGS_OF_ONE != 0
     }
@@ -113,7 +113,7 @@ impl Known {
         }
     }
 
-    /// Whether bytes at a place are the same.
+    /// Returns true if bytes at a place are equal in both forms.
     fn has(self, at: u32, bytes: u32) -> bool {
         let Some(end) = at.checked_add(bytes) else { return false };
         self.kind.same().iter().any(|(from, to)| *from <= at && end <= *to)

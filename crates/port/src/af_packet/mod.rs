@@ -141,7 +141,7 @@ const ANY: &str = "any";
 /// Most bytes of a receive ring without `slots=`.
 const RING_UNASKED: usize = 64 << 20;
 
-/// Whether a port is on all interfaces and not on one.
+/// Returns true if a port is on all interfaces and not on one.
 pub(crate) fn is_any(uri: &PortUri) -> bool {
     uri.driver() == DRIVER.name && uri.name() == ANY
 }

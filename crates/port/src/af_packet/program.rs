@@ -19,11 +19,11 @@ const PACKET_TYPE: u32 = 4;
 /// Direction of the packets that are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outbound {
-    /// Those that come in.
+    /// Packets that come in.
     No,
-    /// Those that this host sends, too.
+    /// Packets that come in, and those that this host sends.
     Too,
-    /// Those alone.
+    /// Only packets that this host sends.
     Only,
 }
 

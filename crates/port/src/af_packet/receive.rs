@@ -59,7 +59,7 @@ pub(super) struct PacketReceive {
 pub(super) struct Wanted {
     /// The time each packet was received.
     pub(super) time: bool,
-    /// How each packet was addressed.
+    /// The packet type of each, by its destination.
     pub(super) types: bool,
     /// The packets this host sends.
     pub(super) outbound: bool,
@@ -70,7 +70,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether a packet is none that is wanted.
+    /// Returns true if a packet is not wanted.
     #[inline]
     fn ignores(self, received: &Received<'_>) -> bool {
         (received.is_outgoing() && !self.outbound)
@@ -111,7 +111,7 @@ impl Note {
 struct Bounced {
     /// The frame, behind room for a tag.
     bytes: Box<[u8]>,
-    /// Where the frame starts: with the tag or behind it.
+    /// Start of the frame: with the tag or behind it.
     start: usize,
     length: usize,
     rest: Rest,

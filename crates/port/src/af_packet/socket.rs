@@ -129,8 +129,8 @@ fn address(index: libc::c_int, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// Whether the interface a socket is bound to was deleted (or moved to another
-/// network namespace): the kernel unbinds it then.
+/// Returns true if the interface a socket is bound to was deleted (or moved to another network
+/// namespace): the kernel unbinds it then.
 pub(super) fn gone(socket: impl AsFd) -> bool {
     let mut address = address(0, 0);
     let mut length = size_of_val(&address) as libc::socklen_t;

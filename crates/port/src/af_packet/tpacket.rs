@@ -42,18 +42,18 @@ pub(super) struct Received<'a> {
 }
 
 impl Received<'_> {
-    /// Whether this host sent it, on this interface.
+    /// Returns true if this host sent it, on this interface.
     #[inline]
     pub(super) fn is_outgoing(&self) -> bool {
         self.kind == Meta::OUTGOING
     }
 
-    /// Whether it has an Ethernet header.
+    /// Returns true if it has an Ethernet header.
     pub(super) fn is_ethernet(&self) -> bool {
         self.hardware == libc::ARPHRD_ETHER || self.is_looped()
     }
 
-    /// Whether it came by a loopback interface, which has each packet twice.
+    /// Returns true if it came by a loopback interface, which has each packet twice.
     pub(super) fn is_looped(&self) -> bool {
         self.hardware == libc::ARPHRD_LOOPBACK
     }

@@ -435,7 +435,8 @@ impl Layout {
     const MOST: u64 = u32::MAX as u64;
 }
 
-/// Whether such a client's memory can be described.
+/// Returns true if a client with so many queues, slots and bytes per buffer can describe its
+/// memory.
 pub(super) fn fits(queues: u16, log2: u8, buffer: u32) -> bool {
     let buffer = Some(buffer as usize);
     let layout = Layout { to_server: queues, to_client: queues, log2, buffer };

@@ -102,7 +102,7 @@ impl InwardRing {
         if available <= most { Ok(available) } else { Err(Fault::Index) }
     }
 
-    /// Whether there is something to do: packets, or a peer to be given up.
+    /// Returns true if there is something to do: packets, or a peer to be given up.
     fn is_ready(&self) -> bool {
         self.available() != Ok(0)
     }

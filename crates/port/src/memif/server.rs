@@ -590,7 +590,7 @@ impl Session {
     }
 }
 
-/// Whether the interface is still there, and not another of its id.
+/// Returns true if the interface is still there, and not another of its id.
 fn is_offered(interface: &Arc<Interface>, shared: &Shared) -> bool {
     let interfaces = shared.interfaces.lock().expect("no panic while held");
     interfaces.get(&interface.id).is_some_and(|now| Arc::ptr_eq(now, interface))

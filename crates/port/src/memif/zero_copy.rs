@@ -42,7 +42,7 @@ pub(super) fn region(arena: &Arena) -> io::Result<OwnedFd> {
     unsafe { arena.fd() }?.try_clone_to_owned()
 }
 
-/// Whether every buffer of the arena can be named by the 32 bits of a descriptor's offset.
+/// Returns true if every buffer of the arena can be named by the 32 bits of a descriptor's offset.
 pub(super) fn fits(arena: &Arena) -> bool {
     arena.size() as u64 <= u64::from(u32::MAX)
 }

@@ -119,7 +119,7 @@ pub(super) fn whole_tcp(frame: &[u8]) -> Option<(usize, usize)> {
     is_tcp.then_some((network, network + length))
 }
 
-/// Whether an IP header says that its packet is all of these bytes.
+/// Returns true if an IP header says that its packet is all of these bytes.
 fn says_length(packet: &[u8]) -> bool {
     let said = |field: usize, length: usize| {
         // A length that does not fit the field is written as zero, or without its upper bits.
@@ -236,7 +236,7 @@ impl Walk<'_> {
         (from..self.transport.min(from + SEARCHED)).any(|at| self.is_whole(at) && self.ip(at))
     }
 
-    /// Whether an IP header as long as the rest of the frame is there.
+    /// Returns true if an IP header as long as the rest of the frame is there.
     fn is_whole(&self, at: usize) -> bool {
         let packet = self.frame.get(at..).unwrap_or_default();
         let is_right = |first: u8| {

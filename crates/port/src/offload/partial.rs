@@ -196,7 +196,7 @@ fn find_inside(frame: &[u8], mut payload: Payload) -> Option<Unfinished> {
     None
 }
 
-/// Whether the checksums around an unfinished one are right once it is there.
+/// Returns true if the checksums around an unfinished one are right once it is there.
 fn is_missing(frame: &[u8], around: &[(usize, Sum)], found: &Unfinished) -> bool {
     around.iter().all(|(start, pseudo)| {
         let mut sum = *pseudo;

@@ -278,7 +278,7 @@ impl Segments {
         }
     }
 
-    /// Whether all segments have the identification of this IPv4 header.
+    /// Returns true if all segments have the identification of this IPv4 header.
     fn is_fixed(&self, header: &[u8]) -> bool {
         self.gso.kind == Kind::Tcp && get(header, 4) == 0 && header[6] & DONT_FRAGMENT != 0
     }

@@ -55,7 +55,7 @@ fn recognise(start: [u8; 4]) -> Option<(Order, u32, usize)> {
     })
 }
 
-/// Whether a file that starts with these bytes is a classic pcap file.
+/// Returns true if a file that starts with these bytes is a classic pcap file.
 pub(super) fn is_classic(start: [u8; 4]) -> bool {
     recognise(start).is_some()
 }

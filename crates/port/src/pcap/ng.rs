@@ -28,7 +28,7 @@ const MAX_BLOCK: usize = 1 << 20;
 /// Longest interface name kept.
 const MAX_NAME: usize = 256;
 
-/// Whether a file that starts with these bytes is a pcapng file.
+/// Returns true if a file that starts with these bytes is a pcapng file.
 pub(super) fn is_ng(start: [u8; 4]) -> bool {
     // The type reads the same in both byte orders.
     u32::from_le_bytes(start) == SECTION

@@ -62,7 +62,7 @@ impl Pace {
         Self { rate, speed, done: 0, first_ts: None, pass_start: 0, latest: 0 }
     }
 
-    /// Whether packets are due at once at any time.
+    /// Returns true if packets are due at once at any time.
     pub(super) fn is_unlimited(&self) -> bool {
         self.rate == Rate::Max
     }

@@ -52,7 +52,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether anything limits a file.
+    /// Returns true if anything limits a file.
     fn are_set(self) -> bool {
         self.bytes.is_some() || self.duration.is_some() || self.records.is_some()
     }
@@ -163,7 +163,7 @@ impl Rotating {
             || records.is_some_and(|limit| writer.records() >= limit)
     }
 
-    /// Whether it is time for a new file.
+    /// Returns true if it is time for a new file.
     fn is_over(&self, ts_ns: u64) -> bool {
         let since = self.since.unwrap_or(ts_ns);
         let age = Duration::from_nanos(ts_ns.saturating_sub(since));

@@ -143,7 +143,7 @@ impl Source {
         })
     }
 
-    /// Whether the file ends inside a record.
+    /// Returns true if the file ends inside a record.
     pub(super) fn is_cut(&self) -> bool {
         match self {
             Self::Stream { reader, .. } => reader.tail().is_some(),

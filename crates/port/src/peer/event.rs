@@ -10,7 +10,7 @@ use rustix::{
     io::ReadWriteFlags,
 };
 
-/// One of ours.
+/// Makes an event of ours.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ impl Gathered {
         Ok(gathered)
     }
 
-    /// One more. Set already, it is noticed at once.
+    /// Adds an event. Set already, it is noticed at once.
     ///
     /// # Errors
     ///

@@ -148,7 +148,7 @@ impl AsFd for Device {
 }
 
 impl Device {
-    /// Whether a virtio header precedes each frame.
+    /// Returns true if a virtio header precedes each frame.
     pub(super) fn vnet(&self) -> bool {
         self.form.vnet
     }
@@ -176,7 +176,7 @@ impl Device {
         }
     }
 
-    /// Whether the interface was deleted.
+    /// Returns true if the interface was deleted.
     pub(super) fn gone(&self) -> bool {
         is_tun_deleted(&self.fd)
     }

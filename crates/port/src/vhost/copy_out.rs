@@ -264,7 +264,7 @@ enum Header {
 }
 
 impl Header {
-    /// One of `len` bytes in front of a packet that takes so many chains.
+    /// A header of `len` bytes in front of a packet that takes so many chains.
     fn of(len: usize, chains: u16) -> Header {
         if len == SHORT { Header::Short([0; SHORT]) } else { Header::Long(header_of(chains)) }
     }

@@ -44,7 +44,7 @@ struct RegionBytes<'a> {
 }
 
 impl<'a> RegionBytes<'a> {
-    /// Those of a chain, if they are all there.
+    /// The bytes of a chain, if they are all there.
     #[inline]
     fn part(&self, plain: &Plain) -> Option<ForeignBytes<'a>> {
         let at = usize::try_from(plain.at.wrapping_sub(self.guest)).ok()?;

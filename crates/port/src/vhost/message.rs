@@ -122,7 +122,7 @@ impl Message {
         Message { request: self.request, flags, payload, descriptors: Vec::new() }
     }
 
-    /// Whether the sender waits for an answer.
+    /// Returns true if the sender waits for an answer.
     pub(super) fn needs_reply(&self) -> bool {
         self.flags & NEED_REPLY != 0
     }

@@ -209,7 +209,7 @@ impl Settings {
         Ok(Settings { address, listens, queues, offer, driver, memory, wait })
     }
 
-    /// Whether our buffers are lent.
+    /// Returns true if our buffers are lent.
     fn zero_copy(&self) -> bool {
         matches!(self.driver, Some((_, true)))
     }

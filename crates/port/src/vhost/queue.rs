@@ -101,7 +101,8 @@ impl Pieces {
         self.len
     }
 
-    /// Whether a piece does not suit the queue's direction, or the list of pieces makes no sense.
+    /// Returns true if a piece does not suit the queue's direction, or the list of pieces makes no
+    /// sense.
     #[inline]
     pub(super) fn is_wrong(&self) -> bool {
         self.wrong
@@ -155,7 +156,7 @@ impl Plain {
 /// Result of looking at chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Looked {
-    /// So many of one piece.
+    /// Number of chains of one piece.
     pub(super) count: usize,
     /// Behind them is something else, or something that makes no sense: [`Queue::next`] tells.
     pub(super) odd: bool,
@@ -184,7 +185,7 @@ impl<T: Copy + Default> Batch<T> {
         self.next == self.end
     }
 
-    /// Whether there may be more behind those that were found.
+    /// Returns true if there may be more behind those that were found.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.end == BATCH
@@ -267,8 +268,8 @@ pub(super) trait Queue: Send + 'static {
     }
 }
 
-/// Whether a driver that wants to be told of `event` wants to be when indices go from `old` to
-/// `new` (virtio 1.3, section 2.7.7.2).
+/// Returns true if a driver that wants to be told of `event` wants to be when indices go from `old`
+/// to `new` (virtio 1.3, section 2.7.7.2).
 #[inline]
 pub(super) fn is_due(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)

@@ -33,7 +33,7 @@ impl Unpack {
         Unpack { header, offloads, merged: None, whole, whole_len: 0 }
     }
 
-    /// Whether there are segments to be taken before anything else.
+    /// Returns true if there are segments to be taken before anything else.
     #[inline]
     pub(super) fn has_segments(&self) -> bool {
         self.merged.is_some()

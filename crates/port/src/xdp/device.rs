@@ -24,12 +24,12 @@ impl Device {
         Ok(Device { name: link.name.clone(), index: link.index, socket })
     }
 
-    /// Whether it is still there, not another of its name.
+    /// Returns true if it is still there, not another of its name.
     pub(super) fn exists(&self) -> bool {
         name_to_index(&self.socket, &self.name) == Ok(self.index)
     }
 
-    /// Whether packets can be sent: set up, and with a peer at the other end.
+    /// Returns true if packets can be sent: set up, and with a peer at the other end.
     pub(super) fn is_running(&self) -> io::Result<bool> {
         interface::is_running(&self.socket, &self.name)
     }

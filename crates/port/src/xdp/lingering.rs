@@ -96,7 +96,7 @@ impl QueueId {
         QueueId { namespace, interface, queue }
     }
 
-    /// Whether a queue seen from here is this one. Not if in doubt.
+    /// Returns true if a queue seen from here is this one. Not if in doubt.
     fn is(&self, other: &QueueId) -> bool {
         self.namespace.is_some() && self == other
     }
@@ -104,7 +104,7 @@ impl QueueId {
 
 /// Knows when a queue is free.
 trait QueueWatch: Send {
-    /// Whether no socket is bound to the queue any more, or it does not exist.
+    /// Returns true if no socket is bound to the queue any more, or it does not exist.
     fn is_free(&mut self) -> bool;
 }
 
@@ -113,7 +113,7 @@ pub(super) struct LingeringSocket {
     arena: Arena,
     /// `None` when it has been closed.
     socket: Option<OwnedFd>,
-    /// Those whose rings are unmapped have only buffers.
+    /// Outstanding buffers; directions whose rings are unmapped have only buffers.
     outstanding: Vec<Outstanding>,
     /// Buffers to be reclaimed when the queue is free.
     kernel_owned: Vec<KernelOwned>,
@@ -126,7 +126,7 @@ pub(super) struct LingeringSocket {
     pause: Duration,
 }
 
-/// All of them, in this process.
+/// All lingering sockets of this process.
 static LINGERING: Mutex<Vec<LingeringSocket>> = Mutex::new(Vec::new());
 /// Whether there are any, so that threads with other work need not lock.
 static ANY: AtomicBool = AtomicBool::new(false);

@@ -109,7 +109,7 @@ impl PortState {
         }
     }
 
-    /// Whether the port still works, as far as was noticed.
+    /// Fails when the port no longer works, as far as was noticed.
     fn check(&self) -> Result<(), PortError> {
         if self.gone.load(Ordering::Relaxed) {
             return Err(PortFault::Gone { port: self.name.clone() }.into());

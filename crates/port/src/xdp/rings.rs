@@ -146,7 +146,7 @@ impl<T: Copy> Ring<T> {
         unsafe { self.entries.add((index & self.mask) as usize) }
     }
 
-    /// Whether the kernel asks to be called to go on.
+    /// Returns true if the kernel asks to be called to go on.
     #[inline]
     fn wants_wakeup(&self) -> bool {
         let Some(flags) = self.flags else { return true };

@@ -225,7 +225,7 @@ impl Socket {
         self.zero_copy
     }
 
-    /// Whether the kernel says when it wants to be called.
+    /// Returns true if the kernel says when it wants to be called.
     #[inline]
     pub(super) fn need_wakeup(&self) -> bool {
         self.need_wakeup

@@ -102,7 +102,7 @@ fn heads(ip: Head, tags: usize) -> Vec<Head> {
     heads
 }
 
-/// One merged frame, as a stack has it that sends it.
+/// A merged frame, as the stack that sends it has it.
 fn merged(interface: &'static str, ip: Head, tags: usize, transport: Transport) -> Case {
     let heads = heads(ip, tags);
     let frame = tunnels::merged(&heads, transport, &payload());
@@ -332,7 +332,7 @@ fn offloads_on(space: &Namespace, interface: &str) {
     }
 }
 
-/// Whether it is one of the frames that are compared, and not the hosts' own.
+/// Returns true if it is one of the frames that are compared, and not the hosts' own.
 fn is_compared(frame: &[u8]) -> bool {
     let protocol = match frame.get(12..14) {
         Some([0x08, 0x00]) => frame.get(23),

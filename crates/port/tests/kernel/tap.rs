@@ -12,8 +12,8 @@ use crate::support::{
     send, sides, try_open,
 };
 
-/// Whether an interface that was closed has vanished. A program another test
-/// starts just then holds on to our descriptors until it runs, which is soon.
+/// Returns true if an interface that was closed has vanished. A program another test starts just
+/// then holds on to our descriptors until it runs, which is soon.
 fn vanishes(space: &Namespace, interface: &str) -> bool {
     wait_until(|| !space.ip(["-brief", "link"]).contains(interface), PATIENCE)
 }

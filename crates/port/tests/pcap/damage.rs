@@ -78,7 +78,7 @@ fn every_place_a_file_can_end() {
     }
 }
 
-/// Whether `part` can be had from `whole` by leaving packets out.
+/// Returns true if `part` can be had from `whole` by leaving packets out.
 fn is_subsequence(part: &[Packet], whole: &[Packet]) -> bool {
     let mut rest = whole.iter();
     part.iter().all(|packet| rest.any(|other| other == packet))

@@ -182,7 +182,7 @@ impl Wire {
         })
     }
 
-    /// One that sends and receives a virtio header in front of each frame.
+    /// Makes the socket send and receive a virtio header in front of each frame.
     #[allow(dead_code, reason = "those of other ports are tested with them")]
     pub(crate) fn with_headers(self) -> Wire {
         set_option(&self.fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1).unwrap();

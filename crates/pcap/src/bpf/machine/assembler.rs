@@ -232,7 +232,7 @@ impl Assembler {
         }
     }
 
-    /// Whether a byte in memory has any of these bits.
+    /// Tests whether a byte in memory has any of these bits.
     pub(super) fn test_byte(&mut self, of: Address, bits: u8) {
         self.put(&[0xf6]);
         self.operand(0, of);
@@ -245,7 +245,7 @@ impl Assembler {
         self.put(&bits.to_le_bytes());
     }
 
-    /// Whether eax has any of these bits.
+    /// Tests whether eax has any of these bits.
     pub(super) fn test(&mut self, bits: u32) {
         if let Ok(low) = u8::try_from(bits) {
             self.put(&[0xa8, low]);

@@ -60,7 +60,7 @@ pub(super) fn orders(operations: &[Operation]) -> Vec<Order> {
     }
 }
 
-/// Whether an instruction may have A in any order. A conjunction leaves it in it.
+/// Returns true if an instruction may have A in any order. A conjunction leaves it in it.
 fn takes_any(operation: Operation) -> bool {
     matches!(
         operation,
@@ -72,7 +72,7 @@ fn takes_any(operation: Operation) -> bool {
     )
 }
 
-/// Whether A has to be in the processor's order behind each instruction.
+/// For each instruction, whether A has to be in the processor's order behind it.
 fn native(operations: &[Operation], wants: &[bool]) -> Vec<bool> {
     let mut before = vec![false; operations.len()];
     let mut behind = vec![false; operations.len()];

@@ -498,7 +498,7 @@ impl DeviceSession<'_> {
     }
 }
 
-/// Whether packets for the driver go into a queue: into the first of each pair.
+/// Returns true if packets for the driver go into a queue: into the first of each pair.
 fn takes_packets(index: usize) -> bool {
     index.is_multiple_of(2)
 }

@@ -137,7 +137,7 @@ impl<R: Ring> LentIn<R> {
         Ok(count == BATCH)
     }
 
-    /// Whether a packet is in this buffer alone and nothing was left undone.
+    /// Returns true if a packet is in this buffer alone and nothing was left undone.
     #[inline]
     fn is_plain(&self, slot: &Slot) -> bool {
         let header = self.lent.arena().packet(slot);

@@ -21,7 +21,7 @@ use linerate_memory::Arena;
 
 pub(super) use self::session::{DriverSession, Settings as DriverSettings};
 
-/// Whether an arena's buffers can be lent: there is place for a header in front of packets.
+/// Returns true if an arena's buffers can be lent: there is place for a header in front of packets.
 pub(super) fn fits(arena: &Arena) -> bool {
     arena.headroom() >= session::HEADER
 }

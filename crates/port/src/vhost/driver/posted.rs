@@ -45,7 +45,7 @@ pub(super) struct Posted<R> {
     buffers: Buffers,
     /// Whether a packet may take several buffers.
     mergeable: bool,
-    /// Those of a packet that has several, until it is given back, and how many are yet to come.
+    /// Buffers of a packet that has several, until it is given back, and how many are yet to come.
     some: Vec<Used>,
     missing: usize,
     /// Buffers that the device has used and that have not been looked at.

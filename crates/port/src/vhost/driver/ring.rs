@@ -118,7 +118,8 @@ impl Numbers {
         number
     }
 
-    /// It has given it back. Returns the descriptors it was, unless it does not have it.
+    /// Takes a number back from the device. Returns its number of descriptors, unless the device
+    /// does not have it.
     #[inline]
     fn take(&mut self, number: u32) -> Option<u8> {
         let places = self.places.get_mut(number as usize).filter(|places| **places > 0)?;

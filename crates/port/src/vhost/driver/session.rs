@@ -80,7 +80,7 @@ enum Stage {
     Features,
     Protocol,
     Queues,
-    /// It knows so many pairs of queues.
+    /// The device knows so many pairs of queues.
     Ready(usize),
     Up,
 }
