@@ -37,7 +37,7 @@ pub(crate) struct Base {
     pub(crate) ports: linerate_port::Context,
     pub(crate) options: Options,
     pub(crate) hub: Hub,
-    /// That of the first configuration.
+    /// Driver of the first configuration.
     pub(crate) driver: Driver,
     pub(crate) clock: Clock,
 }

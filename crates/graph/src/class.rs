@@ -35,7 +35,7 @@ pub struct Class {
     /// Push (`h`), pull (`l`) or agnostic (`a`) per port, the last repeating:
     /// `a/a`, `h/l`, `a/ah`.
     pub processing: &'static str,
-    /// Which inputs' packets may leave by which outputs: `x/x`, `x/y`, `#/#`.
+    /// Outputs by which packets of each input may leave: `x/x`, `x/y`, `#/#`.
     pub flow: &'static str,
     /// Arguments, positional ones first.
     pub args: &'static [Arg],

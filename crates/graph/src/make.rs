@@ -133,7 +133,7 @@ impl fmt::Debug for SharedValues {
     }
 }
 
-/// Which part of an element's work a replica does.
+/// A replica's part of an element's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replica {
     /// The worker it is on.
@@ -413,7 +413,7 @@ impl<'a> Make<'a> {
         self.plan.elements[self.element].outputs.len()
     }
 
-    /// Which part of the element's work is done here.
+    /// Returns this replica's part of the element's work.
     pub fn replica(&self) -> Replica {
         self.replica
     }

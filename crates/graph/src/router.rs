@@ -1,4 +1,4 @@
-//! A router: a checked graph made into elements on workers.
+//! Router: a checked graph made into elements on workers.
 
 use std::{fmt, sync::Arc, thread};
 

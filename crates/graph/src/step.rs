@@ -1,4 +1,4 @@
-//! Elements that do something to each packet and send it on, elsewhere or nowhere.
+//! Step: an element's work on each packet by itself, and the packet's exit.
 //!
 //! The engine calls an element with a frame. Most elements then treat one packet after the other
 //! alike, and the rest follows from that: the loop, copies of packets that others hold as well,
@@ -280,8 +280,8 @@ pub struct Exits {
     frame: Frame,
     /// Exit of the last of them.
     last: Exit,
-    /// Which are the first that go elsewhere than those before them, and where. Empty when
-    /// all go the same way.
+    /// The first of each run of packets with another exit than those before, and that exit. Empty
+    /// when all go the same way.
     changes: Vec<(usize, Exit)>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
-/// Why something was found, where it was an error of something else: of an interface, a port, a
-/// file. Findings with the same cause are one to people.
+/// Cause of a diagnostic that comes from the error of something else: of an interface, a port, a
+/// file. Diagnostics with the same cause are one to people.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn Error + Send + Sync>);
 

@@ -104,7 +104,7 @@ pub use key::{Key, Seed};
 pub use linerate_memory::Backing;
 pub use table::{Entry, Table};
 
-/// Why a key was not taken. The table is as it was.
+/// Reason why a key was not taken. The table is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// As many entries as the table's limit.

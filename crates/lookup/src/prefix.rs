@@ -1,4 +1,4 @@
-//! Longest matches of address prefixes.
+//! Longest-prefix matches of addresses.
 //!
 //! A [`PrefixTable`] holds the routes of one family and is changed by its owner; [`PrefixReader`]s
 //! look addresses up in bursts, from any number of threads, and neither side ever waits for the
@@ -108,7 +108,7 @@ pub use next_hop::NextHop;
 pub use reader::PrefixReader;
 pub use table::PrefixTable;
 
-/// Why a table was not made or changed.
+/// Reason why a table was not made or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefixError<A: Address> {

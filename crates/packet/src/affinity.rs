@@ -32,7 +32,7 @@ pub enum Parts {
     Vlan,
 }
 
-/// From packets to hashes.
+/// Affinity hash: from packets to hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
     /// Parts that are hashed.
@@ -41,7 +41,7 @@ pub struct Affinity {
     pub inner: bool,
     /// Whether both directions of a flow have the same hash.
     pub symmetric: bool,
-    /// Which VLAN tag counts.
+    /// Rule for the VLAN tag that is hashed.
     pub vlan: VlanRule,
     /// Seed of the hash. Without it, a sender that can choose addresses cannot choose hashes.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! The Internet checksum: over bytes, over pseudo headers, and updated in place.
+//! Internet checksum: over bytes, over pseudo headers, and updated in place.
 //!
 //! Source: RFC 1071 (the sum is the same in either byte order, so bytes are summed as native words
 //! and swapped once at the end) and RFC 1624 equation 3 (the incremental update that is right where

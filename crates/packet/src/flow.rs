@@ -175,7 +175,7 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// Which tag of a stack the key's VLAN is.
+/// Rule for the tag of a stack that is the key's VLAN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VlanRule {
     /// The first on the wire, which the next switch looks at.
@@ -201,7 +201,7 @@ pub struct Flow {
     pub fragment: bool,
 }
 
-/// Why a frame has no flow key.
+/// Reason why a frame has no flow key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NoFlow {
     /// It carries something other than IP.

@@ -1,4 +1,4 @@
-//! A fast hash of flow keys, for tables and balancers in software.
+//! Fast hash of flow keys, for tables and balancers in software.
 //!
 //! Multiply two 64-bit words to 128 bits and fold the halves together: each bit of the product
 //! depends on nearly all bits of both factors, for the price of one multiplication (the step at the

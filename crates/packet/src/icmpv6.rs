@@ -40,7 +40,7 @@ impl Kind {
     pub const ECHO_REQUEST: Kind = Kind(128);
     /// Answer to an echo request.
     pub const ECHO_REPLY: Kind = Kind(129);
-    /// Which routers are there?
+    /// Router solicitation: asks for the routers of the link.
     pub const ROUTER_SOLICITATION: Kind = Kind(133);
     /// A router and its prefixes.
     pub const ROUTER_ADVERTISEMENT: Kind = Kind(134);

@@ -1,4 +1,4 @@
-//! The fixed IPv6 header.
+//! Fixed IPv6 header.
 //!
 //! `new_checked` asks for version 6 and for a payload length that fits the bytes. A payload length
 //! of zero means an empty payload: jumbograms (RFC 2675) do not fit a 16-bit slot length and are

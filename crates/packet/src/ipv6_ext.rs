@@ -119,7 +119,7 @@ pub const fn is_extension(next: IpProtocol) -> bool {
 /// One extension header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Which one it is.
+    /// Its protocol number.
     pub kind: IpProtocol,
     /// Its bytes, beginning with its own next-header field.
     pub header: &'a [u8],

@@ -35,7 +35,7 @@ pub struct Setup<'a> {
     pub arguments: &'a [&'a str],
     /// Its queues, of each direction.
     pub queues: usize,
-    /// Which of its forwarding engines.
+    /// Its forwarding engine.
     pub engine: &'a str,
 }
 

@@ -52,7 +52,7 @@ pub enum Transport {
 pub struct Part<'a> {
     /// Its bytes.
     pub payload: &'a [u8],
-    /// Which piece it is.
+    /// Index of the piece.
     pub index: u16,
     /// Payload bytes before it.
     pub done: usize,
@@ -60,7 +60,7 @@ pub struct Part<'a> {
     pub is_last: bool,
 }
 
-/// Which checksums are left to the interface: their fields have the sum of the pseudo header.
+/// Checksums that are left to the interface: their fields have the sum of the pseudo header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undone {
     /// None.

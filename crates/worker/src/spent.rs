@@ -32,7 +32,7 @@ impl Doing {
 /// Cycles of one thread, which is the only one to charge them, in sum.
 #[derive(Debug, Default)]
 pub struct Spent {
-    /// Which of the two is read.
+    /// Index of the one of the two that is read.
     generation: Generation,
     charged: [Charged; 2],
 }

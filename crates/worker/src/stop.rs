@@ -1,4 +1,4 @@
-//! Telling workers to stop.
+//! Stop signal of workers.
 
 use std::sync::{
     Arc,

@@ -12,7 +12,7 @@ use crate::shell;
 /// Packets in the file.
 pub(super) const CAPTURED: usize = 1 << 20;
 
-/// Which pages files are made of.
+/// Page size of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pages {
     /// As large as a write, as file systems on disks have them, and tmpfs when it is told to

@@ -1,4 +1,4 @@
-//! The case `router`: the example router on one core, over `xdp` ports, beside Linux forwarding.
+//! Case `router`: the example router on one core, over `xdp` ports, beside Linux forwarding.
 //!
 //! Both forward the same packets of the same generator between the same interfaces
 //! ([`super::veth`]), in turns, each in a network of its own. Packets are counted when they arrive
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Name of the case.
 pub(super) const CASE: &str = "router";
 
-/// Which core takes frames off `from`, the receiving part of its driver.
+/// Core that takes frames off `from`, the receiving part of its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Driver {
     /// The generator's, as is usual: the sender into a veth runs its other end, too. Linux then

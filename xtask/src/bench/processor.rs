@@ -22,7 +22,7 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    /// That of this machine.
+    /// Reads the processor of this machine.
     pub(super) fn inspect() -> Result<Processor> {
         let path = "/proc/cpuinfo";
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;

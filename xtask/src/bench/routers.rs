@@ -48,7 +48,7 @@ const CLICK_HOSTS: u32 = 200;
 /// Configuration of that case, but for its devices.
 const EXAMPLE: &str = include_str!("../../../examples/router.click");
 
-/// Which cycles count.
+/// Elements whose cycles count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     /// Those of all elements but the sources.

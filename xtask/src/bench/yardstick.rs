@@ -39,7 +39,7 @@ impl Figure {
 #[derive(Debug)]
 pub(super) struct Yardstick {
     processor: Processor,
-    /// Why there is no reference.
+    /// Reason why there is no reference.
     missing: Option<String>,
     samples: Vec<f64>,
 }

@@ -45,7 +45,7 @@ struct Row {
     /// Nothing where Click is not built.
     click: Option<Outcome>,
     ours: Outcome,
-    /// Why ours is the better behaviour.
+    /// Reason why ours is the better behaviour.
     exception: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Row {
         }
     }
 
-    /// Why the case counts against us, or does not count.
+    /// Returns the reason why the case counts against us, or does not count.
     fn reason(&self) -> &str {
         match (&self.exception, &self.ours, &self.click) {
             (_, Outcome::Passed, _) => "",

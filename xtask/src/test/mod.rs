@@ -174,7 +174,7 @@ fn limit_programs(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Why the tests that need root cannot run here, if they cannot.
+/// Returns the reason why the tests that need root cannot run here, if they cannot.
 fn why_no_root_tests() -> Option<&'static str> {
     if !shell::is_root() {
         return Some("not root: sudo --preserve-env=PATH,HOME cargo xtask test");

@@ -1,4 +1,4 @@
-//! `SetPacketType`: says how packets were addressed on their link.
+//! `SetPacketType`: sets the packet type.
 
 use linerate_graph::{Arguments, Class, Make, Right, Step, Way, Word};
 use linerate_memory::{Meta, PacketMut};

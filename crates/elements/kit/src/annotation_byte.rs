@@ -36,7 +36,7 @@ fn has_place(byte: u8) -> bool {
 pub struct Byte(u8);
 
 impl Byte {
-    /// That of the paint.
+    /// The byte of the paint.
     pub const PAINT: Byte = Byte(PAINT);
 
     /// The byte Click has there; nothing when there is no room for it.

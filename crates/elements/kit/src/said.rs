@@ -15,7 +15,7 @@ pub struct Said(Arc<Times>);
 struct Times(AtomicUsize);
 
 impl Said {
-    /// That of the element being made, which all its replicas share.
+    /// Returns the counter of the element being made, which all its replicas share.
     pub fn of(make: &Make<'_>) -> Said {
         Said(make.shared(Times::default))
     }

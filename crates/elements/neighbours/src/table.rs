@@ -134,7 +134,7 @@ pub struct Neighbours<A: Address> {
     table: Table<A::Key, Neighbour>,
     /// From the one that was not heard of for longest.
     ages: BTreeMap<(u64, u64), A>,
-    /// Likewise, those of which nothing is known.
+    /// In the same order, those with an unknown address.
     unknown: BTreeMap<(u64, u64), A>,
     sequence: u64,
     /// Limits of the table.

@@ -109,7 +109,7 @@ impl Ring {
         Ring(places)
     }
 
-    /// Which pattern is for an address.
+    /// Returns the index of the pattern for an address.
     pub(super) fn place(&self, address: Ipv4Addr) -> usize {
         let number = u32::from_le_bytes(address.octets());
         let hash = number.wrapping_mul((number & 0xff) << 24 | 1) % i32::MAX as u32;

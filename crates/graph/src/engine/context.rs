@@ -49,7 +49,7 @@ pub struct Context {
     pub(crate) plan: Arc<Plan>,
     /// By their place in the plan.
     pub(crate) stations: Vec<Station>,
-    /// Likewise.
+    /// By their place in the plan.
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) pending: Pending,

@@ -107,7 +107,7 @@ impl Driver {
         told == reason
     }
 
-    /// Why the run failed.
+    /// Returns the reason for which the run failed.
     pub fn failure(&self) -> Option<&str> {
         self.common.failure.get().map(String::as_str)
     }

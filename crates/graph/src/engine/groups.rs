@@ -1,4 +1,4 @@
-//! Elements that get their packets in one order, because their results depend on
+//! Ordering domains: elements that get their packets in one order, because their results depend on
 //! one another.
 //!
 //! Frames go through a graph element by element. That shows only where an element looks at another
@@ -54,7 +54,7 @@ impl Sets {
     }
 }
 
-/// Which elements belong together.
+/// Groups of elements that belong together.
 #[derive(Debug)]
 pub(crate) struct Groups {
     sets: Sets,

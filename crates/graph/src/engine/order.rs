@@ -39,8 +39,8 @@ fn behind(number: Number) -> Number {
     number + room(number) * 3 / 4
 }
 
-/// That of one of several packets made of one. There are some four thousand, of which the
-/// first few own more: most packets are made into few, and these again.
+/// Returns the number of one of several packets made of one. There are some four thousand, of which
+/// the first few own more: most packets are made into few, and these again.
 fn part_of(number: Number, part: usize) -> Number {
     let room = room(number);
     let (part, parts, start, width) = match part {
@@ -102,7 +102,7 @@ pub(crate) struct Order {
     numbered: bool,
     /// By packet that is put in order: the number it goes by.
     effective: Vec<Number>,
-    /// Likewise: how many go before it.
+    /// By packet that is put in order: the count of those that go before it.
     before: Vec<u32>,
     /// By number: how many packets have smaller ones.
     starts: Vec<u32>,
@@ -195,7 +195,7 @@ impl Order {
         slots.iter().map(number).fold(Number::MAX, Number::min) >= self.first
     }
 
-    /// Likewise, of which one has a number.
+    /// Numbers the other packets of a frame in which one has a number.
     fn number_others(&mut self, known: Number, frame: &Frame, arena: &Arena) {
         let (mut last, mut follows) = (known, None);
         for slot in frame.slots() {

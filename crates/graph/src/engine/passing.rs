@@ -1,4 +1,4 @@
-//! Elements that packets pass without stopping.
+//! Bypass of elements that packets pass without stopping.
 //!
 //! Such an element costs nothing while it has no work to do: its neighbours are
 //! wired to one another past it, and wired anew when it changes its mind.

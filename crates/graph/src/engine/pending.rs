@@ -1,4 +1,4 @@
-//! Frames on their way to an element.
+//! Pending frames: those on their way to an element.
 //!
 //! The waiting input with the smallest number is served first. Numbers follow the
 //! graph, so the branches behind a splitting element have all done their work

@@ -229,11 +229,11 @@ fn number_inputs(plan: &Plan, groups: &Groups) -> Numbered {
 pub(crate) struct Wiring {
     /// By element; all are empty still.
     pub(crate) stations: Vec<Station>,
-    /// Likewise.
+    /// By element.
     pub(crate) nodes: Vec<Node>,
     /// By number.
     pub(crate) inputs: Vec<Input>,
-    /// Likewise.
+    /// By number.
     pub(crate) places: Vec<Place>,
 }
 

@@ -1,4 +1,4 @@
-//! The loop of one worker.
+//! Loop of one worker.
 
 use std::time::{Duration, Instant};
 

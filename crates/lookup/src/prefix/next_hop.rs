@@ -92,7 +92,7 @@ impl Sets {
     }
 }
 
-/// Which sets there are: the reference count of each, by the routes that lead to it.
+/// Reference counts of the sets, by the routes that lead to each.
 #[derive(Debug, Default)]
 pub(super) struct SetUses {
     uses: Vec<Option<usize>>,

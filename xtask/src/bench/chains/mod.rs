@@ -104,7 +104,7 @@ pub(crate) struct Args {
 struct Cost {
     cycles: Option<Figure>,
     instructions: Option<f64>,
-    /// Why there is nothing.
+    /// Reason why there is nothing.
     refused: Option<String>,
 }
 
@@ -155,7 +155,8 @@ fn wanted(only: &[String]) -> Result<Vec<Chain>> {
     Ok(CHAINS.iter().filter(wants).copied().collect())
 }
 
-/// Why there is no reference: its program is measured where it is, and not installed for this.
+/// Returns the reason why there is no reference: its program is measured where it is, and not
+/// installed for this.
 fn no_reference() -> Option<String> {
     let missing = programs::find("dpdk-testpmd").is_none();
     missing.then(|| "dpdk-testpmd is not installed, run `cargo xtask bench peers`".into())

@@ -198,9 +198,9 @@ struct Row {
     /// Expressions that tcpdump decides as we do only without its optimizer.
     optimized: Vec<String>,
     differences: Vec<Difference>,
-    /// Why ours may differ.
+    /// Reason why ours may differ.
     exception: Option<String>,
-    /// Why it does not count.
+    /// Reason why it does not count.
     left_out: Option<String>,
 }
 

@@ -21,7 +21,7 @@ impl Exceptions {
         toml::from_str(include_str!("exceptions.toml")).context("exceptions.toml is not valid")
     }
 
-    /// Why a case fails.
+    /// Returns the reason why a case fails.
     pub(super) fn of(&self, file: &str, number: usize) -> Option<&str> {
         let case = format!("{file} #{number}");
         let known = |key: &str| self.fails.get(key).or_else(|| self.may_fail.get(key));

@@ -90,7 +90,7 @@ struct Row {
     /// The reason, where it failed; nothing where it was not run.
     open_vswitch: Option<Outcome>,
     ours: Option<Outcome>,
-    /// Why ours fails.
+    /// Reason why ours fails.
     exception: Option<String>,
 }
 

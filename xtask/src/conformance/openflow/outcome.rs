@@ -10,12 +10,12 @@ pub(super) type Outcome = Result<(), String>;
 /// Cases with how they went, by their names.
 pub(super) type Outcomes = BTreeMap<Case, Outcome>;
 
-/// Which case.
+/// Identity of a case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Case {
     /// The tester's name of its file.
     pub(super) file: String,
-    /// Which of the file it is, from 1: two have one name now and then.
+    /// Its number in the file, from 1: two have one name now and then.
     pub(super) number: usize,
     /// Its name.
     pub(super) name: String,

@@ -94,7 +94,7 @@ fn names(declarations: &[Declaration], classes: &[&str]) -> Vec<String> {
     names
 }
 
-/// Why a configuration cannot run on captures, if it cannot.
+/// Returns the reason why a configuration cannot run on captures, if it cannot.
 pub(super) fn unfit(declarations: &[Declaration]) -> Option<String> {
     let found = declarations.iter().find(|one| UNFIT.contains(&one.class.as_str()))?;
     Some(format!("{} has no capture to stand for it", found.class))

@@ -127,7 +127,7 @@ struct Row {
     our_click: Option<Verdict>,
     linerate: Verdict,
     comparison: Option<Comparison>,
-    /// Why ours is the better behaviour where packets differ.
+    /// Reason why ours is the better behaviour where packets differ.
     exception: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use super::FAMILY;
 
 /// Drop reason of `SetCRC32`, behind that of all steps that write.
 const TOO_LONG: usize = 1;
-/// That of `CheckCRC32`.
+/// Drop reason of `CheckCRC32`.
 const WRONG: usize = 0;
 
 pub(super) const SET: Class = Class {

@@ -125,7 +125,7 @@ fn weights_of(text: &str, outputs: usize) -> Result<Vec<u32>, String> {
     }
 }
 
-/// Which of `outputs` outputs are named.
+/// Parses the names of outputs; returns a flag for each of `outputs`, true if it is named.
 fn active_of(text: &str, outputs: usize) -> Result<Vec<bool>, String> {
     let mut active = vec![false; outputs];
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! `InputSwitch`: the packets of one input.
+//! `InputSwitch`: passes the packets of one input.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,

@@ -1,4 +1,4 @@
-//! `PaintSwitch`: packets by their paint.
+//! `PaintSwitch`: outputs by paint.
 
 use linerate_graph::{Arg, Class, Context, Copies, Element};
 use linerate_memory::Frame;

@@ -1,4 +1,4 @@
-//! `RandomSwitch`: packets by outputs drawn at random.
+//! `RandomSwitch`: outputs drawn at random.
 
 use linerate_graph::{Class, Context, Element};
 use linerate_memory::Frame;

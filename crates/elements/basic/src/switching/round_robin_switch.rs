@@ -1,4 +1,4 @@
-//! `RoundRobinSwitch`: packets to the outputs in turn.
+//! `RoundRobinSwitch`: outputs in turn.
 
 use linerate_graph::{Class, Context, Element};
 use linerate_memory::Frame;

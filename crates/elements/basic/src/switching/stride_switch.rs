@@ -1,4 +1,4 @@
-//! `StrideSwitch`: packets to the outputs in proportion to tickets.
+//! `StrideSwitch`: outputs in proportion to tickets.
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
 use linerate_memory::Frame;

@@ -1,4 +1,4 @@
-//! `Switch`, `StaticSwitch`: all packets by one output.
+//! `Switch`, `StaticSwitch`: one output for all packets.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,

@@ -50,7 +50,7 @@ impl Message {
         made: None,
     };
 
-    /// That of a bridge which is the root itself.
+    /// The message of a bridge which is the root itself.
     pub(super) fn of_root(bridge: u64) -> Message {
         Message {
             root: bridge,
@@ -63,7 +63,7 @@ impl Message {
         }
     }
 
-    /// Which of two is better is less.
+    /// Returns the order of messages: the better of two is less.
     pub(super) fn rank(&self) -> (u64, u32, u64, u16) {
         (self.root, self.cost, self.bridge, self.port)
     }

@@ -38,7 +38,7 @@ pub(crate) struct Association {
     seen: Mutex<Seen>,
 }
 
-/// Which sequence numbers have come.
+/// Sequence numbers that have come.
 struct Seen {
     newest: u32,
     /// A bit for each of the last 64, the newest lowest.
@@ -137,7 +137,7 @@ impl Associations {
         Some(self.graph | u32::from(place))
     }
 
-    /// That of a number.
+    /// Returns the association of a number.
     pub(crate) fn get(&self, number: u32) -> Option<Arc<Association>> {
         let place = (number & 0xffff).checked_sub(1)? as usize;
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +157,7 @@ impl Known {
         Known { all: make.world.common(), last: (0, None) }
     }
 
-    /// That of a packet.
+    /// Returns the association of a packet.
     #[inline]
     pub(super) fn of(&mut self, meta: &Meta) -> Option<&Association> {
         let number = association(meta);

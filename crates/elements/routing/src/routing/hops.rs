@@ -60,7 +60,7 @@ impl Hops {
     }
 }
 
-/// Which next hop has which number, and how many routes use it (reference counts).
+/// Numbers of next hops, and the routes that use each (reference counts).
 #[derive(Debug)]
 pub(super) struct HopNumbers<A> {
     numbers: HashMap<(A, u32), NextHop>,

@@ -7,7 +7,7 @@ use std::{
 
 use super::family::Family;
 
-/// Which order.
+/// Listing order of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// New routes take the first free place.

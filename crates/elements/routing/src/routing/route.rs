@@ -165,7 +165,7 @@ pub(super) fn text(route: &Route<u32>, columns: bool) -> String {
     wide(prefix, 17) + &wide(gateway, 9) + &route.output.to_string()
 }
 
-/// Why nothing was changed, in Click's words.
+/// Returns Click's text for a change that was refused.
 pub(super) fn refusal(route: &Route<u32>, refusal: Refusal<u32>) -> String {
     match refusal {
         Refusal::Exists(old) => format!("conflict with existing route '{}'", text(&old, false)),

@@ -26,7 +26,7 @@ use super::{
 /// written then.
 const FEW: usize = 4096;
 
-/// Why a table was not changed.
+/// Reason why a table was not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal<A> {
     /// There is a route already.

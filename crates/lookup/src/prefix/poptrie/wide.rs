@@ -29,7 +29,7 @@ struct Block {
     at: [[u32; WIDE]; GROUPS],
     /// Indices in `leaves` of the answers of those that a fork decided.
     places: [[u32; WIDE]; GROUPS],
-    /// Which are not decided, and which a fork decided: a bit each.
+    /// Addresses that are not decided, and those that a fork decided: a bit each.
     open: [u8; GROUPS],
     forked: [u8; GROUPS],
 }
@@ -199,7 +199,7 @@ impl Steps {
         }
     }
 
-    /// Which of eight words name nodes.
+    /// Returns a bit for each of eight words that names a node.
     #[inline(always)]
     fn undecided(&self, words: &[u32; WIDE]) -> u8 {
         self.wide.load_short(words).meets(self.node)

@@ -226,7 +226,7 @@ fn word(outcome: Option<&Outcome>) -> &'static str {
     }
 }
 
-/// Why a case does not pass.
+/// Returns the reason why a case does not pass.
 fn reason(outcome: Option<&Outcome>) -> &str {
     match outcome {
         Some(Outcome::Skipped(reason) | Outcome::Failed(reason)) => reason,
