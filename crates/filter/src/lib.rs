@@ -137,8 +137,9 @@ impl Filter {
         is_wanted
     }
 
-    /// Returns true if it calculates with a packet's length or bytes, as `less 100` and `ip[8] < 5`
-    /// do: then it may decide otherwise on a packet than on several merged into one.
+    /// Returns true if it calculates with a packet's length or bytes, as `less 100` or
+    /// `tcp[13] & 8 != 0` does: then it may decide otherwise on a packet than on several merged into
+    /// one.
     pub fn calculates(&self) -> bool {
         self.calculates
     }

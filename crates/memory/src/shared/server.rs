@@ -314,9 +314,9 @@ impl Server {
         self.members[id.0].as_ref().expect("a member that was not removed").to_member.waiting()
     }
 
-    /// Lends the packets at the front of `frame` to members, each packet to all of them: to one,
-    /// which may write unless it attached for reading, or to several, none of which may. Ends at
-    /// the first packet for which none of them has room, or which all of them hold already.
+    /// Lends the packets at the front of `frame` to members, each to all that have room for it: to
+    /// one, which may write unless it attached for reading, or to several, none of which may. Ends
+    /// at the first packet for which none of them has room, or which all of them hold already.
     ///
     /// # Errors
     ///

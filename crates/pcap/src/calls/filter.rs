@@ -138,9 +138,9 @@ pub(crate) unsafe fn set(handle: &Handle, program: *mut BpfProgram) -> c_int {
     }
 }
 
-/// A program that begins by setting all of its scratch memory to 0. libpcap's program of `geneve or
-/// ip` reads words that were not written. The kernel refuses it, and libpcap runs it on old bytes
-/// of its stack.
+/// A program that begins by setting all of its scratch memory to 0. Words that were not written are
+/// read in libpcap's program of `geneve or ip`. The kernel refuses it, and libpcap runs it on old
+/// bytes of its stack.
 fn with_cleared_memory(program: &[Instruction]) -> Vec<Instruction> {
     let plain = |code, k| Instruction { code, jt: 0, jf: 0, k };
     let stores = (0..code::WORDS).map(|word| plain(code::STORE, word));
