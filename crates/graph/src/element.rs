@@ -55,8 +55,7 @@ pub trait Element: Any + Send {
 
     /// Packets that its task handles in a turn, when its configuration says so: its runs are turns
     /// then, as in Click. Else each packet is a turn, and a run takes as many as `frame` has room
-    /// for, up to a limit that keeps results the same. Only handlers may change which of both it
-    /// is.
+    /// for, a number that changes no result. Only handlers may change which of both it is.
     fn burst(&self) -> Option<usize> {
         None
     }

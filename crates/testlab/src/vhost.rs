@@ -293,7 +293,7 @@ impl Foul<'_> {
     /// Two regions of a file, one behind the other.
     fn regions(&mut self, wrong: bool) {
         if wrong {
-            // Its data may be all of the file.
+            // The regions it announces may be all of the file.
             self.whole = false;
             self.put(2 * REGION, &[0; SENTINEL.len()]);
         }

@@ -36,7 +36,7 @@ pub struct Limits {
     pub entries: u32,
     /// Packets that wait for one address; 0 for no limit of its own.
     pub entry_packets: u32,
-    /// Divisor of the part of waiting packets that goes when there are too many.
+    /// One part in so many of the waiting packets goes when there are too many.
     pub slim_factor: u32,
     /// Milliseconds an entry is good for; 0 for ever.
     pub timeout: u64,
