@@ -93,7 +93,7 @@ struct AggregateCounter {
     chosen: Vec<bool>,
 }
 
-/// What happens at a number.
+/// Action at a number.
 #[derive(Clone)]
 enum Action {
     Freeze,
@@ -101,7 +101,7 @@ enum Action {
     Call(Box<HandlerCall>, String),
 }
 
-/// How counts are written to a file.
+/// Format of counts in a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Text,
@@ -111,7 +111,7 @@ enum Layout {
 }
 
 impl Action {
-    /// What of `_FREEZE`, `_STOP` and `_CALL` is given.
+    /// Returns the action of the given one of `_FREEZE`, `_STOP` and `_CALL`.
     fn from_args(make: &mut Make<'_>, names: [&str; 3], what: &str) -> Option<(u64, Action)> {
         let freeze = make.get::<u64>(names[0]).map(|at| (at, Action::Freeze));
         let stop = make.get::<u64>(names[1]).map(|at| (at, Action::Stop));
@@ -181,7 +181,7 @@ impl AggregateCounter {
         }
     }
 
-    /// What a packet adds to the count of its aggregate.
+    /// Returns the amount that a packet adds to the count of its aggregate.
     #[inline]
     fn amount(&self, slot: &Slot, meta: &Meta) -> u32 {
         if !self.bytes {

@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     processing: "a/ah",
     annotates: true,
     drops: &["not the first"],
-    // Which is the first depends on who comes first by several ways.
+    // The first packet depends on the order of packets by several ways.
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A line of annotations per packet and a line of memory, where a line has 512 aggregates; \
         8 KiB of memory for each 65,536 of which one has been seen.",
@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
 /// A bit for each of 65,536 aggregates.
 type Page = [AtomicU64; 1024];
 
-/// Which aggregates have been seen, by all replicas.
+/// Aggregates that have been seen, by all replicas.
 struct Seen(Box<[OnceLock<Box<Page>>]>);
 
 impl Seen {

@@ -48,7 +48,7 @@ struct AggregateIp {
     /// leaves parts of addresses in place
     #[arg(name = "UNSHIFT_IP_ADDR", keyword, default = false)]
     unshift: bool,
-    /// Where the word that has the field is, in bytes.
+    /// Offset of the word that has the field, in bytes.
     word: usize,
     shift: u32,
     mask: u32,
@@ -79,7 +79,7 @@ impl AggregateIp {
         self.word = (offset / 32 * 4) as usize;
     }
 
-    /// Where the header of the field begins; `None` where the packet has none.
+    /// Returns the offset of the field's header; `None` where the packet has none.
     #[inline]
     fn start(&self, packet: &PacketMut<'_>) -> Option<usize> {
         let (bytes, network) = (packet.bytes(), packet.network());

@@ -41,7 +41,7 @@ pub(super) const CLASS: Class = Class {
         Handler::count("refused", "packets of flows there was no room for"),
     ],
     drops: &["no buffer for a copy", "fragment of an unknown flow", "too many packets held"],
-    // What has waited goes with the packet that it waited for.
+    // Packets that waited for another go with it.
     multiplies: |_, _, _| usize::MAX,
     annotates: true,
     cost: "A look-up by hosts in a hash table and a walk over the flows between them.",
@@ -52,7 +52,7 @@ pub(super) const CLASS: Class = Class {
 
 /// Flows and pairs of hosts, unless the configuration says otherwise.
 const CAPACITY: usize = 1 << 20;
-/// Packets held at most: they are buffers everybody else needs.
+/// Packets held at most: their buffers are needed by all elements.
 const MOST_HELD: usize = 4096;
 /// Drop reason.
 const TOO_MANY_HELD: usize = 2;
@@ -103,8 +103,7 @@ struct AggregateIpFlows {
     trace: Option<Trace>,
     /// Packets held, in all.
     held: usize,
-    /// Where the packet belongs that is looked at, and how many have been sent on because
-    /// of it.
+    /// Rank of the current packet, and the number of packets released by it.
     rank: (Rank, usize),
     /// Packets of flows there was no room for.
     refused: u64,
@@ -135,13 +134,13 @@ impl Table {
         })
     }
 
-    /// How long a flow lives without packets, in seconds.
+    /// Returns the life-time of a flow without packets, in seconds.
     fn life(&self, flow: &Flow) -> u32 {
         if flow.over == OVER { self.done_timeout } else { self.timeout }
     }
 }
 
-/// What becomes of a packet.
+/// Verdict on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Pass,
@@ -158,7 +157,7 @@ impl AggregateIpFlows {
         self.capacity = self.capacity.max(1);
     }
 
-    /// What a handler of the source says.
+    /// Reads a handler of the source.
     fn ask_source(&self, cx: &mut Context, handler: &str) -> Option<String> {
         let handler = HandlerRef { element: Some(self.source?.0), handler: handler.into() };
         cx.read_handler(&handler, "").ok().map(|answer| answer.trim().to_owned())
@@ -298,7 +297,7 @@ impl AggregateIpFlows {
         self.listeners.tell(cx, ended);
     }
 
-    /// Holds a packet, and sends on what need not be held any longer.
+    /// Holds a packet, and releases those that need not be held any longer.
     fn hold(&mut self, cx: &mut Context, slot: Slot, place: (usize, usize), about: Fragment) {
         self.now = (cx.pool.arena().meta(&slot).timestamp / 1_000_000_000) as u32;
         if self.held >= MOST_HELD {
@@ -588,8 +587,8 @@ mod tests {
         drop(run);
         let order: Vec<String> =
             fs::read_to_string(&out).unwrap().lines().map(str::to_owned).collect();
-        // The second fragment was held no longer when the first came; the third
-        // is held, with what is behind it.
+        // The second fragment was released when the first came; the third is held, with the packets
+        // behind it.
         assert_eq!(order, ["1 0 10 0", "2 0 78 0", "3 0 77 0+", "3 0 77 48", "3 1 79 0"]);
     }
 }

@@ -1,5 +1,5 @@
-//! `AggregateLength` and `AggregatePaint`: groups packets by what is known of
-//! them without their headers.
+//! `AggregateLength` and `AggregatePaint`: group packets by length and paint annotation, without
+//! their headers.
 
 use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
 use linerate_memory::PacketMut;

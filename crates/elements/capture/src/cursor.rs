@@ -1,6 +1,6 @@
 //! Reading options from text, piece by piece.
 
-/// What is left of a text.
+/// Rest of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a>(pub(super) &'a str);
 
@@ -74,7 +74,7 @@ impl Cursor<'_> {
         Some(())
     }
 
-    /// What separates options; `false` at the end of the text.
+    /// Takes the separator of options; `false` at the end of the text.
     pub(super) fn separator(&mut self) -> Option<bool> {
         if self.0.is_empty() {
             return Some(false);

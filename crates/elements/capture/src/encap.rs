@@ -63,7 +63,7 @@ impl Encap {
         matches!(self.0, 0 | 1 | 9 | 10 | 50 | 100 | 101 | 104 | 105 | 113 | 119 | 123 | 127)
     }
 
-    /// Where the IP header of a packet begins and ends, if it has a whole one.
+    /// Returns the begin and the end of a packet's IP header, if it has a whole one.
     #[inline]
     pub(super) fn ip_header(self, packet: &[u8]) -> Option<IpHeader> {
         let start = match self {
@@ -74,7 +74,7 @@ impl Encap {
         IpHeader::at(packet, start)
     }
 
-    /// Where what is behind the header of a type other than Ethernet begins.
+    /// Returns the end of the link header of a type other than Ethernet.
     fn behind(self, packet: &[u8]) -> Option<usize> {
         match self.0 {
             10 => fddi(packet, 0),
@@ -143,7 +143,7 @@ fn fddi(packet: &[u8], at: usize) -> Option<usize> {
     if control & 0xf8 == 0x50 { llc(packet, at + 13) } else { None }
 }
 
-/// Behind an LLC header at `at`, with SNAP or without, or what is bridged in it.
+/// Returns the end of an LLC header at `at`, with SNAP or without, and of a bridged header in it.
 fn llc(packet: &[u8], at: usize) -> Option<usize> {
     let rest = packet.get(at..)?;
     let snap: Option<&[u8; 8]> = rest.first_chunk();
@@ -175,7 +175,7 @@ fn wifi(packet: &[u8], at: usize) -> Option<usize> {
     llc(packet, at + if direction & 3 == 3 { 30 } else { 24 })
 }
 
-/// Where an IP header is.
+/// Begin and end of an IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IpHeader {
     pub(super) start: u16,

@@ -1,4 +1,4 @@
-//! What of a packet tells its flow.
+//! Header fields that identify a packet's flow.
 
 use linerate_memory::{Arena, Slot};
 

@@ -8,7 +8,7 @@ use std::{
 
 use linerate_memory::Slot;
 
-/// What two hosts exchange, of one protocol.
+/// Flows of one protocol between two hosts.
 #[derive(Debug)]
 pub(super) struct Pair {
     /// Their addresses, the smaller first.
@@ -19,7 +19,7 @@ pub(super) struct Pair {
     pub(super) held: VecDeque<(Slot, Fragment)>,
 }
 
-/// What is known of a packet that is held.
+/// Fields of a packet that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fragment {
     /// The identification its IP header has.
@@ -39,13 +39,13 @@ pub(super) struct Flow {
     /// Times of the first and the last packet, in nanoseconds.
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Which sides have said that they are done, a bit each.
+    /// Sides that have closed, a bit each.
     pub(super) over: u8,
     /// Whether the first packet came from the greater address.
     pub(super) reverse: bool,
     /// Packets in each direction.
     pub(super) packets: [u32; 2],
-    /// Where in a trace file it begins; zero when not known.
+    /// Its begin in a trace file; zero when not known.
     pub(super) position: u64,
 }
 

@@ -87,7 +87,7 @@ struct FromDump {
     encap: Encap,
     /// Whether the record the reader delivered last is still to be sent.
     peeked: bool,
-    /// Where to begin.
+    /// Offset to begin at.
     start: u64,
     packet_position: u64,
     span: Span,
@@ -260,7 +260,7 @@ impl FromDump {
             frame.sift(is_ip, |slot| out.emit(1, slot));
         }
         self.count += frame.len() as u64;
-        // Whatever the end brings comes after the packets before it.
+        // Actions of the end come after the packets before it.
         match stop {
             Stop::Behind | Stop::EndOfFile if filled > 0 => Stop::Full,
             stop => stop,
@@ -317,7 +317,7 @@ impl FromDump {
     }
 }
 
-/// What is wrong with a file, in Click's words where it has some.
+/// Returns the text for a file's error, in Click's words where it has some.
 fn said(error: &Error) -> String {
     let file = error.file.to_string_lossy();
     let file = shown(&file);
@@ -447,7 +447,7 @@ mod tests {
             Run::new(&text).frame_limit(limit).run();
             fs::read(out).unwrap()
         };
-        // What Click writes: the same with its own snap length.
+        // Click's output: the same with its own snap length.
         let mut expected = fs::read(capture("tcpdump-nano.pcap")).unwrap();
         expected[16..20].copy_from_slice(&2000_u32.to_le_bytes());
         for name in ["tcpdump-nano.pcap", "tshark.pcapng"] {

@@ -88,7 +88,7 @@ struct FromIpSummaryDump {
     complained: bool,
 }
 
-/// How lines are read.
+/// Format of lines.
 struct Format {
     /// Fields of a line, and their places in the order they are put into a
     /// packet.
@@ -120,7 +120,7 @@ enum Stop {
 }
 
 impl Format {
-    /// Takes the fields of a line `!data`. What cannot be read is passed over.
+    /// Takes the fields of a line `!data`. Unreadable ones are skipped.
     fn set_fields(&mut self, line: &str, warn: &mut dyn FnMut(String)) {
         self.fields.clear();
         for (at, word) in words(line).into_iter().map(unquoted).enumerate() {
@@ -214,7 +214,7 @@ impl Format {
         any
     }
 
-    /// The same with a packed record.
+    /// Likewise for a packed record.
     fn read_packed(&self, record: &[u8], draft: &mut Draft) -> bool {
         let mut any = false;
         for &at in &self.order {
@@ -233,7 +233,7 @@ impl Format {
     }
 }
 
-/// A word of a line; what is between double quotes belongs together.
+/// Returns a word of a line; text between double quotes belongs together.
 fn nth_word(line: &str, n: usize) -> &str {
     let mut rest = line;
     for _ in 0..n {
@@ -421,7 +421,7 @@ impl FromIpSummaryDump {
         }
     }
 
-    /// Takes apart what the draft stands for: the draft becomes the first.
+    /// Splits the packets that the draft stands for: the draft becomes the first.
     fn split(&mut self) {
         let draft = &mut self.draft;
         let Some(count) = (draft.extra_packets as usize).checked_add(1).filter(|n| *n > 1) else {

@@ -5,18 +5,17 @@ use std::fmt;
 
 use super::cursor::Cursor;
 
-/// What offsets are measured from, which also says which packets have the
-/// field.
+/// Base of offsets, which also determines the packets that have the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Header {
     Ip,
-    /// The transport header, whatever the protocol.
+    /// The transport header of any protocol.
     Transport,
     /// The transport header of TCP or UDP.
     TcpOrUdp,
     /// That of this protocol.
     Protocol(u8),
-    /// What is behind the transport header.
+    /// The bytes behind the transport header.
     Payload,
 }
 
@@ -26,7 +25,7 @@ pub(super) struct IpField {
     pub(super) header: Header,
     /// First bit, counted from the start of the header.
     pub(super) offset: u32,
-    /// How many.
+    /// Number of bits.
     pub(super) length: u32,
 }
 

@@ -11,8 +11,8 @@ use std::{
 use linerate_graph::Make;
 use linerate_host::files;
 
-/// What all replicas of an element write to, so that packets of several workers do not
-/// write over each other: `W` is what a file is written by.
+/// File shared by all replicas of an element, so that packets of several workers do not write over
+/// each other: `W` is the writer of its format.
 pub(super) struct Dump<W> {
     file: Arc<Mutex<Target<W>>>,
     replicas: usize,
@@ -48,7 +48,7 @@ impl<W: Send + 'static> Dump<W> {
         self.file.lock().expect("no panic while held")
     }
 
-    /// Lets go of the file, which is closed when nobody else has it.
+    /// Lets go of the file, which is closed with its last reference.
     pub(super) fn let_go(&mut self) {
         self.file = Arc::default();
     }
@@ -58,7 +58,7 @@ impl<W: Send + 'static> Dump<W> {
         Arc::ptr_eq(&self.file, &other.file)
     }
 
-    /// Goes on writing what the element that this one replaces has written.
+    /// Continues the file of the element that this one replaces.
     pub(super) fn take_over(&mut self, old: &mut Dump<W>) {
         if self.replicas == old.replicas {
             // The others' workers may change over later, and write until then.
@@ -86,8 +86,8 @@ impl<W> Target<W> {
         matches!(self.state, State::Closed)
     }
 
-    /// What the file is written by, which is made when that is wanted first. `None` when it
-    /// cannot be written.
+    /// Returns the writer of the file, which is made on first use. `None` when it cannot be
+    /// written.
     pub(super) fn writer<E>(
         &mut self,
         begin: impl FnOnce(Output) -> Result<W, E>,
@@ -130,7 +130,7 @@ impl Output {
         let file = files::open_to_write(Path::new(path))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(Output::Busy(file)),
-            // A file that cannot be locked has nobody else's lock either.
+            // A file that cannot be locked has no lock of another process either.
             Ok(()) | Err(TryLockError::Error(_)) => empty(file).map(Output::Ready),
         }
     }

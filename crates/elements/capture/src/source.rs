@@ -1,4 +1,4 @@
-//! What elements have in common that make packets of what they read in a file.
+//! Shared parts of elements that make packets of a file's records.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use linerate_memory::Frame;
 use super::sample::Sample;
 use linerate_kit::written::boolean_or;
 
-/// Which file, and which of its packets are sent when.
+/// File, and the selection and timing of its packets.
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) active: bool,
@@ -17,8 +17,8 @@ pub(super) struct Source {
     /// Most packets sent at a time.
     pub(super) burst: usize,
     pub(super) pushes: bool,
-    /// That nothing here writes over the file. It is there from the start: other elements open
-    /// theirs in an order of their own.
+    /// Keeps elements here from overwriting the file. It is there from the start: other elements
+    /// open theirs in an order of their own.
     _guard: Option<ReadGuard>,
 }
 

@@ -13,7 +13,7 @@ enum Base {
     Start,
 }
 
-/// Where packets are from a span's point of view.
+/// Position of a packet relative to a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Before,
@@ -72,7 +72,7 @@ impl Span {
         self.begun
     }
 
-    /// The first packet fixes what is measured from it.
+    /// Fixes the times measured from the first packet.
     #[cold]
     pub(super) fn begin(&mut self, time: Stamp) {
         if self.start_base == Base::FirstPacket {
@@ -86,8 +86,7 @@ impl Span {
         self.begun = true;
     }
 
-    /// Where a packet of this time is. Once one is within, no later one is
-    /// before.
+    /// Returns the position of a packet of this time. Once one is within, no later one is before.
     #[inline]
     pub(super) fn place(&mut self, time: Stamp) -> Place {
         if self.has_start {
@@ -110,8 +109,7 @@ impl Span {
         self.has_end |= again;
     }
 
-    /// What has been seen so far is forgotten, but the times stay what they
-    /// have become.
+    /// Forgets packets seen so far, but keeps the times as they have become.
     pub(super) fn restart(&mut self) {
         (self.start_base, self.end_base) = (Base::Epoch, Base::Epoch);
         self.begun = false;

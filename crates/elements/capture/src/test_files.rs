@@ -5,7 +5,7 @@ pub(crate) fn capture(name: &str) -> String {
     format!("{}/../../port/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A capture of many kinds of packets, or what Click made of it.
+/// A capture of many kinds of packets, or Click's output for it.
 pub(crate) fn data(name: &str) -> String {
     format!("{}/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }

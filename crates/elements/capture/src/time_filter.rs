@@ -136,7 +136,7 @@ impl TimeFilter {
             match self.at_end.clone() {
                 End::Nothing => {}
                 End::Stop => cx.driver.stop(),
-                // Who is called may call back.
+                // The called handler may call back.
                 End::Call(made) => cx.stand_in(self, |cx| {
                     let expand = |value: &str| value.replace("$t", &time.to_string());
                     call::perform_standing_in(&made, cx, expand);

@@ -37,7 +37,7 @@ type Range = (u64, u64);
 
 struct TimeRange {
     simple: bool,
-    /// That of all replicas.
+    /// The range over all replicas.
     range: Arc<Mutex<Range>>,
 }
 

@@ -204,7 +204,7 @@ fn shown(path: &str) -> &str {
     if path == "-" { "<stdout>" } else { path }
 }
 
-/// What went wrong, without the file's name.
+/// Returns the text for an error, without the file's name.
 fn said(error: &Error) -> String {
     match &error.fault {
         Fault::Write { source, .. } => reason(source),

@@ -232,7 +232,7 @@ impl ToIpSummaryDump {
         }
     }
 
-    /// Writes what has been collected.
+    /// Writes the buffered lines.
     fn flush(&mut self, cx: &Context) {
         let mut file = self.file.lock();
         let written = match file.writer(|output| begin(output, &self.header)) {
@@ -257,7 +257,7 @@ fn begin(output: Output, header: &[u8]) -> io::Result<Box<dyn Write + Send>> {
     Ok(sink)
 }
 
-/// What is in front of the packets.
+/// Returns the header in front of the packets.
 fn header(fields: &[&Field], banner: Option<String>, verbose: bool, binary: bool) -> Vec<u8> {
     let (major, minor) = VERSION;
     let mut text = format!("!IPSummaryDump {major}.{minor}\n");
@@ -352,7 +352,7 @@ impl Element for ToIpSummaryDump {
         if !self.file.lock().is_closed() {
             self.flush(cx);
         }
-        // Other replicas have lines to write yet: who goes last closes it.
+        // Other replicas have lines to write yet: the last one closes it.
         self.file.let_go();
     }
 

@@ -1,4 +1,4 @@
-//! What programs are granted, as it is written.
+//! Arguments for the access and the memory of programs.
 
 use linerate_cluster::Access;
 use linerate_graph::{Arg, Make, Word};
@@ -16,7 +16,7 @@ pub(super) const ACCESS: Arg = Arg::keyword(
 pub(super) const CELLS: Arg =
     Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");
 
-/// What a program may do.
+/// Reads the access of a program.
 pub(super) fn of(make: &mut Make<'_>, default: Access) -> Access {
     let word = make.get::<Word>("ACCESS").map(|Word(word)| word);
     match word.as_deref() {
@@ -31,7 +31,7 @@ pub(super) fn of(make: &mut Make<'_>, default: Access) -> Access {
     }
 }
 
-/// How many packets a program has at a time.
+/// Reads the number of packets that a program has at a time, at most.
 pub(super) fn cells(make: &mut Make<'_>) -> u32 {
     let cells = make.or("CELLS", 1024);
     if !(1..=CELLS_LIMIT).contains(&cells) {

@@ -1,4 +1,4 @@
-//! `FromConsumer`: what a consumer sends.
+//! `FromConsumer`: a source of the packets that a consumer sends.
 
 use std::sync::Arc;
 

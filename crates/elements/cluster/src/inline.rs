@@ -35,7 +35,7 @@ const DROPS: &[&str] = &[
 const QUEUE_LIMIT: usize = 1 << 20;
 const FLOWS_LIMIT: usize = 1 << 24;
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
-/// How soon answers are looked for that another worker may have heard.
+/// Interval of checks for answers whose wake-up another worker may have taken.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 pub(super) const CLASS: Class = Class {

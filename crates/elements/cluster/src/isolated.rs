@@ -1,4 +1,4 @@
-//! Which programs will have memory of their own, before anything is made.
+//! Isolated programs of a plan, with memory of their own, known before the graph is made.
 
 use linerate_cluster::Access;
 use linerate_graph::{Plan, parse_integer, unquoted};
@@ -6,7 +6,7 @@ use linerate_memory::shared::CELLS_MAX;
 
 use super::{from_consumer, inline, sharing};
 
-/// What elements say of one name.
+/// Arguments of elements about one name.
 struct Said {
     name: String,
     access: Access,
@@ -15,8 +15,8 @@ struct Said {
     spare: u32,
 }
 
-/// Programs of a plan that are isolated, and most buffers that each holds. What is written wrongly is
-/// another's to report, and counts nothing.
+/// Returns the programs of a plan that are isolated, and most buffers that each holds. Invalid
+/// arguments are reported by their elements, and are ignored here.
 pub fn isolated_programs(plan: &Plan) -> Vec<(String, u32)> {
     let mut programs: Vec<Said> = Vec::new();
     for element in 0..plan.elements.len() {

@@ -8,7 +8,7 @@ use std::{
 use linerate_cluster::{Access, Broker, Hold};
 use linerate_graph::{Make, World};
 
-/// What all elements of a graph share: where its broker listens.
+/// State shared by all elements of a graph: the address of the broker, and grants.
 #[derive(Debug, Default)]
 pub(super) struct Place(Mutex<State>);
 
@@ -17,9 +17,10 @@ struct State {
     address: Option<String>,
     /// Kept by elements alone, so that it ends with them.
     broker: Weak<Broker>,
-    /// What each element lets programs do, by its name and theirs. One that is made anew says it anew.
+    /// Access that each element grants to programs, by its name and theirs. A new element of the
+    /// name replaces it.
     granted: HashMap<String, Vec<(String, Access)>>,
-    /// Elements that are not initialized yet, and what keeps programs waiting for them.
+    /// Elements that are not initialized yet, and the hold that keeps programs waiting for them.
     expected: usize,
     hold: Option<Hold>,
 }
@@ -55,8 +56,8 @@ impl Place {
         self.state().granted.insert(element.into(), granted);
     }
 
-    /// What all elements agree to, which is known when they are initialized. So it does not matter which
-    /// of them comes first, or ends last.
+    /// Returns the access granted by all elements, which is known when they are initialized. So it
+    /// does not matter which of them comes first, or ends last.
     pub(super) fn granted(&self, name: &str) -> Access {
         let state = self.state();
         let all = state.granted.values().flatten().filter(|(of, _)| of == name);

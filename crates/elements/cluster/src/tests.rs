@@ -212,7 +212,7 @@ fn flows_got(programs: Vec<thread::JoinHandle<Vec<Vec<u8>>>>) -> Vec<Vec<u8>> {
     programs.into_iter().map(|program| flows_of(program.join().unwrap())).collect()
 }
 
-/// Who gets which flow when nobody has filters is who gets it, or nobody does.
+/// A flow goes to the program that gets it without filters, or to none.
 #[test]
 fn each_program_of_a_balancer_wants_what_it_says_and_flows_stay_where_they_are() {
     let flows: Vec<String> = (0..64).map(flow).collect();
@@ -227,7 +227,7 @@ fn each_program_of_a_balancer_wants_what_it_says_and_flows_stay_where_they_are()
         ));
         let mut run = run.frame_limit(limit);
         let _ = run.control();
-        // Nobody attaches as `mute`.
+        // No program attaches as `mute`.
         let programs: Vec<_> = ["p0", "p1", "p2", "q0", "q1", "q2", "all", "low0", "low1"]
             .map(|name| attach(&address, name))
             .into_iter()
@@ -345,8 +345,8 @@ fn a_configuration_that_is_refused_changes_nothing() {
     program.join().unwrap();
 }
 
-/// By a number that is calculated packets with the same stay together, whatever their flows; those without
-/// it go by their flows.
+/// Packets with the same calculated number stay together, also of different flows; those without it
+/// go by their flows.
 #[test]
 fn packets_with_the_same_number_stay_together() {
     let flows: Vec<String> = (0..64).map(flow).collect();
@@ -429,7 +429,7 @@ fn a_program_sends_back_what_it_has_changed_and_packets_of_its_own() {
     assert_eq!(run.read("d.packets"), "0909");
 }
 
-/// How often an element was given packets, and how many.
+/// Returns the frames and the packets of an element.
 fn frames(control: &Control, element: &str) -> (u64, u64) {
     let (plan, usage) = control.usage();
     let at = plan.elements.iter().position(|known| known.name == element).unwrap();
@@ -437,8 +437,8 @@ fn frames(control: &Control, element: &str) -> (u64, u64) {
     (of.frames, of.packets)
 }
 
-/// Where it was said how many packets make a turn, a full queue further on does not cut what a
-/// program sends to single packets.
+/// With a given size of turns, a full queue further on does not cut a program's packets into single
+/// ones.
 #[test]
 fn turns_are_as_long_as_was_said() {
     for (burst, frame_limit, expected) in [(8, 256, 5), (8, 4, 10), (40, 256, 1)] {
@@ -526,7 +526,7 @@ fn consumers_stay_when_the_configuration_is_replaced_and_go_with_their_name() {
     let mut two = attach(&address, "two");
     run.write("b.weights", "1 1").unwrap();
     assert_eq!(run.read("b.shares"), "512 512");
-    // What is written anew and what it was configured with are the same: weights stay.
+    // The new configuration equals the first one: written weights stay.
     run.write("b.config", "one, two, WEIGHTS 1 2").unwrap();
     assert_eq!(run.read("b.weights"), "1 1");
     assert!(!one.wait(Some(Duration::from_millis(50))).unwrap());

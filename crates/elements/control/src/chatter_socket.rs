@@ -1,8 +1,7 @@
-//! `ChatterSocket`: what elements report, to other programs.
+//! `ChatterSocket`: passes the elements' messages on to other programs.
 //!
-//! Whoever reports something leaves a copy here and rings; the element passes it
-//! on. A client that does not keep up is left behind and then cut off, so that
-//! nobody waits for it.
+//! The console leaves a copy of each message here and rings; the element passes it on. A client
+//! that does not keep up is left behind and then cut off, so that no worker waits for it.
 
 use std::{
     collections::BTreeMap,
@@ -39,12 +38,12 @@ const BACKLOG: usize = 500_000;
 const ARRIVALS: usize = 16;
 /// A UNIX address holds that many bytes, with the end.
 const NAME_LIMIT: usize = 108;
-/// How long to wait before trying again, in nanoseconds.
+/// Time to wait before trying again, in nanoseconds.
 const AGAIN: u64 = 1_000_000_000;
 /// The timer that tries to listen, and the one that listens again.
 const RETRY: u32 = 0;
 const RESUME: u32 = 1;
-/// What is not a client is called among those waited for.
+/// Numbers in epoll of descriptors that are no clients.
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
 
@@ -78,10 +77,10 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What has been reported and is to be passed on.
+/// Messages to be passed on.
 struct Outbox {
     text: Mutex<Vec<u8>>,
-    /// Whether there is anybody to pass it on to.
+    /// Set if there is a client to pass them on to.
     wanted: AtomicBool,
     bell: OwnedFd,
 }
@@ -121,7 +120,7 @@ struct Client {
 }
 
 impl Client {
-    /// Sends what it takes; whether it goes on.
+    /// Sends as much as the client takes; returns true if the client stays.
     fn send(&mut self) -> bool {
         while self.sent < self.output.len() {
             match self.stream.write(&self.output[self.sent..]) {
@@ -150,12 +149,12 @@ struct ChatterSocket {
     open: Option<Open>,
 }
 
-/// What it has once it is initialized.
+/// State once it is initialized.
 struct Open {
     epoll: OwnedFd,
     listener: Option<Listener>,
     outbox: Arc<Outbox>,
-    /// What the console calls, as long as it is here.
+    /// The console's listener, as long as it is here.
     _console: Arc<Listens>,
     clients: BTreeMap<u64, Client>,
     /// The number of the next client.
@@ -164,7 +163,7 @@ struct Open {
     exhausted: bool,
 }
 
-/// Where it listens; `None` after an error.
+/// Returns the place to listen at; `None` after an error.
 fn place(make: &mut Make<'_>) -> Option<Place> {
     let kind = make.need::<String>("TYPE").to_uppercase();
     match kind.as_str() {
@@ -330,7 +329,7 @@ impl Open {
         self.outbox.wanted.store(true, Ordering::Release);
     }
 
-    /// Sends to a client what it takes.
+    /// Sends to a client as much as it takes.
     fn send(&mut self, number: u64) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let mut stays = client.send();
@@ -347,7 +346,7 @@ impl Open {
         }
     }
 
-    /// Passes on what has been reported.
+    /// Passes the messages on.
     fn pass_on(&mut self) {
         let text = self.outbox.take();
         let numbers: Vec<u64> = self.clients.keys().copied().collect();
@@ -359,7 +358,7 @@ impl Open {
         }
     }
 
-    /// Those of whom epoll has something to say, and whether they have gone.
+    /// Returns the descriptors with an event, and whether each has gone.
     fn ready(&self) -> Vec<(u64, bool)> {
         let mut events = Vec::with_capacity(64);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -6,7 +6,7 @@ use linerate_graph::{
 
 use super::FAMILY;
 
-/// What every handler with a dot in its name is.
+/// Handler for every name with a dot in it.
 const PROXIED: Handler =
     Handler::value("ELEMENT.HANDLER", "that handler of that element").with_parameter();
 

@@ -1,8 +1,8 @@
 //! The cycles a worker accounts are the cycles it has spent.
 //!
-//! Other processes take the cores from a worker at any moment, and that time is charged to what the worker
-//! was at. So bounds that hold of any schedule are tested here; the unit tests of the account, whose clock is
-//! simulated, test what of the time is work.
+//! Other processes take the cores from a worker at any moment, and that time is charged to the
+//! worker's current task. So bounds that hold of any schedule are tested here; the unit tests of
+//! the account, whose clock is simulated, test the division into work and waiting.
 
 mod common;
 
@@ -14,7 +14,7 @@ use linerate_graph::{
 };
 use linerate_memory::{ArenaOptions, Frame, clock::cycles};
 
-/// Stops a run, also when what looks at it fails.
+/// Stops a run, also when its observer fails.
 struct Stop(Control);
 
 impl Drop for Stop {
@@ -130,8 +130,8 @@ fn a_worker_that_works_every_other_round() {
     assert!(ran.0.work >= worked && ran.0.wait > 0, "{} {}", ran.0.work, ran.0.wait);
 }
 
-/// An interval's cycles are those that went by, and each is somebody's: also where next
-/// to nothing was measured in it.
+/// An interval's cycles are those that went by, and each belongs to a task: also where next to
+/// nothing was measured in it.
 #[test]
 fn every_interval_adds_up() {
     let busy = "Numbered(LIMIT 1000000000) -> Counter -> Queue -> Unqueue -> Discard";
@@ -182,7 +182,7 @@ fn read_intervals(text: &'static str, idle: Idle, works: bool) -> Usage {
     usage
 }
 
-/// Where packets are rare, it is theirs that are measured.
+/// Where packets are rare, each of them is measured.
 #[test]
 fn what_rare_packets_cost_is_known() {
     for idle in [Idle::Adaptive, Idle::Block] {
@@ -195,7 +195,7 @@ fn what_rare_packets_cost_is_known() {
     }
 }
 
-/// Who pulls has taken what it has pulled, who sends has brought what it has sent.
+/// A sink that pulls has taken the packets it pulled, a source has brought those it sent.
 #[test]
 fn packets_of_the_ends_are_counted() {
     let every_way = "DriverManager(wait 1s);

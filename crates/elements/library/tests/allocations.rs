@@ -1,5 +1,5 @@
-//! A graph that runs allocates nothing, whatever the number of packets and however many elements
-//! and descriptors it waits for.
+//! A graph that runs allocates nothing, for any number of packets and of elements and descriptors
+//! to wait for.
 
 mod common;
 
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What this thread allocates while a configuration runs that ends by itself.
+/// Counts the allocations of this thread while a configuration runs that ends by itself.
 fn allocations_of(text: &str, idle: Idle) -> u64 {
     let arena = ArenaOptions { size: 16 << 20, huge: false, ..Default::default() };
     let library = linerate_elements::library();

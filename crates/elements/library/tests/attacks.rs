@@ -1,5 +1,5 @@
-//! Floods, forgeries and exhaustion: memory stays bounded, what is refused is
-//! counted, and everybody else's traffic goes on.
+//! Floods, forgeries and exhaustion: memory stays bounded, refusals are counted, and other traffic
+//! goes on.
 
 mod common;
 
@@ -20,7 +20,7 @@ const ATTACKER: u64 = 0x02_00_00_00_00_66;
 const HOST: u64 = 0x02_00_00_00_00_01;
 const KNOWN: u32 = 0x0a00_0009;
 
-/// Mixes the bits of a number, so that what is made of it looks random.
+/// Mixes the bits of a number, so that numbers made of it look random.
 fn mixed(number: u64) -> u64 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -83,8 +83,8 @@ fn kind(name: &str) -> Packet {
     }
 }
 
-/// The known neighbour gets `expected` packets, with its own address, whatever
-/// else happens.
+/// Floods an `ARPQuerier`: the known neighbour gets `expected` packets, with its own address, in
+/// any case.
 fn arp(arguments: &str, floods: &str) -> Bed {
     let text = format!(
         "q :: ARPQuerier(10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 256, ENTRY_CAPACITY 1024, {arguments});

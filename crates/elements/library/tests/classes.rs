@@ -1,8 +1,8 @@
-//! Frames of several packets do what packets one at a time do, for every class of the library,
-//! with small queues of every kind behind it and in front.
+//! Frames of several packets have the effects of packets one at a time, for every class of the
+//! library, with small queues of every kind behind it and in front.
 //!
-//! Classes are those of the library's declarations, so that a new one is tried, too. What comes out
-//! of each of them, in which order, and what is dropped where, is the same for all frame limits.
+//! Classes are those of the library's declarations, so that a new one is tried, too. The output of
+//! each of them, its order, and the drops are the same for all frame limits.
 
 #[path = "common/classes.rs"]
 mod classes;

@@ -1,8 +1,8 @@
 //! Copies where no buffer is free: those that cannot be made are drops with a reason, and nothing
-//! else is lost, whatever the frame limit.
+//! else is lost, for any frame limit.
 //!
-//! Sharing a packet takes no buffer; who writes to a packet that others have, too, takes one. So
-//! what is dropped is counted where it is written to, and of each packet one copy is left.
+//! Sharing a packet takes no buffer; writing to a shared packet takes one. So drops are counted at
+//! the element that writes, and of each packet one copy is left.
 
 use linerate_elements_testing::Run;
 
@@ -28,7 +28,7 @@ fn dry(data: &str, free: usize, text: &str, frame_limit: usize) -> Run {
     run
 }
 
-/// What a handler counts. Of drops, those for want of a buffer; there must be no others.
+/// Returns the count of a handler. Of drops, those for want of a buffer; there must be no others.
 fn count(run: &mut Run, handler: &str) -> u64 {
     let text = run.read(handler);
     let number = |text: &str| text.trim().parse::<u64>().unwrap_or_else(|_| panic!("{text}"));
@@ -42,11 +42,11 @@ fn count(run: &mut Run, handler: &str) -> u64 {
     })
 }
 
-/// To everybody, from a station; an IP header behind the addresses.
+/// A broadcast from a station; an IP header behind the addresses.
 const DATA: &str =
     r"\<ffffffffffff 020000000001 0800 4500004a00000000401164950a0000010a0000020000>, LENGTH 88";
 
-/// What comes by each output of `copies` is written to, and arrives or is dropped.
+/// Packets of each output of `copies` are written to, and arrive or are dropped.
 fn check(copies: &str, outputs: usize, each: u64) {
     let mut text = format!("in -> {copies};");
     for output in 0..outputs {

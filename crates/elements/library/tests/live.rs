@@ -6,8 +6,8 @@ use common::load_text;
 use linerate_graph::{ElementUsage, Idle, Options, Router};
 use linerate_memory::ArenaOptions;
 
-/// Runs a configuration until it stops itself; the figures of the elements of these names, and
-/// what the handlers say.
+/// Runs a configuration until it stops itself; returns the figures of the elements of these names,
+/// and the values of the handlers.
 fn run<const N: usize, const M: usize>(
     text: &str,
     names: [&str; N],
@@ -27,8 +27,8 @@ fn run<const N: usize, const M: usize>(
     (names.map(|name| usage.elements[plan.find(name).unwrap()].clone()), counts)
 }
 
-/// Three sources, of which each is as fast as who reads the queue: it is full, but for what the
-/// reader has just taken.
+/// Three sources, each as fast as the reader of the queue: it is full, but for the frame the reader
+/// has just taken.
 #[test]
 fn a_queue_that_several_ports_fill_is_filled_with_frames() {
     let text = "FromPort(null:a?size=64) -> a :: Counter -> q :: Queue;
@@ -40,7 +40,7 @@ fn a_queue_that_several_ports_fill_is_filled_with_frames() {
     for frames in &frames {
         assert!(frames.mean_frame() > 100.0, "{frames:?}");
     }
-    // Who waits for room gets it in turn.
+    // Sources that wait for room get it in turn.
     let (least, most) = (a.min(b).min(c), a.max(b).max(c));
     assert!(most < least + least / 2, "{a} {b} {c}");
     assert_eq!(lost, 0);
@@ -59,8 +59,8 @@ fn copies_come_in_frames() {
     }
 }
 
-/// Nobody waits for who makes no room now: packets are dropped at the queue, as they would be if
-/// they came one at a time.
+/// No source waits for a reader that makes no room now: packets are dropped at the queue, as they
+/// would be if they came one at a time.
 #[test]
 fn a_queue_nobody_reads_overflows() {
     let text = "FromPort(null:a?size=64) -> in :: Counter(COUNT_CALL 300000 stop)

@@ -7,8 +7,8 @@ use common::{load_text, numbered_library};
 use linerate_graph::{Options, Router};
 use linerate_memory::ArenaOptions;
 
-/// Runs a configuration with a `sink :: Check` and returns what it has seen
-/// and how many of that were wrong.
+/// Runs a configuration with a `sink :: Check` and returns the packets it has seen and the number
+/// of wrong ones.
 fn check(text: &str, frame_limit: usize) -> (u64, u64) {
     run(text, frame_limit, |read| {
         let mut read = |name: &str| read(name).parse().unwrap();
@@ -98,8 +98,8 @@ fn few_copies_leave_frames_whole() {
     assert!(frame_size(text) > 200.0, "{}", frame_size(text));
 }
 
-/// Of packets from outside nobody knows how they come; of others a queue drops what it would of
-/// single ones.
+/// The grouping of packets from outside is chance; of others a queue drops as many as of single
+/// ones.
 #[test]
 fn copies_that_come_round_leave_live_frames_whole() {
     let behind = "-> Paint(1) -> m :: Null -> t :: PaintTee(1) -> Queue -> Discard;

@@ -43,7 +43,7 @@ fn compare(protocol: Protocol, text: &str) -> Result<usize, String> {
     Ok(single.len())
 }
 
-/// What is between the source, `v`, and the sink, `out`, keeps the order.
+/// Checks that the elements between the source, `v`, and the sink, `out`, keep the order.
 fn check(protocol: Protocol, between: &str) {
     let text = format!("InfiniteSource(LIMIT 300) -> v :: Vary; out :: Record; {between}");
     match compare(protocol, &text) {

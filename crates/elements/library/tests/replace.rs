@@ -51,7 +51,7 @@ fn arena() -> Arena {
     ArenaOptions { size: 16 << 20, huge: false, ..Default::default() }.create().unwrap()
 }
 
-/// The same with the same queue, so that two workers change over one by one.
+/// Likewise with the same queue, so that two workers change over one by one.
 const SAME_QUEUE: [&str; 3] = [
     "Pin(u 1); source :: Numbered -> q :: Queue(400) -> u :: Unqueue -> sink :: Check",
     "Pin(u 1); source :: Numbered -> Null -> q :: Queue(400) -> u :: Unqueue -> c :: Counter
@@ -75,8 +75,8 @@ const MOVES: [&str; 8] = [
         Pin(more 1); more :: InfiniteSource(LIMIT 0) -> q",
 ];
 
-/// Elements that hold packets, with other arguments and other inputs; what pulls takes few at a
-/// time, so that something is held.
+/// Elements that hold packets, with other arguments and other inputs; pulling elements take few at
+/// a time, so that some are held.
 const HOLDERS: [[&str; 2]; 9] = [
     [
         "TimeSortedSched -> Unqueue(BURST 3)",
@@ -110,8 +110,8 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// Replaces the graph `times` times while it runs, by each of `texts` in turn,
-/// and returns what the sink has seen.
+/// Replaces the graph `times` times while it runs, by each of `texts` in turn, and returns the
+/// sink's count.
 fn replace_under_load(workers: usize, texts: Vec<String>, times: usize) -> u64 {
     let arena = arena();
     let library = numbered_library();
@@ -153,7 +153,7 @@ fn replace_under_load(workers: usize, texts: Vec<String>, times: usize) -> u64 {
     seen
 }
 
-/// What the sink has seen; nothing new while it cannot tell.
+/// Returns the sink's count; 0 while it cannot tell.
 fn seen(control: &Control) -> u64 {
     control.read("sink.seen", "").map_or(0, |text| text.parse().unwrap())
 }
@@ -199,8 +199,7 @@ fn elements_hand_on_what_they_hold() {
     }
 }
 
-/// What a scheduler holds of an input goes on when there is no such input any
-/// more.
+/// A scheduler sends the packets it holds of an input that exists no more.
 #[test]
 fn packets_of_an_input_that_goes_are_not_lost() {
     for scheduler in ["DRRSched", "TimeSortedSched"] {
@@ -242,8 +241,8 @@ fn packets_of_an_input_that_goes_are_not_lost() {
     }
 }
 
-/// A switch whose ports come and go between others: hosts are at the port of their name, and those of
-/// one that has gone at none, nor at one that comes in its place. With the same limits the table is
+/// A switch whose ports come and go between others: hosts are at the port of their name, and those
+/// of a removed port at none, nor at one that comes in its place. With the same limits the table is
 /// taken as it is, with others learnt again.
 #[test]
 fn hosts_of_a_switch_stay_at_the_port_of_their_name() {
@@ -301,8 +300,8 @@ fn hosts_of_a_switch_stay_at_the_port_of_their_name() {
     }
 }
 
-/// Its flows are said once: who comes in its place has them, or packets would be dropped. The queue has room
-/// for all packets there are.
+/// Its flows are in the first text alone: its successor has them, or packets would be dropped. The
+/// queue has room for all packets there are.
 #[test]
 fn a_flow_switch_keeps_its_flows_and_loses_nothing() {
     let scratch = Scratch::new("replaced-flows");
@@ -375,7 +374,7 @@ fn a_run_may_end_while_the_graph_is_replaced() {
         ended.store(true, Ordering::Relaxed);
         changer.join().unwrap();
         stopper.join().unwrap();
-        // Of what comes too late nothing is made: not even what cannot be.
+        // No element of a replacement that is too late is made: not even an invalid one.
         let late = load_text("Numbered(1, 2) -> Check", &library).unwrap();
         let error = router.control().replace(late).unwrap_err();
         assert!(matches!(error, BuildError::Ended), "{error}");

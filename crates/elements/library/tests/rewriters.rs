@@ -1,5 +1,5 @@
-//! Rewriters: what they write has right checksums by etherparse's reckoning, and
-//! mappings outlive the configuration.
+//! Rewriters: rewritten packets have right checksums by etherparse's reckoning, and mappings
+//! outlive the configuration.
 
 mod common;
 
@@ -30,7 +30,7 @@ const FLOOD: Class = Class {
     ..Class::here()
 };
 
-/// Checks what packets say of themselves with a library nobody here wrote.
+/// Checks packets by an independent library.
 const SOUND: Class = Class {
     name: "Sound",
     ports: "1/0",
@@ -69,7 +69,7 @@ impl Element for Sound {
     }
 }
 
-/// What is wrong with a packet.
+/// Returns the wrong checksum of a packet.
 fn wrong(bytes: &[u8]) -> Option<&'static str> {
     let ip = Ipv4HeaderSlice::from_slice(bytes).expect("IPv4").to_header();
     if ip.header_checksum != ip.calc_header_checksum() {
@@ -174,7 +174,7 @@ fn what_every_rewriter_writes_has_the_checksums_of_an_independent_reckoning() {
         let mut bed = Bed::new(&text, &[&FLOOD, &SOUND]).run();
         assert_eq!(bed.text("sound.wrong"), "0", "{rewriter}");
         let (before, seen) = (bed.number("before.count"), bed.number("sound.seen"));
-        // A flow whose one port is another's gets no mapping.
+        // A flow with a port that another has gets no mapping.
         assert!(seen > before / 2 && before > all / 5 || rewriter.contains(" 5 "), "{rewriter}");
         assert!(seen > 0);
         let expected = if rewriter.contains("keep") { 0 } else { seen };

@@ -6,7 +6,7 @@ fn all(check: impl FnMut(&'static Class)) {
     linerate_elements::library().iter().for_each(check);
 }
 
-/// An argument that names what an element opens or calls.
+/// Returns true for an argument with a file, device or handler that the element opens or calls.
 fn opens(kind: &str) -> bool {
     let kind = kind.to_lowercase();
     ["file", "handler", "descriptor", "instruction", "directive", "device", "socket"]

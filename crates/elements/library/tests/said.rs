@@ -1,4 +1,4 @@
-//! What an element says once it says once, also where several workers have a replica of it.
+//! Messages that an element prints once, also where several workers have a replica of it.
 
 use linerate_elements_testing::Run;
 
@@ -7,7 +7,7 @@ const UNDIVIDED: &str = r"\<45000064 00004000 40110000 0a000001 0a000002>, LENGT
 /// Packets of no kind.
 const TEXT: &str = r#""a text of sixty-four bytes or so that begins as no header does at all""#;
 
-/// What packets on two workers have the same elements say.
+/// Returns the messages of elements with packets on two workers.
 fn said(data: &str, elements: &str) -> String {
     let mut run = Run::new(&format!(
         "StaticThreadSched(a 0, b 1); DriverManager(wait_stop 2);

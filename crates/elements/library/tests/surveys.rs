@@ -1,11 +1,11 @@
-//! Chains of elements of which each knows what those in front have found out about packets, and
-//! the same where each finds it for itself: the same packets, counters, drops and handlers.
+//! Chains of elements with per-frame header caching, and without: the same packets, counters, drops
+//! and handlers.
 
 use linerate_elements_testing::Run;
 use proptest::{collection::vec, prelude::*};
 
-/// Elements that find, use, change or spoil what is known of packets and their headers. Those with
-/// further outputs send packets there that do not go on.
+/// Elements that fill, use, change or invalidate the header cache. Those with further outputs send
+/// packets there that do not go on.
 const ELEMENTS: [(&str, usize); 33] = [
     ("CheckIPHeader", 1),
     ("CheckIPHeader(14)", 1),

@@ -1,13 +1,12 @@
-//! Frames of several packets do what packets one at a time do.
+//! Frames of several packets have the effects of packets one at a time.
 //!
-//! Random graphs of sources, splitters, meetings, cycles, small queues and rated
-//! elements are run with frames of one packet and of several. Where tasks say how many
-//! packets they handle in a turn, everything is the same: packets, their order, counts,
-//! drops and what is printed. Where they do not, the same packets come by the same ways
-//! in the order of their source, and queues drop only where they do, or nearly do, with
-//! single ones. On several workers packets come by the same ways in the same order, too. Between
-//! ports when packets come is chance, and who of several sources is first: those that no queue drops
-//! come out as they would with queues of any length.
+//! Random graphs of sources, splitters, meetings, cycles, small queues and rated elements are run
+//! with frames of one packet and of several. Where tasks limit the packets of a turn, everything is
+//! the same: packets, their order, counts, drops and printed lines. Where they do not, the same
+//! packets come by the same ways in the order of their source, and queues drop only where they do,
+//! or nearly do, with single ones. On several workers packets come by the same ways in the same
+//! order, too. Between ports the time of packets is chance, and so is the first of several sources:
+//! packets that no queue drops come out as they would with queues of any length.
 
 #[path = "common/graphs.rs"]
 mod graphs;
@@ -41,7 +40,7 @@ fn compare(turns: Turns, choices: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The same graph with queues that are never full.
+/// Replaces all queues of a graph by ones that are never full.
 fn with_room(text: &str) -> String {
     let mut parts = text.split("Queue(");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -51,8 +50,8 @@ fn with_room(text: &str) -> String {
     })
 }
 
-/// A graph between ports, with single packets and with frames of several: what came out of it when
-/// no queue was too small.
+/// Compares a graph between ports with single packets and with frames of several: returns the
+/// outcome with queues that are large enough.
 fn compare_between_ports(text: &str) -> Result<Outcome, String> {
     let run = |text: &str, frame_limit| ARENA.with(|arena| run(text, frame_limit, arena));
     let (roomy, single) = (run(&with_room(text), 1), run(text, 1));
@@ -114,8 +113,8 @@ fn copies_come_in_the_order_of_their_packets() {
     );
 }
 
-/// Where there is room for one packet more, one of them has it and the others wait. Which one is
-/// a matter of when they run.
+/// Where there is room for one packet more, one source gets it and the others wait. Which one is a
+/// matter of when they run.
 #[test]
 fn sources_that_meet_stop_at_a_full_queue() {
     for (capacity, sources) in [1, 2, 3, 8, 30].into_iter().flat_map(|room| [(room, 2), (room, 3)])
@@ -153,7 +152,7 @@ fn readers_make_room_for_ports_where_they_have_some() {
     }
 }
 
-/// A port of which nobody else fills the queue loses nothing there, however small it is.
+/// A port that alone fills a queue loses nothing there, however small it is.
 #[test]
 fn ports_have_the_room_that_readers_make() {
     for capacity in [1, 2, 8, 60] {

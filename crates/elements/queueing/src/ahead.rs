@@ -31,8 +31,8 @@ impl Ahead {
         self.held.slots().first().map(|slot| slot.len() as u64)
     }
 
-    /// Pulls from input `port` when none is held: what `bytes` are enough for,
-    /// and one more.
+    /// Pulls from input `port` when none is held: packets that `bytes` are enough for, and one
+    /// more.
     pub(super) fn refill(&mut self, cx: &mut Context, port: usize, bytes: u64, most: usize) {
         if self.held.is_empty() {
             let count = usize::try_from(bytes / self.longest.max(1)).unwrap_or(usize::MAX);
@@ -96,7 +96,7 @@ impl Ahead {
         used
     }
 
-    /// Takes over what another one holds.
+    /// Takes over the packets held by another one.
     pub(super) fn take_state(&mut self, old: &mut Ahead) {
         self.held.append(&mut old.held, usize::MAX);
         self.longest = old.longest;

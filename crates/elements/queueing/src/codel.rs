@@ -1,7 +1,7 @@
 //! `CoDel`: drops packets that have waited for too long.
 //!
 //! Controlled delay (Nichols and Jacobson, 2012; RFC 8289), as Click has it: the packet behind the
-//! first drop passes whatever its delay, and the square root is of a number with 8 fractional bits.
+//! first drop passes with any delay, and the square root is of a number with 8 fractional bits.
 
 use std::time::Duration;
 

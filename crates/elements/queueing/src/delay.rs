@@ -66,8 +66,8 @@ impl Delay {
         Delay { delay, restamps, held: Frame::new(1), due: None }
     }
 
-    /// Moves what is due to `to`; returns whether something is held that is
-    /// not, in which case the timer is set.
+    /// Moves due packets to `to`; returns true if one is held that is not due, in which case the
+    /// timer is set.
     fn release(&mut self, cx: &mut Context, most: usize, to: &mut Frame) -> bool {
         let now = cx.now();
         while to.len() < most {
@@ -108,7 +108,7 @@ impl Element for Delay {
     }
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        // All that is due goes, as in Click: what comes next may be for the room it leaves.
+        // All due packets go, as in Click: the next ones may be for the room they leave.
         for left in (0..BURST.div_ceil(frame.limit())).rev() {
             let waits = self.release(cx, frame.limit(), frame);
             if waits && frame.is_empty() {

@@ -31,10 +31,10 @@ struct Drr {
     /// Its own, and behind them those of the element it has replaced which are
     /// no more and of which packets are held: these stay until the last has gone.
     inputs: Vec<Input>,
-    /// How many are its own.
+    /// Number of its own inputs.
     own: usize,
     next: usize,
-    /// Whether it is seen what came between two packets of a burst.
+    /// Set if packets that arrive between two packets of a burst show in the order.
     turns_show: bool,
 }
 
@@ -111,8 +111,8 @@ impl Element for Drr {
                 continue;
             }
             if input.ahead.is_empty() {
-                // More may come of what has just been used up: then it is still its turn.
-                // So may the first.
+                // More may come of the input whose packets have just been used up: then it is still
+                // its turn. So may the first.
                 if input.sent || self.turns_show && !frame.is_empty() {
                     break;
                 }

@@ -53,20 +53,21 @@ pub(super) const MIXED: Class = Class {
         the packet at the end is dropped. Dropped packets leave by output 1 when it is used. \
         Tasks that pull from it sleep while it is empty.",
     ports: "2/1-2",
-    // What comes to the front goes first: where others would have been taken out in between is seen.
+    // Packets at the front go first: the order shows where others would have been taken out in
+    // between.
     observes: |_, at| vec![at],
     example: "InfiniteSource(LIMIT 10, STOP true) -> m :: MixedQueue(4) -> Unqueue -> Discard; \
         Idle -> [1] m;",
     ..FRONT_DROP
 };
 
-/// What all replicas share.
+/// State shared by all replicas.
 struct Core {
     packets: VecDeque<Slot>,
     capacity: usize,
     highwater: usize,
     drops: u64,
-    /// Whether who pulls has found it empty since something was pushed.
+    /// Set if a puller has found it empty since something was pushed.
     asleep: bool,
     /// Replicas there are.
     users: usize,
@@ -79,7 +80,7 @@ pub(crate) struct HeldQueue {
     front_drop: bool,
     /// Whether another worker is at the other side.
     crosses: bool,
-    /// What there is no room for, empty between calls.
+    /// Packets that there is no room for, empty between calls.
     excess: Frame,
 }
 
@@ -105,7 +106,7 @@ impl HeldQueue {
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
-        // Whoever panicked has left whole packets in it.
+        // A panic has left whole packets in it.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -89,7 +89,7 @@ fn wake_at(cx: &mut Context, at: Option<u64>) {
     }
 }
 
-/// What an element says to a value that cannot be read.
+/// Returns the error of an element for an unreadable value.
 fn wrong<T>(name: &str, error: impl std::fmt::Display) -> Result<T, HandlerError> {
     Err(HandlerError::refused(format!("{name}: {error}")))
 }

@@ -1,14 +1,13 @@
 //! Packets of several inputs, in the turn a scheduler gives them.
 //!
-//! The turns of a burst are planned first, by what is known to be there, and each
-//! input is then pulled once for all it is to give. So no packet is pulled that
-//! does not go on at once. What is not known is pulled a packet at a time.
+//! The turns of a burst are planned first, by the packets known to be there, and each input is then
+//! pulled once for all its turns. So no packet is pulled that does not go on at once. Unknown
+//! inputs are pulled a packet at a time.
 //!
-//! An input that has given all it had ends the burst when it is its turn again: its
-//! queue may be filled before the next burst, and in Click, where the sources run
-//! between two packets, it would not have missed that turn. So does one that has nothing
-//! from the start, unless what comes when is chance anyway ([`Class::live`]): then
-//! those that have something are not held up.
+//! An input that has given all it had ends the burst when it is its turn again: its queue may be
+//! filled before the next burst, and in Click, where the sources run between two packets, it would
+//! not have missed that turn. So does one that is empty from the start, unless the time of packets
+//! is chance anyway ([`Class::live`]): then inputs with packets are not held up.
 //!
 //! [`Class::live`]: linerate_graph::Class::live
 
@@ -17,11 +16,11 @@ use linerate_memory::Frame;
 
 pub(super) struct Merge {
     inputs: Vec<Input>,
-    /// Whose turn it is, packet by packet.
+    /// Input of each turn, packet by packet.
     turns: Vec<u32>,
     /// Most packets of the burst that goes on.
     count: usize,
-    /// Whether it is seen what came between two packets of a burst.
+    /// Set if packets that arrive between two packets of a burst show in the order.
     turns_show: bool,
 }
 
@@ -33,7 +32,7 @@ struct Input {
     share: Frame,
 }
 
-/// What is known of an input's packets.
+/// Known packets of an input.
 #[derive(Clone, Copy)]
 enum Known {
     /// Nothing: it has to be pulled.
@@ -48,7 +47,7 @@ enum Known {
     Empty,
 }
 
-/// What comes of giving an input a turn.
+/// Result of an input's turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// A packet of it is next.

@@ -133,7 +133,7 @@ mod tests {
                 m [2] -> c :: Counter -> Discard",
         );
         run.run();
-        // What comes in the first millisecond, the source's burst, is below any rate.
+        // Packets in the first millisecond, the source's burst, are below any rate.
         let counts = ["a", "b", "c"].map(|name| run.read(&format!("{name}.count")));
         assert_eq!(counts, ["50", "9950", "0"]);
         assert_eq!(run.read("m.meters"), "10008000");

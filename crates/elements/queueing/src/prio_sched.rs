@@ -31,7 +31,7 @@ pub(super) const SIMPLE: Class = Class {
 
 struct Prio {
     inputs: usize,
-    /// Whether it is seen what came between two packets that it pulled.
+    /// Set if packets that arrive between two pulled packets show in the order.
     turns_show: bool,
 }
 

@@ -1,9 +1,8 @@
 //! `Queue` and its relatives: where push becomes pull.
 //!
-//! The packets are in a lock-free ring, which is also what carries them from
-//! one worker to another: with both sides on one worker it holds both ends,
-//! else each replica holds its own. With several workers pushing, or several
-//! pulling, the ring is one that allows that.
+//! The packets are in a lock-free ring, which also carries them from one worker to another: with
+//! both sides on one worker it holds both ends, else each replica holds its own. With several
+//! workers pushing, or several pulling, the ring is one that allows that.
 
 use std::sync::{
     Arc, Mutex, MutexGuard,
@@ -24,7 +23,7 @@ use linerate_kit::{
     written::record_argument,
 };
 
-/// The name of their family in the reference: that of the elements everybody begins with.
+/// The name of their family in the reference: that of the elements for beginners.
 const FAMILY: &str = "standard";
 /// Packets a queue holds unless told otherwise.
 const CAPACITY_DEFAULT: usize = 1000;
@@ -34,7 +33,7 @@ const CAPACITY_LIMIT: usize = 1 << 24;
 /// The only reason for a drop.
 const FULL: usize = 0;
 
-/// What all queues are told, and can be asked.
+/// Arguments and handlers of all queues.
 pub(crate) const ARGS: &[Arg] =
     &[Arg::optional("CAPACITY", "packets", "1000", "most packets it holds").holds()];
 pub(crate) const HANDLERS: &[Handler] = &[
@@ -124,7 +123,7 @@ pub(crate) fn capacity(written: Result<u32, String>) -> Result<usize, String> {
     }
 }
 
-/// What both sides of a queue share.
+/// State shared by both sides of a queue.
 struct Core {
     capacity: AtomicUsize,
     /// Packets there is room for in the ring, once it is made.
@@ -135,7 +134,7 @@ struct Core {
     filled: NeedWakeup,
     /// For a worker that pushes and has found it full.
     emptied: NeedWakeup,
-    /// What no replica has taken yet, and the ring where it is shared.
+    /// Ends that no replica has taken yet, and the ring where it is shared.
     ends: Mutex<Ends>,
 }
 
@@ -144,8 +143,8 @@ struct Core {
 struct Ends {
     /// The replicas there are.
     parts: Vec<Replica>,
-    /// What queues that this one replaces have left to it, oldest first; goes
-    /// into the ring when that is made.
+    /// Packets of queues that this one replaces, oldest first; they go into the ring when that is
+    /// made.
     carried: Vec<Slot>,
     /// Whether there is a ring.
     made: bool,
@@ -156,9 +155,9 @@ struct Ends {
 
 /// One replica's side or sides.
 enum Side {
-    /// Not taken yet: whether packets are pushed and whether they are pulled
-    /// here. A queue that is to replace another takes its sides when it is
-    /// first used, since nobody knows before what it will be left.
+    /// Not taken yet: whether packets are pushed and whether they are pulled here. A queue that is
+    /// to replace another takes its sides on first use, since the packets it takes over are unknown
+    /// before.
     Untaken {
         pushed: bool,
         pulled: bool,
@@ -310,8 +309,8 @@ impl Queue {
         Some(taken)
     }
 
-    /// Takes what is in another queue. All workers stand still meanwhile, and
-    /// go on when all replicas have done so.
+    /// Takes the packets of another queue. All workers stand still meanwhile, and go on when all
+    /// replicas have done so.
     fn inherit(&mut self, cx: &Context, old: &mut Queue) {
         let mut frame = cx.new_frame();
         let mut ends = self.core.ends();
@@ -387,7 +386,7 @@ impl Ends {
         }
     }
 
-    /// Makes the ring, with what has been left in it; returns its places.
+    /// Makes the ring, with the packets carried over; returns its places.
     fn make(&mut self, capacity: usize) -> usize {
         self.made = true;
         let places = capacity.max(self.carried.len()).max(1);
@@ -461,8 +460,8 @@ impl Element for Queue {
             cx.notify();
         }
         if self.crosses && self.core.filled.take() {
-            // Who asks the bell silences it, for all workers. This one's tasks are woken,
-            // too: what another worker has just pushed may have hidden that it was empty.
+            // Taking the bell silences it, for all workers. This one's tasks are woken, too:
+            // packets just pushed by another worker may have hidden that it was empty.
             cx.notify();
             cx.notify_others();
         }
@@ -485,8 +484,8 @@ impl Element for Queue {
     fn room(&self) -> usize {
         let room = || self.core.capacity.load(Ordering::Relaxed).saturating_sub(self.len());
         match room() {
-            // Who finds no room may sleep: a puller that took an earlier wish for room, and has taken
-            // nothing since, would not know of this one.
+            // A pusher without room may sleep: a puller that took an earlier wish for room, and has
+            // taken nothing since, would not know of this one.
             0 if self.crosses => {
                 self.core.emptied.arm();
                 room()
@@ -505,11 +504,11 @@ impl Element for Queue {
             // Only the configuration has been written to.
             std::mem::swap(&mut self.side, &mut old.side);
             self.trim(cx, self.capacity);
-            // What cannot be had keeps its old size; `capacity` shows it.
+            // A size that is impossible leaves the old one; `capacity` shows it.
             let _ = self.resize(cx, self.capacity);
         } else if self.core.can_have_ring_of(&old.core, self.capacity) {
-            // The ring goes on as it is: whatever the other side's worker does
-            // at this moment, the packets in it stay in order.
+            // The ring goes on as it is: the packets in it stay in order, also while the other
+            // side's worker uses it.
             old.take_side();
             std::mem::swap(&mut self.side, &mut old.side);
             std::mem::swap(&mut self.core, &mut old.core);

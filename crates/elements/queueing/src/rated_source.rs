@@ -91,7 +91,7 @@ impl RatedSource {
         }
     }
 
-    /// Makes what is due; returns whether there is nothing to wait for.
+    /// Makes the packets that are due; returns true if there is nothing to wait for.
     fn produce(&mut self, cx: &mut Context, count: usize, frame: &mut Frame) -> bool {
         if !self.active {
             return true;

@@ -1,5 +1,4 @@
-//! `RatedSplitter` and `BandwidthRatedSplitter`: what is above a rate goes
-//! elsewhere.
+//! `RatedSplitter` and `BandwidthRatedSplitter`: send packets above a rate elsewhere.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,

@@ -13,8 +13,7 @@ use linerate_kit::{
     written::{boolean, record_argument},
 };
 
-/// Of `RATE`'s packets or bytes, what may go at once unless told otherwise: as
-/// many as come in 20 ms.
+/// Default burst, as a time: packets or bytes of 20 ms at `RATE` may go at once.
 const BURST_NS: u64 = 20_000_000;
 
 const HANDLERS: &[Handler] = &[
@@ -92,12 +91,12 @@ pub(super) fn bucket(make: &mut Make<'_>, unit: Unit) -> (Bucket, Burst) {
     (Bucket::new(rate, burst.capacity(rate, unit)), burst)
 }
 
-/// How much can be made up for.
+/// Burst: the amount that can be made up for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Burst {
     /// Packets or bytes.
     Size(u64),
-    /// What comes in so many nanoseconds.
+    /// The amount of so many nanoseconds.
     Time(u64),
 }
 

@@ -61,7 +61,7 @@ pub(super) const CLASS: Class = Class {
     ],
     drops: &["early drop"],
     observes: |plan, at| match plan.elements[at].inputs.first() {
-        // A frame from outside finds what others have left, see below.
+        // A frame from outside meets the room left by others, see below.
         Some(Processing::Push) if plan.is_live() => Vec::new(),
         input => followed(plan, at, input == Some(&Processing::Pull)),
     },
@@ -75,7 +75,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What the arguments say.
+/// Values of the arguments.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limits {
     pub(super) min: u64,
@@ -140,7 +140,7 @@ pub(super) struct Red {
     pulls: bool,
     /// Whether packets come from outside.
     live: bool,
-    /// A round, and how many packets the queues have behind what it has been given in it.
+    /// A round, and the packets in the queues and in the output of that round.
     left: (u64, usize),
     /// Packets since the last drop; `None` below the limits.
     since: Option<u64>,
@@ -149,7 +149,7 @@ pub(super) struct Red {
     idle: Option<u64>,
     drops: u64,
     source: fastrand::Rng,
-    /// What is dropped, empty between calls.
+    /// Packets to drop, empty between calls.
     early: Frame,
     /// Decisions about a frame, in reused memory.
     keep: Vec<bool>,
@@ -256,9 +256,9 @@ impl Element for Red {
     }
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        // In a pull path the frame has just left the queues, else it is about
-        // to go there: each packet finds what those before it leave.
-        // What it has let through in this round may not be there yet.
+        // In a pull path the frame has just left the queues, else it is about to go there: each
+        // packet finds the length that those before it leave. Packets let through in this round may
+        // not be there yet.
         let mut size = match self.left {
             (round, size) if round == cx.round() && !self.pulls && !cx.out.is_exact() => size,
             _ => self.size(cx) + if self.pulls { frame.len() } else { 0 },
@@ -292,7 +292,7 @@ impl Element for Red {
     }
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
-        // Who pulls is to get a packet as long as there is one.
+        // A puller gets a packet as long as there is one.
         cx.pull_on(0, count, frame, |cx, frame| self.push(cx, 0, frame));
     }
 
@@ -362,7 +362,7 @@ impl Element for Red {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// Click's answer: what a full queue drops does not make it longer.
+    /// Click's answer: packets dropped by a full queue do not make it longer.
     #[test]
     fn a_frame_does_not_count_for_more_than_the_queue_holds() {
         for frame_limit in [1, 7, 32, 256] {

@@ -75,7 +75,7 @@ impl Element for RoundRobin {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// Which of three inputs, with 300, 5 and 40 packets, each packet is from.
+    /// Returns the input of each packet, of three with 300, 5 and 40 packets.
     fn order(frame_limit: usize) -> String {
         let mut run = Run::new(
             "InfiniteSource(\\<0a>, LIMIT 300) -> a :: Queue; \

@@ -40,7 +40,7 @@ struct RoundRobinUnqueue {
     burst: Option<usize>,
     inputs: usize,
     outputs: usize,
-    /// The input whose turn is next.
+    /// The input of the next turn.
     next: usize,
     /// Consecutive turns without a packet.
     missed: usize,

@@ -2,8 +2,8 @@
 
 use linerate_elements_testing::Run;
 
-/// Which of three inputs each of the first thousand packets is from: one whose queue
-/// is small, one that ends after 150 packets, and a third.
+/// Returns the input of each of the first thousand packets, of three: one whose queue is small, one
+/// that ends after 150 packets, and a third.
 fn order(scheduler: &str, frame_limit: usize) -> String {
     let mut run = Run::new(&format!(
         "InfiniteSource(\\<0a 00 00>) -> Queue(8) -> Counter -> [0] s :: {scheduler}; \
@@ -38,7 +38,7 @@ fn bursts_are_in_the_order_of_click() {
     }
 }
 
-/// A delay holds one packet, and a queue in front of it drops what does not fit: Click's counts.
+/// A delay holds one packet, and a queue in front of it drops packets when full: Click's counts.
 #[test]
 fn a_delay_takes_no_more_out_of_a_queue_than_it_holds() {
     for delay in ["DelayUnqueue(0.1s)", "DelayShaper(0.1s) -> Unqueue"] {
@@ -54,7 +54,7 @@ fn a_delay_takes_no_more_out_of_a_queue_than_it_holds() {
     }
 }
 
-/// What is due goes before a source fills the room it leaves: Click's counts.
+/// Due packets go before a source fills the room they leave: Click's counts.
 #[test]
 fn all_that_is_due_goes_at_once() {
     for frame_limit in [1, 7, 32, 256] {
@@ -69,8 +69,8 @@ fn all_that_is_due_goes_at_once() {
     }
 }
 
-/// Counts of packets one at a time, which are Click's: a source's own bursts, fragments, copies, a queue
-/// that drops at the front, and one whose length is looked at.
+/// Counts of packets one at a time, which are Click's: a source's own bursts, fragments, copies, a
+/// queue that drops at the front, and one whose length is looked at.
 #[test]
 fn small_queues_hold_what_they_hold_packet_by_packet() {
     let counted = "-> u :: Unqueue -> c :: Counter -> Discard";

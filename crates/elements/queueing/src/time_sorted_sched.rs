@@ -193,7 +193,7 @@ impl Element for TimeSorted {
                     std::mem::swap(&mut new.staged, &mut old.staged);
                     new.entered = old.entered;
                 }
-                // Nobody will ask this input again: what it has brought goes in turn.
+                // This input is not pulled any more: its packets go in turn.
                 None => {
                     while let Some(slot) = old.staged.pop() {
                         self.enter(cx, slot, at);

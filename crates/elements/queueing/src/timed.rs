@@ -15,7 +15,7 @@ use linerate_kit::{
     written::integer,
 };
 
-/// What Click leaves in front of packets if nobody says otherwise.
+/// Click's default headroom of packets.
 const HEADROOM: u32 = 28;
 
 pub(super) const SOURCE: Class = Class {
@@ -72,7 +72,7 @@ fn interval(make: &mut Make<'_>) -> u64 {
     u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What was written to the handler `interval`.
+/// Parses a value written to the handler `interval`.
 fn written_interval(value: &str) -> Result<u64, HandlerError> {
     let interval = parse_time(value).filter(|time| *time >= 1.0);
     interval.map(|time| time as u64).ok_or_else(|| HandlerError::refused("bad interval"))

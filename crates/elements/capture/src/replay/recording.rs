@@ -3,11 +3,11 @@
 use linerate_graph::Context;
 use linerate_memory::{Arena, Meta, Slot};
 
-/// Packets one behind the other, and what is known about them.
+/// Packets one behind the other, and their annotations.
 #[derive(Default)]
 pub(super) struct Recording {
     bytes: Vec<u8>,
-    /// Where each ends, and what is known about it, headers from its start on.
+    /// End of each packet, and its annotations, with headers from its start on.
     packets: Vec<(usize, Meta)>,
 }
 

@@ -1,4 +1,4 @@
-//! What `ReplayUnqueue` sends, and when.
+//! Packets sent by `ReplayUnqueue`, and their times.
 
 use linerate_elements_testing::Run;
 
@@ -74,7 +74,7 @@ fn packets_wait_for_room() {
     }
 }
 
-/// When the queue is empty is seen, whatever there is in a frame.
+/// The end of the queue is noticed, with frames of any size.
 #[test]
 fn what_is_in_a_queue_is_read_until_it_is_empty() {
     let sent = |source: &str, frame_limit| {

@@ -1,7 +1,7 @@
 //! A packet being made from a line of a dump.
 //!
-//! What a line does not say is zero, but for an IP header that is sound, a
-//! time to live of 100 and a TCP header of 20 bytes.
+//! Fields that a line lacks are zero, but for a valid IP header, a time to live of 100 and a TCP
+//! header of 20 bytes.
 
 use std::net::Ipv4Addr;
 
@@ -16,7 +16,7 @@ use linerate_kit::annotations;
 /// Longest packet made.
 const LIMIT: usize = 65_535;
 
-/// Addresses and ports of packets whose line does not say.
+/// Default addresses and ports of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) addresses: [Ipv4Addr; 2],
@@ -29,7 +29,7 @@ pub(crate) struct Draft {
     pub(crate) bytes: Vec<u8>,
     /// Whether it begins with an Ethernet header.
     pub(super) ethernet: bool,
-    /// Where the network header begins.
+    /// Offset of the network header.
     pub(super) network: Option<usize>,
     /// Length of the network header.
     pub(super) header: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     /// Whether the line says how long the headers are.
     pub(super) has_ip_length: bool,
     pub(super) has_tcp_length: bool,
-    /// How long the packet is to be; zero when the line does not say.
+    /// Wanted length of the packet; zero when the line has none.
     pub(super) want: usize,
     /// Whether it has become too long to be one.
     failed: bool,
@@ -270,8 +270,7 @@ impl Draft {
         u32_at(self.ip(), 16)
     }
 
-    /// What is known of the packet besides its bytes, `shown` of which are in
-    /// the packet.
+    /// Sets the annotations of the packet, `shown` of whose bytes are in it.
     pub(crate) fn annotate(&self, packet: &mut PacketMut<'_>, shown: usize) {
         let headroom = packet.headroom();
         let meta = packet.meta_mut();

@@ -57,7 +57,7 @@ const B16: Width = Width::Bytes(16);
 
 /// All fields.
 pub(crate) const FIELDS: &[Field] = &[
-    // What is known of the packet besides its bytes.
+    // Annotations of the packet.
     field("timestamp", Form::Time, Width::Micro, order::ANNOTATION, |v| number(v.time), put::time),
     field("ntimestamp", Form::Time, Width::Nano, order::ANNOTATION, |v| number(v.time), put::time),
     field(
@@ -285,7 +285,7 @@ pub(crate) const FIELDS: &[Field] = &[
             let length = v.ip.map_or(v.len(), |ip| ip.len().min(usize::from(u16_at(ip, 2))));
             number(length as u64)
         },
-        // How much was captured follows from what is there.
+        // The captured length follows from the bytes there.
         |d, _| {
             d.make_ip(0);
         },
@@ -452,7 +452,7 @@ pub(crate) const FIELDS: &[Field] = &[
         },
         put::icmp_next_mtu,
     ),
-    // What is behind the headers.
+    // Bytes behind the headers.
     field(
         "payload_len",
         Form::Number,

@@ -14,7 +14,7 @@ use linerate_kit::icmp_names;
 pub(super) use super::tcp_options::Mask;
 use super::view::View;
 
-/// How a field looks as text.
+/// Text form of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Number,

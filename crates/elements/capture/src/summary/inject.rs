@@ -154,7 +154,7 @@ pub(super) fn tcp_options(d: &mut Draft, value: Datum<'_>) {
     }
 }
 
-/// Makes what is behind the IP header at least `length` bytes long.
+/// Extends the bytes behind the IP header to at least `length`.
 fn extend_transport(d: &mut Draft, length: usize) {
     d.grow(length.saturating_sub(d.transport().len()));
 }
@@ -211,7 +211,7 @@ pub(super) fn icmp_next_mtu(d: &mut Draft, value: Datum<'_>) {
     }
 }
 
-/// Where the payload begins.
+/// Returns the offset of the payload.
 fn payload_start(d: &Draft) -> usize {
     if !d.is_ip {
         return 0;
@@ -243,8 +243,8 @@ fn make_headers(d: &mut Draft) {
 /// is known, makes the headers longer to account for the difference.
 pub(super) fn payload_length(d: &mut Draft, length: usize) {
     make_headers(d);
-    // Click writes payloads of less than nothing, modulo 2^32, for packets whose
-    // IP length is too small.
+    // Click writes negative lengths of payloads, modulo 2^32, for packets whose IP length is too
+    // small.
     let end = (payload_start(d) as u32).wrapping_add(length as u32) as usize;
     let said = usize::from(u16_at(d.ip(), 2));
     if !d.is_ip || said == 0 && d.want == 0 {

@@ -173,8 +173,8 @@ fn parse_one(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// Where the pointer is: behind what is there of the option that begins at
-/// `start`, counted from one.
+/// Returns the pointer of the option that begins at `start`: behind its bytes so far, counted from
+/// one.
 fn pointer(start: usize, out: &[u8]) -> Option<u8> {
     u8::try_from(out.len() - start + 1).ok()
 }

@@ -64,7 +64,7 @@ impl Datum<'_> {
     }
 }
 
-/// How a field is packed in a binary dump.
+/// Packed form of a field in a binary dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     /// A number of so many bytes, in network order.

@@ -13,14 +13,14 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMP: u8 = 8;
 
-/// Which options are written.
+/// Selection of the options to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mask {
     /// All but padding.
     All,
     /// All but padding and times.
     NotTime,
-    /// Those of selective acknowledgement.
+    /// Selective acknowledgement alone.
     Sack,
 }
 

@@ -7,23 +7,23 @@ use linerate_memory::Meta;
 use super::proto;
 use linerate_kit::annotations;
 
-/// What is known of a packet: its bytes, and where its headers are.
+/// A packet's bytes, and the places of its headers.
 pub(crate) struct View<'a> {
-    /// All bytes, with what the network pads packets with.
+    /// All bytes, with the padding of the network.
     pub(super) bytes: &'a [u8],
     pub(super) meta: &'a Meta,
     /// Time of the packet.
     pub(super) time: u64,
-    /// Where the network header is said to be.
+    /// Offset of the network header, by the annotation.
     pub(super) network: Option<usize>,
-    /// Where the transport header is said to be; beyond every packet's end when it is in
+    /// Offset of the transport header, by the annotation; beyond every packet's end when it is in
     /// front of this one, as long as nothing is added to it without wrapping.
     transport_start: Option<usize>,
     /// The IP packet from its header to its end, when the header is sound.
     pub(super) ip: Option<&'a [u8]>,
-    /// What follows the IP header, as far as it is there.
+    /// Bytes behind the IP header, as far as they are there.
     pub(super) transport: &'a [u8],
-    /// The same, when it is of that protocol and not a later fragment.
+    /// Likewise for a packet of that protocol that is no later fragment.
     pub(super) tcp: Option<&'a [u8]>,
     pub(super) udp: Option<&'a [u8]>,
     pub(super) icmp: Option<&'a [u8]>,
@@ -33,24 +33,24 @@ pub(crate) struct View<'a> {
     pub(super) extra: u32,
     /// Packets it stands for.
     pub(super) count: u32,
-    /// Whether lengths include what was not captured.
+    /// Set if lengths include bytes that were not captured.
     pub(super) with_extra: bool,
-    /// What is wrong with the packet, when that is asked for.
+    /// Fault of the packet, when that is asked for.
     bad: Option<&'a mut String>,
 }
 
-/// What the dump is to say.
+/// Options of the dump.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     /// Packets shorter than their IP length are bad.
     pub(crate) careful: bool,
-    /// Lengths include what was not captured.
+    /// Lengths include bytes that were not captured.
     pub(crate) with_extra: bool,
     /// There are fields that need to know where headers are.
     pub(crate) headers: bool,
 }
 
-/// Which header is missing.
+/// Header that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Header {
     Ethernet,
@@ -129,7 +129,7 @@ impl<'a> View<'a> {
         view
     }
 
-    /// Says what is wrong with the packet, unless something has been said.
+    /// Notes a fault of the packet, unless there is one already.
     pub(super) fn complain(&mut self, what: std::fmt::Arguments<'_>) {
         if let Some(bad) = &mut self.bad
             && bad.is_empty()
@@ -268,8 +268,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where the payload most likely begins, which may be behind the end, and
-    /// how long it most likely is.
+    /// Returns the most likely offset of the payload, which may be behind the end, and its most
+    /// likely length.
     pub(super) fn payload(&self) -> (usize, u32) {
         let (Some(ip), Some(network)) = (self.ip, self.network) else {
             return (0, self.len() as u32);

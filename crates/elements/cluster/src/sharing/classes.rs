@@ -1,4 +1,4 @@
-//! What is known of the classes.
+//! Declarations of the classes.
 
 use linerate_graph::{Arg, Class, Handler, Right, Role, Signals};
 

@@ -1,4 +1,4 @@
-//! By what packets stay together.
+//! Affinity key: packets with an equal one go to one program.
 
 use linerate_filter::Calculation;
 use linerate_graph::{Make, Text, unquoted};
@@ -10,7 +10,7 @@ use linerate_packet::{
 /// From packets to hashes.
 pub(super) struct Key {
     affinity: Affinity,
-    /// What is calculated instead, where the packet has it.
+    /// The calculation of a number in its place, if the packet has the bytes.
     number: Option<Calculation>,
 }
 
@@ -42,7 +42,7 @@ impl Key {
         Some(Key { affinity, number })
     }
 
-    /// The same for packets that stay together.
+    /// Returns a hash that is equal for packets that stay together.
     #[inline]
     pub(super) fn hash(&self, packet: &[u8]) -> u64 {
         let number = self.number.as_ref().and_then(|number| number.of(packet));

@@ -30,7 +30,7 @@ const ABSENT: usize = 0;
 const FULL: usize = 1;
 const UNWANTED: usize = 2;
 
-/// How soon a consumer that had no room is asked again.
+/// Interval at which a consumer without room is tried again.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// A program.
@@ -38,7 +38,7 @@ struct Program {
     name: String,
     weight: u32,
     granted: Granted,
-    /// Which it wants of the packets that are for it.
+    /// Filter of its own, on the packets for it.
     selector: PacketSelector,
 }
 
@@ -46,16 +46,16 @@ struct Program {
 struct Application {
     name: String,
     programs: Vec<Program>,
-    /// Which packets are for them.
+    /// Filter of the packets for them.
     selector: PacketSelector,
 }
 
 pub(super) struct Sharing {
     applications: Vec<Application>,
-    /// Whether any of them does not want all, and who wants each packet of a frame, by bit.
+    /// Set if one of them has a filter; the recipients of each packet of a frame, by bit.
     has_selectors: bool,
     wanted: Vec<u64>,
-    /// By what packets stay together; by nothing where programs take turns.
+    /// Affinity key; none where programs take turns.
     key: Option<Key>,
     /// Whether packets wait for programs, and whether they are pulled for them.
     waits: bool,
@@ -65,20 +65,20 @@ pub(super) struct Sharing {
     expected: Option<Expected>,
     broker: Option<Arc<Broker>>,
     balancers: Vec<BalancerUse>,
-    /// The same by number.
+    /// Their numbers.
     ids: Vec<usize>,
     hashes: Vec<u64>,
-    /// Packets that wait, and what is in their place while they are given away.
+    /// Packets that wait, and the frame in their place while they are enqueued.
     held: Frame,
     stand_in: Option<Frame>,
-    /// Those nobody is attached for, and those nobody wants.
+    /// Packets for absent programs, and those without a recipient.
     absent: Frame,
     unwanted: Frame,
     packets: u64,
 }
 
 impl Sharing {
-    /// Gives packets to programs, and drops those nobody is attached for. What nobody had room for stays.
+    /// Enqueues packets to programs, and drops those for absent ones. Packets without room stay.
     fn share_out(&mut self, cx: &mut Context, frame: &mut Frame) {
         self.choose(cx, frame);
         let Some(broker) = &self.broker else { return };
@@ -111,7 +111,7 @@ impl Sharing {
         }
     }
 
-    /// Says of each packet who wants it, where not all want all.
+    /// Determines the recipients of each packet, where there are filters.
     fn choose(&mut self, cx: &Context, frame: &Frame) {
         if !self.has_selectors {
             return;
@@ -132,7 +132,7 @@ impl Sharing {
         self.wanted.extend(cx.pool.arena().packets(frame).map(bits));
     }
 
-    /// Gives away what waits.
+    /// Enqueues the waiting packets.
     fn retry(&mut self, cx: &mut Context) {
         // Not a frame made for each look.
         let Some(stand_in) = self.stand_in.take() else { return };

@@ -85,7 +85,7 @@ fn parts(text: &str) -> [Vec<&str>; 3] {
     parts
 }
 
-/// A filter in tcpdump's language, which takes names for what the system does.
+/// Parses a filter in tcpdump's language, with the names that the system knows.
 fn filter(text: &str) -> Result<Filter, String> {
     let names = Names {
         port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),

@@ -1,4 +1,4 @@
-//! Arguments, from how they are written to what they mean.
+//! Arguments of sharing elements, parsed.
 
 use linerate_cluster::{Access, Granted};
 use linerate_graph::{Make, Text, Word, unquoted};
@@ -11,7 +11,7 @@ use crate::{
     weights,
 };
 
-/// Most programs of an element: a bit for each says who wants a packet.
+/// Programs of an element at most: a bit for each in a packet's recipients.
 const PROGRAMS_LIMIT: usize = 64;
 
 impl Sharing {
@@ -89,7 +89,7 @@ impl Sharing {
         let granted = granted(make);
         let program = |(text, weight): (&String, u32)| {
             let (names, selector) = PacketSelector::with_names(make, text);
-            // What is no name is told by who is to have it.
+            // An invalid name is reported by the exchange, where the consumer is declared.
             Program { name: names.join(" "), weight, granted, selector }
         };
         let programs = texts.iter().zip(weights).map(program).collect();
@@ -121,7 +121,7 @@ impl Sharing {
     }
 }
 
-/// What arguments say that have no keyword: programs.
+/// Returns the arguments without a keyword: programs.
 fn texts(make: &mut Make<'_>) -> Vec<String> {
     let texts: Vec<String> = make.rest().iter().map(|text| unquoted(text)).collect();
     if texts.is_empty() {
@@ -130,7 +130,7 @@ fn texts(make: &mut Make<'_>) -> Vec<String> {
     texts
 }
 
-/// What programs may do.
+/// Returns the access and memory granted to programs.
 fn granted(make: &mut Make<'_>) -> Granted {
     Granted { access: access::of(make, Access::Read), cells: access::cells(make) }
 }

@@ -93,7 +93,7 @@ fn a_program_says_what_becomes_of_packets_and_of_flows() {
     }
 }
 
-/// Numbered packets through a program, `then` doing something to it. What came out, each by its number.
+/// Sends numbered packets through a program that `program` runs. Returns the numbers that came out.
 fn numbered(
     arguments: &str,
     program: impl FnOnce(Control, Consumer) + Send + 'static,
@@ -166,7 +166,7 @@ fn a_program_that_is_silent_holds_nothing_up_for_longer_than_the_limit() {
             let got = numbered(&arguments, |control, mut consumer| {
                 for _ in 0..2 {
                     pass_all(&mut consumer, Duration::from_millis(30), Duration::ZERO);
-                    // What it has taken and not answered for, and what is on its ring.
+                    // Packets it has taken and not answered, and packets on its ring.
                     consumer.wait(None).unwrap();
                     consumer.receive().unwrap();
                     thread::sleep(Duration::from_millis(80));

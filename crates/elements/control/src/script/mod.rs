@@ -100,9 +100,9 @@ const HANDLERS: &[Handler] = &[
         .read_needs(Right::Replace),
 ];
 
-/// What an exported variable is read by.
+/// Handler that reads an exported variable.
 const EXPORTED: Handler = Handler::read("VARIABLE", "an exported variable's value");
-/// What all other handlers of a proxy are.
+/// Handler for all other names of a proxy.
 const PROXIED: Handler = Handler::value("ANY", "runs the script")
     .with_parameter()
     .read_needs(Right::Replace)
@@ -189,14 +189,14 @@ pub(super) struct Script {
     more_steps: Option<i64>,
     /// The right of the call that started it, which it keeps after waiting.
     caller: Option<Right>,
-    /// What the last written handler said.
+    /// Result of the handler written last.
     status: i32,
     called_as: String,
     called_to_write: bool,
     arguments: String,
     numbers: Vec<i32>,
     signals: Option<Signals>,
-    /// Whether signals run the script rather than do what they do by default.
+    /// Set if signals run the script rather than their default action.
     installed: bool,
     random: Option<fastrand::Rng>,
     packets: Vec<Slot>,
@@ -379,8 +379,8 @@ impl Script {
         }
     }
 
-    /// Runs the script for signals that have come, or lets them do what they do
-    /// to a program without scripts for them.
+    /// Runs the script for signals that have come, or takes their default action, as a program
+    /// without scripts for them.
     fn look_at_signals(&mut self, cx: &mut Context) {
         let raised = self.signals.as_mut().map(Signals::take).unwrap_or_default();
         if raised.is_empty() {
@@ -392,13 +392,13 @@ impl Script {
             self.activate(cx, "run", true, "", &mut Errors::console());
             return;
         }
-        // The program itself decides what these do.
+        // The program itself handles these.
         let own = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
         let by_default = |number: &i32| !own.contains(number) && !signals::runs_script(*number);
         raised.into_iter().filter(by_default).for_each(signals::default_action);
     }
 
-    /// What a run gives back.
+    /// Returns the result of a run.
     fn returned(&self, rest: &Rest) -> String {
         match rest {
             Rest::Returned => self.variables.get(RETURNED).cloned().unwrap_or_default(),
@@ -481,7 +481,7 @@ impl Script {
         })
     }
 
-    /// The variable a text names; `args` is what the script was run with.
+    /// Returns the variable with a name; `args` has the arguments of the script.
     fn variable(&mut self, name: &str) -> Result<&mut String, String> {
         match name {
             "" => Err("no variable".into()),
@@ -553,7 +553,7 @@ impl Element for Script {
             (kind, Some(Op::Initial { first })) => {
                 *first = true;
                 match kind {
-                    // It is asked at once what to do.
+                    // The stop at once asks for the next instruction.
                     Kind::Driver => cx.driver.stop(),
                     _ => cx.set_timer(0, cx.steady()),
                 }

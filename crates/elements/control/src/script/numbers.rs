@@ -1,7 +1,7 @@
-//! The handlers of a script that compute: pure functions of their parameters.
+//! Arithmetic handlers of a script: pure functions of their parameters.
 //!
-//! As in Click, words that all are integers of 64 bits are integers, and else
-//! numbers are doubles; what overflows wraps around.
+//! As in Click, words that all are integers of 64 bits are integers, and else numbers are doubles;
+//! overflows wrap around.
 
 use linerate_graph::{
     lang::config::{shift_word, words},
@@ -10,7 +10,7 @@ use linerate_graph::{
 
 use linerate_kit::general::general;
 
-/// What such a handler answers, or what is wrong with its parameters.
+/// Result of such a handler, or an error in its parameters.
 pub(crate) type Answer = Result<String, String>;
 
 /// The answer of the handler `name`; `None` if it does not compute.
@@ -108,11 +108,11 @@ fn arithmetic(name: &str, parameter: &str) -> Answer {
     })
 }
 
-/// How many numbers there are, or their mean, which for integers is cut to one. Both are those of
+/// Returns the count of numbers, or their mean, which for integers is cut to one. Both are those of
 /// `FastClick`.
 fn many(name: &str, parameter: &str) -> Answer {
     let count = words(parameter).len();
-    // Says what is wrong with a word.
+    // Reports errors in words.
     let sum = arithmetic("add", parameter)?;
     if name == "count" {
         return Ok(count.to_string());
@@ -159,7 +159,7 @@ fn compare(name: &str, parameter: &str) -> Answer {
     let (a, b) = two(parameter)?;
     let order = match (integer(a), integer(b), double(a), double(b)) {
         (Some(a), Some(b), ..) => a.cmp(&b),
-        // What cannot be compared is greater, as in Click.
+        // Incomparable numbers count as greater, as in Click.
         (_, _, Some(a), Some(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Greater),
         _ => unquoted(a).cmp(&unquoted(b)),
     };

@@ -4,7 +4,7 @@
 
 use linerate_graph::{lang::config::shift_word, parse_integer};
 
-/// One instruction and what it is about.
+/// One instruction and its operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Instruction {
     pub(super) op: Op,
@@ -12,7 +12,7 @@ pub(super) struct Instruction {
     pub(super) text: String,
 }
 
-/// What an instruction does. `unquote` is that of the `q` forms.
+/// Operation of an instruction. `unquote` is that of the `q` forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Op {
     /// The start of a script that does not start with waiting; whether it is
@@ -59,14 +59,14 @@ pub(super) enum Op {
     End(End),
 }
 
-/// Where a jump leads.
+/// Target of a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     At(usize),
     End(End),
 }
 
-/// How a script ends.
+/// End of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// `end`, or there is nothing more.
@@ -200,7 +200,7 @@ fn instruction(word: &str, rest: &str) -> Option<Instruction> {
     }
 }
 
-/// Where a label is; the ends of a script are labels too.
+/// Returns the place of a label; the ends of a script are labels too.
 pub(super) fn label(program: &[Instruction], name: &str) -> Option<Target> {
     let is_it = |at: &Instruction| at.op == Op::Label && at.text == name;
     if let Some(at) = program.iter().position(is_it) {

@@ -26,12 +26,11 @@ use super::{
 
 /// Jumps in one activation, as in Click.
 const JUMPS: u32 = 1000;
-/// Work of one activation and of all scripts it calls, in bytes of text, and
-/// what an instruction counts for.
+/// Work of one activation and of all scripts it calls, in bytes of text, and that of an
+/// instruction.
 const WORK: usize = 4 << 20;
 const INSTRUCTION: usize = 64;
-/// What a byte counts for where words are cut, which takes that much longer than
-/// copying it.
+/// Work of a byte where words are cut, which takes that much longer than copying it.
 pub(super) const CUTTING: usize = 8;
 /// Scripts that call each other.
 const DEPTH: u32 = 32;
@@ -50,14 +49,14 @@ pub(super) fn count_work(bytes: usize) {
     ACTIVE.set((depth, work.saturating_add(bytes)));
 }
 
-/// Whether scripts have done all the work they may: nothing more is looked up or
-/// called then, also not for what has been begun.
+/// Returns true if scripts have done all the work they may: no more lookups and calls are made
+/// then, also for instructions in progress.
 fn is_exhausted() -> bool {
     let (depth, work) = ACTIVE.get();
     depth > 0 && work > WORK
 }
 
-/// Who steps a script.
+/// Cause of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Normal,
@@ -67,7 +66,7 @@ pub(super) enum Step {
     Jump,
 }
 
-/// How an activation came to rest.
+/// State in which an activation stops.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     Waiting,
@@ -75,13 +74,13 @@ pub(super) enum Rest {
     Ended(End),
 }
 
-/// Where errors go.
+/// Destination of errors.
 pub(super) enum Errors {
     /// To the console, below a line that names the script.
     Console { named: bool, count: usize },
-    /// To whoever called a handler: their lines, as far as [`TEXT`] goes.
+    /// To the caller of a handler: their lines, as far as [`TEXT`] goes.
     Caller { text: String, count: usize },
-    /// To the console as they are: nobody but the run's end has called.
+    /// To the console as they are: the call is by the run's end alone.
     Plain { count: usize },
 }
 
@@ -305,7 +304,7 @@ impl Script {
         Flow::On
     }
 
-    /// Goes on at `to`; what waits between it and `until` waits anew.
+    /// Continues at `to`; pauses between it and `until` begin anew.
     pub(super) fn jump(&mut self, to: usize, until: usize) {
         for instruction in self.program.iter_mut().take(until).skip(to) {
             if let Op::Pause { done, .. } = &mut instruction.op {
@@ -315,7 +314,7 @@ impl Script {
         self.at = to;
     }
 
-    /// Where the script is now.
+    /// Returns the state of the script.
     pub(super) fn rest(&self) -> Rest {
         match self.program.get(self.at).map(|at| &at.op) {
             Some(Op::End(end) | Op::Goto(Target::End(end))) => Rest::Ended(*end),
@@ -391,7 +390,7 @@ impl Script {
             result.push('\n');
         }
         match file {
-            // Whoever reads it may be gone.
+            // The reader may be gone.
             Some(mut file) => drop(file.write_all(result.as_bytes())),
             None => cx.console().print(&result),
         }
@@ -465,7 +464,7 @@ impl Script {
         }
     }
 
-    /// What `$name` stands for, besides `$(...)`.
+    /// Returns the value of `$name`, besides `$(...)`.
     fn variable_value(&self, name: &str) -> Option<String> {
         if let Some(value) = self.variables.get(name) {
             return Some(value.clone());
@@ -507,7 +506,7 @@ impl Script {
     }
 }
 
-/// How an instruction went.
+/// Result of an instruction.
 enum Flow {
     On,
     Blocked,
@@ -551,7 +550,7 @@ fn told_call(name: &str, parameter: &str, text: &str) -> String {
     told
 }
 
-/// `>FILE` or `>>FILE` in front of what is printed: the file and whether it is
+/// Splits off `>FILE` or `>>FILE` in front of the text to print: the file and whether it is
 /// appended to.
 fn redirection(text: &str) -> (Option<(&str, bool)>, &str) {
     let Some(rest) = text.strip_prefix('>') else { return (None, text) };
@@ -563,14 +562,14 @@ fn redirection(text: &str) -> (Option<(&str, bool)>, &str) {
     ((!file.is_empty() && file != "-").then_some((file, append)), text)
 }
 
-/// Opens a file to print to. Nonblocking: it may be a pipe nobody reads.
+/// Opens a file to print to. Nonblocking: it may be a pipe without a reader.
 fn open(name: &str, append: bool) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(!append).append(append);
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(name)
 }
 
-/// What can be substituted in a script.
+/// Values for substitution in a script.
 struct Values<'a, 'b> {
     inner: RefCell<(&'a mut Script, &'a mut Context, &'b mut Errors)>,
     /// Bytes that may still be written.

@@ -98,7 +98,7 @@ impl Signals {
 
     /// The signals that have come since this was last asked.
     pub(super) fn take(&mut self) -> Vec<i32> {
-        // What is in the socket only wakes.
+        // Bytes in the socket only wake.
         while matches!(self.wake.read(&mut [0; 64]), Ok(1..)) {}
         let raised = self.raised.iter().filter(|(_, raised)| raised.swap(false, Ordering::AcqRel));
         raised.map(|(number, _)| *number).collect()
@@ -117,7 +117,7 @@ impl Drop for Signals {
     }
 }
 
-/// What a signal does to a process that does not handle it.
+/// Takes the default action of a signal.
 pub(super) fn default_action(number: i32) {
     // A signal unknown to the library has no default action to take.
     let _ = low_level::emulate_default_handler(number);

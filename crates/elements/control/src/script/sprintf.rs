@@ -53,7 +53,7 @@ pub(super) fn sprintf(parameter: &str) -> Answer {
     Ok(out)
 }
 
-/// Reads a conversion behind its `%`: what it is, its letter, what follows.
+/// Reads a conversion behind its `%`: returns it, its letter, and its text.
 fn read<'a>(text: &'a str, rest: &mut &str) -> Option<(Conversion, char, &'a str)> {
     let mut conversion = Conversion::default();
     let mut chars = text.chars().peekable();

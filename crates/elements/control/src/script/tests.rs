@@ -1,9 +1,9 @@
-//! Scripts and what Click prints for them: every expected text is the output of
-//! Click 2.1 for the same configuration.
+//! Scripts and Click's output for them: every expected text is that of Click 2.1 for the same
+//! configuration.
 
 use linerate_elements_testing::Run;
 
-/// What a configuration prints, in order, standard error included.
+/// Returns the output of a configuration, in order, standard error included.
 fn output(text: &str) -> String {
     let mut run = Run::new(text).frame_limit(1);
     run.run();

@@ -1,4 +1,4 @@
-//! What clients of a control socket are told.
+//! Answers to clients of a control socket.
 
 use linerate_graph::{
     HandlerError, HandlerResult,
@@ -34,8 +34,7 @@ pub(super) fn answer_read(client: &mut Client, full: &str, read: HandlerResult) 
     }
 }
 
-/// Answers a client whose handler has been carried out elsewhere; `None` while
-/// it has not.
+/// Answers a client whose handler has been called elsewhere; `None` while that is outstanding.
 pub(super) fn answer_called(client: &mut Client) -> Option<()> {
     let (full, called) = client.called.take()?;
     let done = match &called {
@@ -54,8 +53,7 @@ pub(super) fn answer_called(client: &mut Client) -> Option<()> {
     done
 }
 
-/// Answers that the configuration has been replaced, and what there is to be
-/// told of the new one.
+/// Answers that the configuration has been replaced, with the diagnostics of the new one.
 fn replaced(client: &mut Client, full: &str, told: &Diagnostics) {
     let warns = told.iter().any(|found| found.severity == Severity::Warning);
     let (code, with) = if warns { (code::WARNING, " with warnings") } else { (code::OK, "") };

@@ -1,4 +1,4 @@
-//! One client of a control socket: its descriptor and what is on its way.
+//! One client of a control socket: its descriptor and its buffers.
 //!
 //! Both directions are bounded: no more is read while commands wait or answers
 //! are not taken, and the bytes that wait for all clients together have a limit. Large
@@ -51,7 +51,7 @@ impl Stream {
         }
     }
 
-    /// Rust's standard streams do not raise a signal when nobody listens.
+    /// Rust's standard streams raise no signal when the peer has closed.
     pub(in super::super) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.write(from),
@@ -72,7 +72,7 @@ impl Stream {
         Ok(Stream::Unix(PeerStream::new(socket.into(), None)))
     }
 
-    /// Tells the other side that this was all, whoever else has the socket.
+    /// Shuts both directions down, also if other processes have the socket.
     pub(super) fn shut(&self) {
         let _ = match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
@@ -101,19 +101,19 @@ impl AsFd for Stream {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) stream: Stream,
-    /// What it has sent and has not been taken yet.
+    /// Bytes received and not taken yet.
     input: Vec<u8>,
-    /// What it is still to get.
+    /// Bytes to be sent.
     output: Vec<u8>,
     /// Bytes of `output` that have been sent.
     sent: usize,
     /// Nothing more comes.
     pub(super) input_closed: bool,
-    /// Nobody listens any more.
+    /// The peer does not read any more.
     output_closed: bool,
-    /// What has come is part of a command.
+    /// The bytes received are part of a command.
     incomplete: bool,
-    /// What is waited for, as it is registered.
+    /// Set if readiness to send is registered.
     pub(super) waits_to_send: bool,
     /// A handler that is being carried out elsewhere, as the client called it.
     /// No other command is taken meanwhile.
@@ -129,7 +129,7 @@ pub(super) struct Client {
     pub(super) room: usize,
 }
 
-/// What is waited for, to answer a client.
+/// Call that is waited for, to answer a client.
 #[derive(Debug)]
 pub(super) enum Called {
     Replacement(Replacement),
@@ -173,7 +173,7 @@ impl Client {
         self.input.len() + self.output.len()
     }
 
-    /// Reads a piece of what has come, unless commands wait.
+    /// Reads a piece, unless commands wait.
     pub(super) fn receive(&mut self) {
         if self.input_closed || !self.incomplete {
             return;
@@ -270,7 +270,7 @@ impl Client {
         self.input = Vec::new();
     }
 
-    /// Sends what can be sent.
+    /// Sends as much as the peer takes.
     pub(super) fn send(&mut self) {
         while !self.output_closed && self.sent < self.output.len() {
             match self.stream.write(&self.output[self.sent..]) {
@@ -311,7 +311,7 @@ fn has_memory(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Text without what could be taken for the end of a line.
+/// Escapes characters that could be taken for the end of a line.
 fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -24,14 +24,14 @@ pub(super) struct Call {
     number: u32,
 }
 
-/// What is to be done for a call.
+/// Handler call for an LLRPC.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Read(&'static str),
     Write(&'static str, String),
-    /// Reads what a flow is rewritten to.
+    /// Reads the rewritten flow.
     Rewritten(&'static str, String),
-    /// Reads what an address becomes.
+    /// Reads the mapped address.
     Mapped(&'static str, String),
 }
 
@@ -100,8 +100,7 @@ pub(super) fn address_data(text: &str) -> Option<[u8; 4]> {
     Some(text.trim().parse::<Ipv4Addr>().ok()?.octets())
 }
 
-/// The answer of a read handler as data. Fractions and what does not fit are
-/// cut off.
+/// Returns the answer of a read handler as data. Fractions and higher bits are cut off.
 pub(super) fn data(answer: &str) -> Option<[u8; 4]> {
     let whole = answer.trim().split('.').next()?;
     Some((whole.parse::<i64>().ok()? as u32).to_ne_bytes())

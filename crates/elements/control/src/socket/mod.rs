@@ -49,11 +49,11 @@ const ARRIVALS: usize = 16;
 const WAITING: usize = 2 * protocol::DATA_LIMIT;
 /// Commands carried out at a time.
 const COMMANDS: usize = 16;
-/// What the listener is called among the clients.
+/// Number of the listener among the clients.
 const LISTENER: u64 = u64::MAX;
 /// The global handler that replaces the configuration.
 const HOTCONFIG: &str = "hotconfig";
-/// How long to wait before trying again, in nanoseconds.
+/// Time to wait before trying again, in nanoseconds.
 const AGAIN: u64 = 1_000_000_000;
 /// The timer that tries to listen, and the one that listens again.
 const RETRY: u32 = 0;
@@ -140,7 +140,7 @@ struct ControlSocket {
     /// takes over from.
     inherits: bool,
     listener: Option<Listener>,
-    /// Whether the listener is among what is waited for.
+    /// Set if the listener is registered in epoll.
     listening: bool,
     /// Whether it has been said that no client can be taken in.
     exhausted: bool,
@@ -322,7 +322,7 @@ impl ControlSocket {
         cx.console().report(&format!("{name} :: ControlSocket: {text}\n"));
     }
 
-    /// Takes in new clients and carries out what clients ask, until the turn that has begun is over.
+    /// Accepts clients and runs their commands, until the turn that has begun is over.
     fn serve_clients(&mut self, cx: &mut Context, begun: Instant) -> Next {
         let (new, mut ready) = self.ready();
         if new {
@@ -349,7 +349,7 @@ impl ControlSocket {
         if more { Next::Again } else { Next::Wait }
     }
 
-    /// Those of whom epoll has something to say.
+    /// Returns whether the listener has an event, and the clients with one.
     fn ready(&mut self) -> (bool, Vec<u64>) {
         let Some(epoll) = &self.epoll else { return (false, Vec::new()) };
         let mut events = Vec::with_capacity(64);
@@ -393,13 +393,13 @@ impl ControlSocket {
         more
     }
 
-    /// Waits for what a client is to do next.
+    /// Registers the events to wait for from a client.
     fn wait_for(&self, number: u64, client: &mut Client) -> io::Result<()> {
         let Some(epoll) = &self.epoll else { return Ok(()) };
         let sends = client.has_output();
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::OUT, sends);
-        // What it sends waits in the kernel while it does not take answers.
+        // Its commands wait in the kernel while it does not take answers.
         flags.set(epoll::EventFlags::IN, !client.input_closed && !sends);
         if std::mem::replace(&mut client.waits_to_send, sends) != sends || client.input_closed {
             let data = epoll::EventData::new_u64(number);
@@ -417,7 +417,7 @@ impl ControlSocket {
         }
     }
 
-    /// Answers that the client lacks the right that a handler needs, and what to do.
+    /// Answers that the client lacks the right that a handler needs, and how to get it.
     fn deny(&self, cx: &Context, client: &mut Client, full: &str, needs: Right) {
         let why = if needs > cx.world().writers {
             "it opens files, ports or scripts: only a program started with --allow-reconfigure (-R) \
@@ -630,13 +630,13 @@ impl ControlSocket {
     }
 }
 
-/// A handler and what can be done with it.
+/// A handler and its declaration.
 struct Found {
     handler: HandlerRef,
     about: &'static Handler,
 }
 
-/// A client waits for what is done elsewhere, which may be done already.
+/// Has a client wait for a call elsewhere, which may be done already.
 fn wait_for(client: &mut Client, full: &str, called: Called) {
     client.called = Some((full.into(), called));
     // Looked at again by the next run of the task otherwise.
@@ -683,7 +683,7 @@ impl Element for ControlSocket {
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let begun = Instant::now();
         let next = self.serve_clients(cx, begun);
-        // A whole turn is worth a frame: else a busy source, whose packets are a turn each, would
+        // A whole turn counts as a frame: else a busy source, whose packets are a turn each, would
         // wait for as many turns of clients.
         let parts = begun.elapsed().as_nanos() * frame.limit() as u128 / TURN.as_nanos();
         cx.take_turns(parts.min(frame.limit() as u128) as usize);

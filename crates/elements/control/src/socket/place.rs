@@ -1,4 +1,4 @@
-//! Where a control socket listens.
+//! Places for a control socket to listen at.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ const PORTS: u16 = 12;
 /// Default permissions of a UNIX socket: only its owner and root connect.
 const MODE: u32 = 0o600;
 
-/// Where it listens.
+/// Place to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum Place {
     Nowhere,
@@ -81,7 +81,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Nobody can listen at a place.
+/// Error of listening at a place.
 #[derive(Debug, Error)]
 #[error("cannot listen on {place} for control connections: {source}")]
 pub(in super::super) struct CannotListen {
@@ -175,7 +175,7 @@ pub(in super::super) struct Arrival {
     pub(super) from: String,
 }
 
-/// Where a socket listens whose type is `kind`.
+/// Returns the place of a socket whose type is `kind`.
 pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
     match kind {
         "" => {}

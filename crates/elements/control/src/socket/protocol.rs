@@ -1,4 +1,4 @@
-//! Commands of clients of a control socket, taken from what they have sent.
+//! Commands of clients of a control socket, parsed from their bytes.
 //!
 //! Nothing is called and nothing is answered here: bytes become commands, or a
 //! complaint in the protocol's words. Source: the `ControlSocket` protocol 1.3
@@ -14,7 +14,7 @@ pub(super) const DATA_LIMIT: usize = 64 << 20;
 pub(super) mod code {
     /// It was done.
     pub(in super::super) const OK: u16 = 200;
-    /// It was done, and is probably not what was meant.
+    /// It was done, and is probably a mistake.
     pub(in super::super) const WARNING: u16 = 220;
     /// The command or its arguments are wrong.
     pub(in super::super) const SYNTAX: u16 = 500;
@@ -36,7 +36,7 @@ pub(super) mod code {
     pub(in super::super) const UNSPECIFIED: u16 = 590;
 }
 
-/// What a client asks for.
+/// Command of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Nothing: an empty line.
@@ -68,12 +68,12 @@ pub(super) enum Command {
     Quit {
         more: bool,
     },
-    /// What cannot be understood: the code and the text to answer with.
+    /// A malformed command: the code and the text to answer with.
     Wrong {
         code: u16,
         text: String,
     },
-    /// The same, after which nothing that follows can be understood.
+    /// Likewise, after which no further command can be parsed.
     Lost {
         code: u16,
         text: String,
@@ -195,8 +195,8 @@ fn length(text: &str) -> Option<usize> {
     usize::try_from(length).ok()
 }
 
-/// How long the lines before the one that is `terminator`, space behind it
-/// aside, are, without it and with it.
+/// Returns the length of the lines before the one that is `terminator`, space behind it aside,
+/// without it and with it.
 fn until(data: &[u8], terminator: &[u8]) -> Option<(usize, usize)> {
     let mut start = 0;
     loop {

@@ -19,8 +19,7 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("linerate-control-{}-{name}", std::process::id()))
 }
 
-/// What is answered to `sent`, after which the client says no more. The run
-/// ends when it has been answered.
+/// Returns the answers to `sent`, after which the client closes. The run ends with the answers.
 fn talk(config: &str, name: &str, sent: &[&[u8]]) -> Vec<String> {
     talk_to(config, name, sent, |run| run)
 }
@@ -216,7 +215,7 @@ fn a_caller_has_no_more_right_by_way_of_others() {
     let script = [script, b" ", counted.as_bytes(), b"\n"].concat();
     let answers = talk_to(&config, "rights", &[&script], |run| run);
     assert_eq!(answers[0].matches("\r\n530 Permission denied for '").count(), 8, "{}", answers[0]);
-    // What the configuration itself does has every right.
+    // The configuration itself has every right.
     assert_eq!(std::fs::read_to_string(&printed).unwrap(), "started\n");
     assert!(!std::path::Path::new(&counted).exists());
     let answers = talk_to(&config, "rights", &[&script], Run::grants_replace);
@@ -224,7 +223,7 @@ fn a_caller_has_no_more_right_by_way_of_others() {
     assert!(std::path::Path::new(&counted).exists());
 }
 
-/// As `IPRewriter`s of Click answer: with what a flow becomes, or that it is to be asked again.
+/// As `IPRewriter`s of Click answer: with the rewritten flow, or a request to ask again.
 #[test]
 fn rewritten_flows_are_asked_for_by_number() {
     let known = b"\x0a\0\0\x01\x0a\0\0\x09\x04\0\0\x50";
@@ -288,7 +287,7 @@ fn calls_by_number_are_handlers() {
         &[sent],
     );
     let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
-    // What Click answers.
+    // Click's answers.
     let expected = [
         "200 LLRPC 's#4004C005' OK",
         "DATA 4",

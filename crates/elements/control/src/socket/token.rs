@@ -1,14 +1,14 @@
-//! The token that clients of a control socket say before anything else.
+//! Authentication token that clients of a control socket send first.
 //!
-//! It is read from a file or from the environment, not written in the configuration, which
-//! clients can read. Who has it is not told apart, and nothing is encrypted.
+//! It is read from a file or from the environment, not written in the configuration, which clients
+//! can read. Clients with it are not told apart, and nothing is encrypted.
 
 use std::{env, fmt, fs, os::unix::fs::MetadataExt};
 
 use ctutils::CtEq;
 use linerate_graph::Make;
 
-/// Permissions of those who are not the owner of a file.
+/// Permissions of users but the owner of a file.
 const OTHERS: u32 = 0o077;
 
 /// A token. It is never printed.
@@ -16,8 +16,8 @@ const OTHERS: u32 = 0o077;
 pub(super) struct Token(String);
 
 impl Token {
-    /// The token an argument says where to find; `None` where there is none to be said. After an
-    /// error it is one that nobody has.
+    /// Reads the token from the place in an argument; `None` without the argument. After an error
+    /// it is one that no client has.
     pub(super) fn of(make: &mut Make<'_>, argument: &str) -> Option<Token> {
         let place: String = make.get(argument)?;
         let found = match place.split_once(':') {

@@ -48,7 +48,7 @@ impl Bed {
         text.trim().parse().unwrap_or_else(|_| panic!("{handler}: {text}"))
     }
 
-    /// What an element has dropped for a reason.
+    /// Returns the packets an element has dropped for a reason.
     pub(crate) fn dropped(&mut self, element: &str, reason: &str) -> u64 {
         let (plan, usage) = self.router.control().usage();
         let at = plan.find(element).unwrap_or_else(|| panic!("no {element}"));
@@ -181,7 +181,7 @@ pub(crate) fn ethernet(destination: u64, source: u64, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// What a packet of UDP says of itself.
+/// Header fields of a UDP packet.
 pub(crate) struct Udp {
     pub(crate) from: (u32, u16),
     pub(crate) to: (u32, u16),

@@ -1,5 +1,5 @@
-//! Chains of ways that part and meet again, with elements on them that make packets, and
-//! what comes out of them.
+//! Chains of ways that part and meet again, with elements on them that make packets, and their
+//! output.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use linerate_graph::{
 };
 use linerate_memory::{Arena, Frame};
 
-/// What packets are.
+/// Protocol of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Four,
@@ -44,10 +44,10 @@ const SIX: &[&str] = &[
 
 /// From `@i` to `@o`.
 const ACROSS_FOUR: &[&str] = &[
-    // Everybody answers.
+    // Every neighbour answers.
     "@i :: Null -> @q :: ARPQuerier(2.9.9.9/8, 2:0:0:0:0:1) -> Strip(14) -> @o :: Null;
      @q [1] -> ARPResponder(2.0.0.0/8 2:0:0:0:0:2) -> [1] @q;",
-    // Nobody does, or some already have.
+    // None does, or some already have.
     "@i :: Null -> @q :: ARPQuerier(2.9.9.9/8, 2:0:0:0:0:1) -> @m :: Null -> Strip(14)
      -> @o :: Null; @q [1] -> @m; Idle -> [1] @q;",
     "@i :: RoundRobinSwitch -> @q :: ARPQuerier(2.9.9.9/8, 2:0:0:0:0:1) -> @m :: Null
@@ -57,7 +57,7 @@ const ACROSS_FOUR: &[&str] = &[
     // Some packets are copied.
     "@i :: CheckLength(200) -> Paint(1) -> @t :: PaintTee(1) -> @o :: Null;
      @i [1] -> Paint(0) -> @t; @t [1] -> ICMPError(9.0.0.1, redirect, host) -> @o;",
-    // Copies of copies, and what both are cut into.
+    // Copies of copies, and fragments of both.
     "@i :: Paint(1) -> @t :: PaintTee(1) -> IPFragmenter(100) -> @m :: Null; @t [1] -> Null
      -> Null -> @m; @m -> @u :: PaintTee(1) -> Null -> @o :: Null; @u [1] -> @o;",
     // They come round.
@@ -151,7 +151,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Runs a configuration in simulated time; what came to its `out`, in order.
+/// Runs a configuration in simulated time; returns the packets of its `out`, in order.
 ///
 /// # Panics
 ///
@@ -279,7 +279,7 @@ impl Element for Reply {
     }
 }
 
-/// Keeps what tells packets apart.
+/// Keeps the identifying fields of packets.
 const RECORD: Class = Class {
     name: "Record",
     ports: "1/0",

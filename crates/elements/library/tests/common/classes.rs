@@ -1,8 +1,8 @@
-//! Every class of the library between small queues, and what comes of it, for comparing frames of
-//! several packets with packets one at a time.
+//! Every class of the library between small queues, and its output, for comparing frames of several
+//! packets with packets one at a time.
 //!
 //! An element is tried as its class's example has it. Its inputs are fed by sources, some through
-//! queues, copies and fragments; behind its outputs are queues that others empty. What is drawn is a
+//! queues, copies and fragments; behind its outputs are queues that others empty. The draw is a
 //! list of choices, numbers below a bound, so that a property test and a fuzzer can both make it.
 
 use std::fmt::Write;
@@ -97,7 +97,7 @@ struct Drawing<'a> {
 
 /// Kinds of packets, as `Vary` knows them.
 const KINDS: &[&str] = &["ip", "ip", "ether", "arp", "ip6", "plain"];
-/// How classes where packets wait to be pulled take and give them.
+/// Processing code of classes that store packets until these are pulled.
 const STORE: &str = "h/lh";
 const CAPACITIES: &[usize] = &[1, 2, 5, 12, 30, 200];
 const BURSTS: &[&str] = &["", "", "", "BURST 2", "BURST 10", "BURST 40"];
@@ -385,7 +385,7 @@ impl Element for Vary {
         for slot in frame.slots_mut() {
             let (packet, headers) = self.packet();
             self.number += 1;
-            // An element that takes what is in front of a packet finds the same in each run.
+            // Bytes in front of a packet are the same in each run.
             let front = slot.headroom();
             if slot.push(front) {
                 arena.packet_mut(slot).expect("not shared")[..front].fill(0);
@@ -406,7 +406,7 @@ impl Element for Vary {
     }
 }
 
-/// Keeps what tells packets apart.
+/// Keeps the identifying fields of packets.
 const RECORD: Class = Class {
     name: "Record",
     ports: "1/0",

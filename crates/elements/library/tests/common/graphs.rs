@@ -1,5 +1,5 @@
-//! Random graphs, and what comes of them, for comparing frames of several packets
-//! with packets one at a time.
+//! Random graphs, and their output, for comparing frames of several packets with packets one at a
+//! time.
 //!
 //! A graph is drawn from a list of choices, numbers below a bound, so that a property
 //! test and a fuzzer can both make them. Packets carry the source they come from and
@@ -18,26 +18,25 @@ use linerate_graph::{
 };
 use linerate_memory::{Arena, Frame};
 
-/// What a packet carries: where it comes from, the queues it has waited in, as a number,
-/// and its own number.
+/// Content of a packet: its source, the queues it has waited in, as a number, and its own number.
 type Packet = ((u8, u32), u32);
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// By `Record`: sources and numbers of packets, in the order they came.
     pub(crate) records: Vec<(String, Vec<Packet>)>,
     /// Handlers that count.
     pub(crate) counts: Vec<(String, String)>,
-    /// What each queue held.
+    /// Filling of each queue.
     pub(crate) queues: Vec<Held>,
-    /// What was printed.
+    /// Printed lines.
     pub(crate) printed: String,
     /// Packets that were dropped.
     pub(crate) drops: u64,
 }
 
-/// What a queue held.
+/// Filling of a queue: its counts, and the tasks before it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     name: String,
@@ -70,12 +69,12 @@ impl Held {
 /// Workers of a graph that is on several.
 pub(crate) const WORKERS: usize = 2;
 
-/// How a graph is compared.
+/// Method of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turns {
     /// Tasks say how many packets they handle in a turn.
     Said,
-    /// They do not: one, and many turns at once where nobody sees it.
+    /// They do not: one packet, and many turns at once where no one can notice.
     Open,
     /// Likewise, on several workers. No queue is too small.
     Apart,
@@ -134,7 +133,7 @@ const PASSING: &[&str] = &[
     "Print(p, 12)",
 ];
 
-/// Where a packet goes by what it carries, whatever came before it.
+/// Elements that choose the output by a packet's content, independent of earlier ones.
 const SORTING: &[(&str, usize)] = &[
     ("Classifier(7/00%01, -)", 2),
     ("Classifier(7/00%03, 7/01%03, 7/02%03, -)", 4),
@@ -148,7 +147,7 @@ const SORTING: &[(&str, usize)] = &[
     ("CheckPaint(1)", 2),
 ];
 
-/// Where it goes by what came before.
+/// Elements that choose the output by earlier packets.
 const DEALING: &[(&str, usize)] = &[
     ("RoundRobinSwitch", 2),
     ("RoundRobinSwitch", 3),
@@ -170,7 +169,7 @@ impl Drawing<'_> {
     }
 
     fn splitter(&mut self) -> (&'static str, usize) {
-        // Between what tasks send the order is a matter of when they run.
+        // The order between packets of several tasks is a matter of when these run.
         if self.turns == Turns::Said && (self.choose)(2) == 0 {
             self.one_of(DEALING)
         } else {
@@ -317,7 +316,7 @@ impl Drawing<'_> {
     /// Packets wait, and are pulled.
     fn queue(&mut self, name: String) {
         let (from, waited) = self.take(3);
-        // What several workers have put into several queues is a matter of when they run.
+        // The order in several queues filled by several workers is a matter of when these run.
         let several = self.turns != Turns::Apart && from.len() > 1 && (self.choose)(2) == 0;
         let capacities: &[i32] = match self.turns {
             Turns::Apart => &[5000],
@@ -335,8 +334,8 @@ impl Drawing<'_> {
             };
             let _ = writeln!(self.text, "{name}p :: {scheduler};");
             for (at, (output, capacity)) in from.iter().zip(capacities).enumerate() {
-                // Packets that waited may meet others at another time, and with it is
-                // seen when what is behind them comes to the front. Those from ports always may.
+                // Packets that waited may meet others at another time, and with them those behind
+                // them. Those from ports always may.
                 let is_seen = waited && self.turns == Turns::Open || self.turns == Turns::Live;
                 let via = format!("-> Via({}) ", self.names * 10 + at);
                 let way = if is_seen { &via } else { "" };
@@ -462,7 +461,7 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
     outcome
 }
 
-/// Who fills a queue, and with what.
+/// Returns the tasks that fill a queue, without its counts.
 fn held(plan: &Plan, queue: usize) -> Held {
     let mut held = Held::default();
     let mut is_live = false;
@@ -492,7 +491,7 @@ fn held(plan: &Plan, queue: usize) -> Held {
     held
 }
 
-/// What a run with whole frames shows that one with single packets does not.
+/// Returns a difference of a run with whole frames from one with single packets.
 pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Option<String> {
     match turns {
         Turns::Said => return first_difference(single, frames),
@@ -502,12 +501,12 @@ pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Op
         Turns::Open | Turns::Live => {}
     }
     if single.drops > 0 {
-        // Which packets find a queue full is a matter of when tasks run, and so is what
-        // comes behind it.
+        // The packets that find a queue full are a matter of when tasks run, and so are those
+        // behind it.
         return None;
     }
     if frames.drops > 0 {
-        // So is whether one is full at all that nearly is, and what comes behind it then.
+        // So is a queue that is nearly full, and the packets behind it then.
         let dropped =
             |name: &String| frames.queues.iter().any(|at| at.name == *name && at.drops > 0);
         let overrun = single
@@ -523,8 +522,8 @@ pub(crate) fn difference(single: &Outcome, frames: &Outcome, turns: Turns) -> Op
         .or_else(|| if stopped || turns == Turns::Live { None } else { same_turns(single, frames) })
 }
 
-/// What a run with queues that are too small shows that one in which they are not does not: but
-/// for packets that were dropped the same ones came by each way, in the order of their source.
+/// Returns a loss of a run with small queues against one with large ones: but for dropped packets
+/// the same ones came by each way, in the order of their source.
 #[allow(dead_code, reason = "the fuzzer has no ports")]
 pub(crate) fn loss(roomy: &Outcome, run: &Outcome) -> Option<String> {
     assert_eq!(roomy.drops, 0);
@@ -566,7 +565,7 @@ fn same_counts(single: &Outcome, frames: &Outcome) -> Option<String> {
     (one != other).then(|| "what is printed".into())
 }
 
-/// Sources whose packets meet before they have waited took turns.
+/// Compares the turns of sources whose packets meet before they have waited.
 fn same_turns(single: &Outcome, frames: &Outcome) -> Option<String> {
     for ((name, one), (_, other)) in single.records.iter().zip(&frames.records) {
         let [one, other] = [one, other].map(|packets| {
@@ -595,7 +594,7 @@ fn same_ways(single: &Outcome, frames: &Outcome) -> Option<String> {
     None
 }
 
-/// Where two lists of packets part.
+/// Describes the first difference of two lists of packets.
 fn parted(name: &str, one: &[Packet], other: &[Packet]) -> String {
     let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
     let rest = |packets: &[Packet]| format!("{:?}", &packets[at..packets.len().min(at + 12)]);
@@ -661,7 +660,7 @@ impl Element for Via {
     }
 }
 
-/// Keeps what packets carry.
+/// Keeps the content of packets.
 const RECORD: Class = Class {
     name: "Record",
     ports: "1/0",
@@ -675,7 +674,7 @@ const RECORD: Class = Class {
     ..Class::here()
 };
 
-/// The same, and hands packets on.
+/// Likewise, and hands packets on.
 const PASSING_RECORD: Class = Class { name: "Passing", ports: "1/1", processing: "a/a", ..RECORD };
 
 #[derive(Default)]

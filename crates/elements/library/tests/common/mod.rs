@@ -20,7 +20,7 @@ pub(crate) fn numbered_library() -> Library {
     )
 }
 
-/// Reads a configuration; what is wrong with it in Click's words.
+/// Loads a configuration; errors are in Click's words.
 pub(crate) fn load_text(text: &str, library: &Library) -> Result<Plan, String> {
     let mut loader = |_: &str, _: &str| Err(None);
     let loaded = load("config", text, library, &Globals::default(), &mut loader);
