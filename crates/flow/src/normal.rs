@@ -74,7 +74,7 @@ impl Hosts {
         part.get(&(vlan, address)).map(|host| (host.port, Arc::clone(&host.counters)))
     }
 
-    /// Whether an address was not seen at this port, or not last.
+    /// Returns true if an address was not seen at this port, or not last.
     #[must_use]
     pub fn is_new(&self, vlan: u16, address: u64, port: u32) -> bool {
         self.part(vlan, address).get(&(vlan, address)).is_none_or(|host| host.port != port)

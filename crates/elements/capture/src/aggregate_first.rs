@@ -1,4 +1,4 @@
-//! `AggregateFirst`: the first packet of each aggregate.
+//! `AggregateFirst`: passes the first packet of each aggregate.
 
 use std::sync::{
     Arc, OnceLock,
@@ -45,7 +45,7 @@ impl Seen {
         Seen((0..1 << 16).map(|_| OnceLock::new()).collect())
     }
 
-    /// Whether this is the first time.
+    /// Returns true for the first packet of an aggregate.
     #[inline]
     fn is_first(&self, aggregate: u32) -> bool {
         let page = self.0[(aggregate >> 16) as usize].get_or_init(empty_page);

@@ -1,4 +1,4 @@
-//! `AggregateLast`: the last packet of each aggregate.
+//! `AggregateLast`: passes the last packet of each aggregate.
 
 use std::mem;
 

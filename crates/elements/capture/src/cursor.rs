@@ -1,4 +1,4 @@
-//! Reading options from text, piece by piece.
+//! Cursor over a text of options.
 
 /// Rest of a text.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Whether the text goes on with a digit.
+    /// Returns true if the text goes on with a digit.
     pub(super) fn at_digit(&self) -> bool {
         self.0.starts_with(|c: char| c.is_ascii_digit())
     }

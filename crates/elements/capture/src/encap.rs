@@ -1,4 +1,4 @@
-//! Link types: their names, and where the IP header is behind each.
+//! Link types: their names, and the place of the IP header behind each.
 //!
 //! The numbers are those of capture files (tcpdump.org's list of link types);
 //! the names are Click's.
@@ -53,12 +53,12 @@ impl Encap {
         u32::try_from(number).ok().filter(|number| *number < 0x7fff_ffff).map(Encap)
     }
 
-    /// Whether packets of this type begin with their IP header.
+    /// Returns true if packets of this type begin with their IP header.
     pub(super) fn is_ip(self) -> bool {
         self == Encap::IP
     }
 
-    /// Whether [`Encap::ip_header`] can find anything.
+    /// Returns true if [`Encap::ip_header`] can find a header.
     pub(super) fn leads_to_ip(self) -> bool {
         matches!(self.0, 0 | 1 | 9 | 10 | 50 | 100 | 101 | 104 | 105 | 113 | 119 | 123 | 127)
     }
@@ -117,7 +117,7 @@ impl Encap {
     }
 }
 
-/// Whether the EtherType at `at` is that of IP.
+/// Returns true if the EtherType at `at` is that of IP.
 fn is_ip(packet: &[u8], at: usize) -> bool {
     matches!(two(packet, at), Some(IPV4 | IPV6))
 }

@@ -29,12 +29,12 @@ pub(super) struct FlowHeader {
 }
 
 impl FlowHeader {
-    /// Whether it is a fragment.
+    /// Returns true if it is a fragment.
     pub(super) fn is_fragment(&self) -> bool {
         self.offset & 0x3fff != 0
     }
 
-    /// Whether it is whole or the first fragment, which has the ports.
+    /// Returns true if it is whole or the first fragment, which has the ports.
     pub(super) fn is_first(&self) -> bool {
         self.offset & 0x1fff == 0
     }

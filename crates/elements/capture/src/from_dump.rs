@@ -1,4 +1,4 @@
-//! `FromDump`: packets from a capture file.
+//! `FromDump`: reads packets from a capture file.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,

@@ -1,4 +1,4 @@
-//! `FromIPSummaryDump`: packets from lines of fields.
+//! `FromIPSummaryDump`: makes packets from lines of fields.
 
 use std::net::Ipv4Addr;
 

@@ -41,7 +41,7 @@ impl Lines {
         self.position
     }
 
-    /// Whether there is nothing more.
+    /// Returns true at the end of the file.
     pub(super) fn is_at_end(&mut self) -> io::Result<bool> {
         Ok(self.source.fill_buf()?.is_empty())
     }

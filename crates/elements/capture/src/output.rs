@@ -53,7 +53,7 @@ impl<W: Send + 'static> Dump<W> {
         self.file = Arc::default();
     }
 
-    /// Whether both are the same: only the configuration has been written to.
+    /// Returns true if both are the same: only the configuration has been written to.
     pub(super) fn is(&self, other: &Dump<W>) -> bool {
         Arc::ptr_eq(&self.file, &other.file)
     }

@@ -1,4 +1,4 @@
-//! Choosing packets at random with a fixed-point probability.
+//! Random sampling of packets with a fixed-point probability.
 
 use linerate_graph::Make;
 
@@ -22,7 +22,7 @@ impl Sample {
         Sample { probability: given.min(Probability::ONE), random: Random::new(make) }
     }
 
-    /// Whether the next packet is chosen.
+    /// Returns true if the next packet is chosen.
     #[inline]
     pub(super) fn choose(&mut self) -> bool {
         self.probability >= Probability::ONE || self.random.bits28() < self.probability.0

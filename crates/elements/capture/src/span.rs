@@ -1,5 +1,5 @@
-//! The part of a trace that is wanted: from a start to an end, each absolute or
-//! measured from the first packet.
+//! Selected part of a trace: from a start to an end, each absolute or measured from the first
+//! packet.
 
 use linerate_graph::Make;
 
@@ -67,7 +67,7 @@ impl Span {
         self.has_end
     }
 
-    /// Whether a packet has been seen.
+    /// Returns true if a packet has been seen.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }

@@ -1,4 +1,4 @@
-//! `TimeFilter`: packets of a range of times.
+//! `TimeFilter`: passes packets of a range of times.
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
 use linerate_memory::Frame;
@@ -113,7 +113,7 @@ impl TimeFilter {
         self.ready = true;
     }
 
-    /// Whether a packet of this time passes.
+    /// Returns true if a packet of this time passes.
     #[inline]
     fn passes(&mut self, cx: &mut Context, time: Stamp) -> bool {
         if !self.ready {

@@ -1,4 +1,4 @@
-//! `TimeRange`: from when to when packets are.
+//! `TimeRange`: records the first and the last time of packets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! `ToDump`: packets to a capture file.
+//! `ToDump`: writes packets to a capture file.
 
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,

@@ -1,4 +1,4 @@
-//! `ToIPSummaryDump`: packets as lines of fields.
+//! `ToIPSummaryDump`: writes packets as lines of fields.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `InlineConsumer`: a program that decides about packets.
+//! `InlineConsumer`: has a program decide about packets.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! The broker of a graph, from the element that says where it listens to those that use it.
+//! The broker of a graph, shared by the element with its address and those that use it.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! `ClusterSocket`: where consumers attach.
+//! `ClusterSocket`: socket for consumers to attach to.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Weights as they are written.
+//! Parsing of weights.
 
 /// Weights for so many consumers, as in `1 2 1`.
 pub(super) fn parse(text: &str, consumers: usize) -> Result<Vec<u32>, String> {

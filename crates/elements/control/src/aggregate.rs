@@ -1,4 +1,4 @@
-//! `HandlerAggregate`: one figure of the same handler of several elements.
+//! `HandlerAggregate`: adds up a handler of several elements.
 //!
 //! The element is `FastClick`'s; Click has none of that kind.
 

@@ -1,4 +1,4 @@
-//! `HandlerProxy`: the handlers of other elements, as its own.
+//! `HandlerProxy`: passes calls on to the handlers of other elements.
 
 use linerate_graph::{
     Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Role,
@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Whether an element is one.
+/// Returns true if an element is a proxy.
 pub(super) fn is_proxy(cx: &Context, element: usize) -> bool {
     cx.plan().elements[element].class.name == CLASS.name
 }

@@ -42,7 +42,7 @@ impl Filter {
     pub(super) const RAW_IP: Filter =
         Filter { link: Link::Raw, capture: None, snaplen: None, protocol: None, force_ip: true };
 
-    /// Whether there is anything to do.
+    /// Returns true if there is anything to do.
     pub(super) fn is_needed(&self) -> bool {
         self.capture.is_some() || self.snaplen.is_some() || self.protocol.is_some() || self.force_ip
     }

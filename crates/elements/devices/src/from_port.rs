@@ -1,5 +1,5 @@
-//! `FromPort`: packets from any port; `FromDevice`: from a network interface, by
-//! Click's arguments.
+//! `FromPort`: receives packets from any port; `FromDevice`: from a network interface, by Click's
+//! arguments.
 
 use std::sync::{
     Arc,
@@ -241,7 +241,7 @@ impl FromPort {
         }
     }
 
-    /// Whether it does not receive now.
+    /// Returns true if it does not receive now.
     #[cold]
     #[inline(never)]
     fn pauses(&self, cx: &Context) -> bool {

@@ -218,7 +218,7 @@ impl Intake {
         self.give_back(cx);
     }
 
-    /// Whether nothing will ever come again.
+    /// Returns true if no packets will ever come again.
     pub(super) fn ended(&self) -> bool {
         self.attached && self.sides.iter().all(|side| side.receive.ended())
     }

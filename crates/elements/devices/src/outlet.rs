@@ -108,7 +108,7 @@ impl Outlet {
         }
     }
 
-    /// Whether packets wait for place.
+    /// Returns true if packets wait for place.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         !self.held.is_empty()

@@ -178,7 +178,7 @@ pub(super) fn port_argument(make: &mut Make<'_>, name: &str) -> PortUri {
     })
 }
 
-/// Whether the class being made has an argument of that name.
+/// Returns true if the class being made has an argument of that name.
 pub(super) fn has(make: &Make<'_>, name: &str) -> bool {
     make.plan().elements[make.element()].class.arg(name).is_some()
 }

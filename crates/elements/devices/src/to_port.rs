@@ -1,5 +1,4 @@
-//! `ToPort`: packets to any port; `ToDevice`: to a network interface, by Click's
-//! arguments.
+//! `ToPort`: sends packets to any port; `ToDevice`: to a network interface, by Click's arguments.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Flows as they are written to handlers, in the syntax of ovs-ofctl.
+//! Flows written to handlers, in the syntax of ovs-ofctl.
 
 use linerate_flow::switch::Switch;
 use linerate_flow::table::Flow;

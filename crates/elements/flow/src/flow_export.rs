@@ -1,4 +1,4 @@
-//! `FlowExport`: collectors are told of a flow switch's packets.
+//! `FlowExport`: exports a flow switch's packets to collectors.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

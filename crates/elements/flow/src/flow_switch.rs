@@ -1,4 +1,4 @@
-//! `FlowSwitch`: packets as the flows of a controller say.
+//! `FlowSwitch`: forwards packets by the flows of a controller.
 
 use std::{fs, path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Entries of the fast path, for people.
+//! Dump of the fast path's entries.
 
 use linerate_flow::cache::Shown;
 use linerate_flow::pipeline::{looked_at, print_steps};

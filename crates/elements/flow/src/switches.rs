@@ -83,7 +83,7 @@ impl Home {
         self.is_awaited.store(true, Ordering::Release);
     }
 
-    /// Whether it is not yet the one it is going to be.
+    /// Returns true while the switch of the configuration before is still to come.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! `CheckIP6Header`: only packets with a sound IPv6 header.
+//! `CheckIP6Header`: passes only packets with a valid IPv6 header.
 
 use std::net::Ipv6Addr;
 

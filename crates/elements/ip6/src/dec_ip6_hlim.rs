@@ -1,4 +1,4 @@
-//! `DecIP6HLIM`: one hop less to live.
+//! `DecIP6HLIM`: decrements the hop limit.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
 use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, LANES, PacketMut};

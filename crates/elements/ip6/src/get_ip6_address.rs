@@ -1,4 +1,4 @@
-//! `GetIP6Address`, `SetIP6Address`: the destination annotation.
+//! `GetIP6Address`, `SetIP6Address`: set the destination annotation.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! `ICMP6Error`: sends ICMPv6 errors to the sources of packets that cannot be forwarded.
+//! `ICMP6Error`: sends `ICMPv6` errors to the sources of packets that cannot be forwarded.
 //!
 //! RFC 4443; redirects RFC 4861 section 4.5.
 
@@ -114,7 +114,7 @@ impl Icmp6Error {
         (self.kind, self.code) = (kind as u8, code as u8);
     }
 
-    /// Whether there may be an error about a packet.
+    /// Checks that there may be an error about a packet.
     fn allowed(&self, packet: &[u8], link_broadcast: bool) -> Result<(), Silence> {
         let next = IpProtocol(packet[NEXT]);
         if let Ok(upper) = upper_layer(next, &packet[LEAST..])

@@ -1,4 +1,4 @@
-//! `IP6Encap`: an IPv6 header in front.
+//! `IP6Encap`: prepends an IPv6 header.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! `IP6Fragmenter`: packets no longer than a link takes.
+//! `IP6Fragmenter`: fragments packets that are too long.
 //!
 //! RFC 8200 section 4.5.
 

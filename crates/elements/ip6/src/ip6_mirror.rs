@@ -1,4 +1,4 @@
-//! `IP6Mirror`: source and destination change places.
+//! `IP6Mirror`: swaps source and destination.
 
 use linerate_graph::{Arguments, Class, Step, Way};
 use linerate_memory::PacketMut;

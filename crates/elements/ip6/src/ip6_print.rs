@@ -1,4 +1,4 @@
-//! `IP6Print`: shows IPv6 packets.
+//! `IP6Print`: prints IPv6 packets.
 
 use std::{fmt::Write as _, net::Ipv6Addr};
 

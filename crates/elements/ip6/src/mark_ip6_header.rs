@@ -1,4 +1,4 @@
-//! `MarkIP6Header`: says where the IPv6 header is.
+//! `MarkIP6Header`: marks the place of the IPv6 header.
 
 use linerate_graph::{Arguments, Class, Make, Step, Way};
 use linerate_memory::{HeaderStart, PacketMut};

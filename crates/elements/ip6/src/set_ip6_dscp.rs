@@ -1,4 +1,4 @@
-//! `SetIP6DSCP`: the class of service.
+//! `SetIP6DSCP`: sets the class of service.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, Scope, Value,

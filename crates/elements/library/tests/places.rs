@@ -18,7 +18,7 @@ thread_local! {
     };
 }
 
-/// Whether a configuration gives the same with all frame limits, and how many packets.
+/// Compares a configuration under all frame limits; returns the number of packets, or a difference.
 fn compare(protocol: Protocol, text: &str) -> Result<usize, String> {
     let run = |frame_limit| ARENA.with(|arena| run(protocol, text, frame_limit, arena));
     let single = run(1);

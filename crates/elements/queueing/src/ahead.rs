@@ -1,4 +1,4 @@
-//! Packets pulled before it is known whether they may go yet.
+//! Packets pulled ahead, of an input whose next packet may not go yet.
 //!
 //! Where bytes are rationed, how many packets may be pulled depends on their
 //! lengths. A guess from the longest so far gives whole frames with a call each

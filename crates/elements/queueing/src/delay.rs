@@ -1,5 +1,4 @@
-//! `DelayUnqueue` and `DelayShaper`: packets stay until their time stamp is a
-//! delay ago.
+//! `DelayUnqueue` and `DelayShaper`: hold packets until their time stamp is a delay ago.
 
 use std::time::Duration;
 

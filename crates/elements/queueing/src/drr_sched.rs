@@ -1,4 +1,4 @@
-//! `DRRSched`: inputs served in turn, by bytes.
+//! `DRRSched`: serves inputs in turn, by bytes.
 //!
 //! Deficit round robin (Shreedhar and Varghese, 1995).
 

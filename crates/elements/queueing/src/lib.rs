@@ -1,4 +1,4 @@
-//! Elements that choose when packets go: rates, delays, queue disciplines.
+//! Elements that schedule packets: rates, delays, queue disciplines.
 #![forbid(unsafe_code)]
 
 use linerate_graph::{Class, Context, HandlerError};

@@ -1,4 +1,4 @@
-//! `LinkUnqueue`: a serial link with a latency and a bandwidth.
+//! `LinkUnqueue`: emulates a serial link with a latency and a bandwidth.
 
 use std::{collections::VecDeque, time::Duration};
 

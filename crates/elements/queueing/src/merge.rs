@@ -1,4 +1,4 @@
-//! Packets of several inputs, in the turn a scheduler gives them.
+//! Merge of several inputs' packets, in the turns of a scheduler.
 //!
 //! The turns of a burst are planned first, by the packets known to be there, and each input is then
 //! pulled once for all its turns. So no packet is pulled that does not go on at once. Unknown

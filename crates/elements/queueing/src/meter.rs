@@ -1,4 +1,4 @@
-//! `Meter` and `BandwidthMeter`: packets go where the rate says.
+//! `Meter` and `BandwidthMeter`: select the output by the rate.
 
 use linerate_graph::{
     Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,

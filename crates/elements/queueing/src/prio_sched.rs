@@ -1,4 +1,4 @@
-//! `PrioSched`: the first input that has a packet.
+//! `PrioSched`: pulls from the first input that has a packet.
 
 use linerate_graph::{Class, Context, Element, Make};
 use linerate_memory::Frame;

@@ -1,4 +1,4 @@
-//! `Queue` and its relatives: where push becomes pull.
+//! `Queue` and its relatives: FIFO storage between push and pull.
 //!
 //! The packets are in a lock-free ring, which also carries them from one worker to another: with
 //! both sides on one worker it holds both ends, else each replica holds its own. With several
@@ -99,7 +99,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &THREAD_SAFE_QUEUE,
 ];
 
-/// Whether a class is one of them.
+/// Returns true if a class is a queue.
 pub(crate) fn is_queue(class: &Class) -> bool {
     CLASSES.iter().any(|queue| queue.name == class.name)
 }
@@ -367,9 +367,8 @@ impl Core {
         }
     }
 
-    /// Whether the ring of `old` can go on as that of this queue: the same
-    /// workers are at its ends, and it is large enough. Every replica comes to
-    /// the same answer.
+    /// Returns true if the ring of `old` can go on as that of this queue: the same workers are at
+    /// its ends, and it is large enough. Every replica comes to the same answer.
     fn can_have_ring_of(&self, old: &Core, capacity: usize) -> bool {
         let alone = |parts: &[Replica]| parts.len() == 1;
         let (new, was) = (self.ends(), old.ends());

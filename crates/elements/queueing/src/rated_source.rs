@@ -1,4 +1,4 @@
-//! `RatedSource`: packets made at a rate.
+//! `RatedSource`: makes packets at a rate.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Signals,

@@ -1,4 +1,4 @@
-//! `RatedUnqueue` and `BandwidthRatedUnqueue`: pull becomes push at a rate.
+//! `RatedUnqueue` and `BandwidthRatedUnqueue`: pull and push packets at a rate.
 
 use std::time::Duration;
 

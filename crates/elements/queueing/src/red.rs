@@ -207,7 +207,7 @@ impl Red {
         rooms.fold(0, |sum, held| sum.saturating_add(held.map_or(0, |held| held.1)))
     }
 
-    /// Whether a packet is dropped that comes when queues hold `size`.
+    /// Returns true if a packet is dropped that comes when queues hold `size`.
     fn drops(&mut self, size: usize, now: u64) -> bool {
         if size > 0 || self.average.stability() == 0 {
             self.average.update(size as u64);

@@ -1,4 +1,4 @@
-//! `RoundRobinSched`: one packet from each input in turn.
+//! `RoundRobinSched`: pulls one packet from each input in turn.
 
 use linerate_graph::{Class, Context, Element, Make};
 use linerate_memory::Frame;

@@ -1,4 +1,4 @@
-//! `StrideSched`: inputs served in proportion to tickets.
+//! `StrideSched`: serves inputs in proportion to tickets.
 
 use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
 use linerate_memory::Frame;

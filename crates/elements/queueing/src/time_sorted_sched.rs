@@ -1,4 +1,4 @@
-//! `TimeSortedSched`: the packet with the earliest time stamp of all inputs.
+//! `TimeSortedSched`: pulls the packet with the earliest time stamp of all inputs.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 

@@ -1,4 +1,4 @@
-//! `TimedSource` and `TimedSink`: a packet per interval.
+//! `TimedSource` and `TimedSink`: make or pull a packet per interval.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `TimedUnqueue` and `Burster`: some packets per interval.
+//! `TimedUnqueue` and `Burster`: move some packets per interval.
 
 use linerate_graph::{Arg, Class, Context, Element, Make, Next, Seconds};
 use linerate_memory::Frame;

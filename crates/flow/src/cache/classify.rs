@@ -1,4 +1,4 @@
-//! Finding the entries of packets.
+//! Classification: lookup of packets' entries.
 
 use linerate_memory::{Arena, Frame, Slot, prefetch};
 

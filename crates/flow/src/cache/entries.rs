@@ -152,7 +152,7 @@ impl Entries {
         self.len() >= self.limit
     }
 
-    /// Whether so many more have room.
+    /// Returns true if there is room for so many more.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.len() + more <= self.limit
     }
@@ -193,7 +193,7 @@ impl Entries {
         })
     }
 
-    /// Whether the far words of a row are those of an entry with a mask that has some.
+    /// Returns true if the far words of a row are those of an entry with a mask that has some.
     pub(super) fn agrees_far(&self, entry: u32, row: &[u64]) -> bool {
         let Some(cold) = self.cold(entry) else { return false };
         let kind = &self.kinds[usize::from(self.hot[entry as usize].mask)];

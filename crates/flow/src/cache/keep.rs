@@ -25,7 +25,7 @@ impl FastPath {
         }
     }
 
-    /// Whether an entry holds for the tables as they are. One that may not is forgotten.
+    /// Returns true if an entry holds for the present tables. One that may not is forgotten.
     pub(super) fn holds<T: Tables>(&mut self, tables: &T, entry: u32) -> bool {
         if self.entries.hot[entry as usize].epoch == self.epoch {
             return true;
@@ -133,7 +133,7 @@ impl FastPath {
     }
 }
 
-/// Whether packets with which this is done may be looked up again.
+/// Returns true if packets of these steps may be looked up again.
 pub(super) fn goes_on(steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
         Step::Continue(_) | Step::Larger { .. } | Step::Track { .. } => true,

@@ -328,7 +328,7 @@ impl FastPath {
         }
     }
 
-    /// Whether no other port has packets.
+    /// Returns true if no other port has packets.
     fn is_alone(&self) -> bool {
         self.turn.1.is_none_or(|at| self.frames - at > SILENCE)
     }

@@ -24,7 +24,8 @@ impl FastPath {
         });
     }
 
-    /// Whether there is something to be told of later, so that [`tick`](FastPath::tick) is to be called.
+    /// Returns true if there is something to be told of later, so that [`tick`](FastPath::tick) is
+    /// to be called.
     #[must_use]
     pub fn has_to_tell(&self) -> bool {
         self.observed.as_ref().is_some_and(|observed| observed.observer.has_flows())

@@ -65,7 +65,7 @@ impl Signatures {
         }
     }
 
-    /// Whether it is too large for the first cache.
+    /// Returns true if it is too large for the first cache.
     #[inline(always)]
     pub(super) fn is_far(&self) -> bool {
         self.buckets.len() > NEAR

@@ -74,7 +74,7 @@ impl Fare {
         self.found += (part - self.found) / MEMORY;
     }
 
-    /// Whether hardly any finds one.
+    /// Returns true if hardly any packet finds an entry.
     pub(super) fn is_bad(self) -> bool {
         self.found < FEW
     }

@@ -1,7 +1,7 @@
 //! The fast path while its tables change, and while every packet of a port is new.
 //!
-//! As tests these are short. The long runs are: `cargo test --release -p linerate-flow --lib stress
-//! -- --ignored --nocapture --test-threads 1`.
+//! As tests these are short. The long runs are:
+//! `cargo test --release -p linerate-flow --lib stress -- --ignored --nocapture --test-threads 1`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -207,7 +207,7 @@ fn changes(count: u32, pause: Duration) -> (u64, Found) {
     (made, found)
 }
 
-/// Whether it is to be a minute of changes and ten million flows: with `LINERATE_STRESS`, for which a
+/// Returns true for a minute of changes and ten million flows: with `LINERATE_STRESS`, for which a
 /// release build and a quiet machine are wanted.
 fn is_long() -> bool {
     std::env::var_os("LINERATE_STRESS").is_some()

@@ -23,7 +23,7 @@ pub trait Tables {
         now: u64,
     ) -> Decision;
 
-    /// Whether a decision of older tables may be another by now, for packets of this key.
+    /// Returns true if a decision of older tables may be another by now, for packets of this key.
     fn concerns(&self, snapshot: &Snapshot, since: u64, decision: &Decision, key: &Key) -> bool {
         match snapshot.changes_since(since) {
             Some(mut changes) => changes.any(|change| decision.concerns(change, key)),

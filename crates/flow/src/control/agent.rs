@@ -1,4 +1,4 @@
-//! The agent: its threads, from the first to the last.
+//! The agent: starts, runs and ends the threads of the OpenFlow channel.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;

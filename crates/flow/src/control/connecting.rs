@@ -1,4 +1,4 @@
-//! Connections come to be: sockets that connect or are connected to, without waiting unwakeably.
+//! Connecting and accepting sockets, with waits that a waker ends.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

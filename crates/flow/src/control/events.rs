@@ -136,7 +136,7 @@ impl Events {
         }
     }
 
-    /// Whether there is a controller. Where the switch connects to some, only they count.
+    /// Returns true if there is a controller. Where the switch connects to some, only they count.
     fn is_controlled(&self) -> bool {
         let dials = self.shared.places.iter().any(|place| !place.target.is_passive());
         let peers = self.shared.peers.lock();

@@ -41,7 +41,7 @@ impl Linger {
         self.answered = None;
     }
 
-    /// Whether more is expected any moment.
+    /// Returns true if more is expected any moment.
     pub(super) fn is_on(&self, now: Instant) -> bool {
         let is_busy = self.busy_until.is_some_and(|until| now < until);
         self.is_prompt && !is_busy && self.is_right_after(now)

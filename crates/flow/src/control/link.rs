@@ -1,4 +1,4 @@
-//! A connection's bytes: over TCP, UNIX sockets and TLS, none of which ever waits.
+//! Byte stream of a connection, nonblocking: over TCP, UNIX sockets and TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -118,7 +118,8 @@ impl Link {
         Err(ErrorKind::WouldBlock.into())
     }
 
-    /// Whether there may be bytes to read that poll(2) does not know of: TLS takes whole records.
+    /// Returns true if there may be bytes to read that poll(2) does not know of: TLS takes whole
+    /// records.
     pub(super) fn keeps_bytes(&self) -> bool {
         self.tls.is_some()
     }
@@ -146,7 +147,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether there is something that [`Link::flush`] would write.
+    /// Returns true if there is something that [`Link::flush`] would write.
     pub(super) fn wants_write(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }

@@ -52,7 +52,7 @@ impl Monitor {
         Monitor { flags, out_port, out_group, table, key, mask }
     }
 
-    /// Whether it is about a flow, which may have sent elsewhere before.
+    /// Returns true if it is about a flow, which may have sent elsewhere before.
     fn has(&self, flow: &Flow, before: Option<&Flow>) -> bool {
         let sends = |flow: &Flow| sends_to_port(flow, self.out_port);
         (self.table == ALL_TABLES || self.table == flow.table)
@@ -226,7 +226,7 @@ impl All {
     }
 }
 
-/// Whether all changes of monitors can be made.
+/// Checks that all changes of monitors can be made.
 fn check(
     known: Option<&BTreeMap<u32, Monitor>>,
     requests: &[FlowMonitor],

@@ -110,12 +110,12 @@ impl Outbox {
         self.waker.wake();
     }
 
-    /// Whether it ends.
+    /// Returns true if it ends.
     pub(super) fn is_given_up(&self) -> bool {
         self.lock().is_given_up
     }
 
-    /// Whether as many answers wait as may.
+    /// Returns true if as many answers wait as may.
     pub(super) fn is_full(&self) -> bool {
         self.lock().answers > Outbox::FULL
     }

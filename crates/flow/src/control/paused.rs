@@ -1,4 +1,4 @@
-//! Packets that are paused until a controller has them go on.
+//! Paused packets: continuations until a controller resumes them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

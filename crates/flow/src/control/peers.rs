@@ -1,4 +1,4 @@
-//! All controllers: their roles, and which messages they get unasked.
+//! Controllers: their roles, and their choice of asynchronous messages.
 //!
 //! One lock has all of them, since a role is about all: where one becomes the master, the one before is a
 //! slave at once.

@@ -139,7 +139,7 @@ impl Session {
         &self.outbox
     }
 
-    /// Whether nothing more is obeyed before answers are read.
+    /// Returns true if no message is handled before answers are read.
     pub(super) fn is_full(&self) -> bool {
         self.outbox.is_full()
     }

@@ -1,4 +1,4 @@
-//! The end of all threads of an agent.
+//! Stop flag for all threads of an agent.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ impl Stop {
         wakers.iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
     }
 
-    /// Whether it is time to end.
+    /// Returns true if it is time to end.
     pub(super) fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)
     }

@@ -88,13 +88,13 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Whether it is listened at.
+    /// Returns true if it is listened at.
     #[must_use]
     pub fn is_passive(&self) -> bool {
         matches!(self, Target::Listen { .. } | Target::ListenUnix(_))
     }
 
-    /// Whether it needs a key and certificates.
+    /// Returns true if it needs a key and certificates.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         matches!(self, Target::Connect { secure: true, .. } | Target::Listen { secure: true, .. })

@@ -84,7 +84,8 @@ fn supported() -> Result<(), TlsError> {
 pub(super) const OLD_CERTIFICATE: &str = "the certificate is of version 1 of X.509: it has to be made with \
     extensions, that is of version 3 (for `openssl x509 -req` by -extfile)";
 
-/// Whether a certificate says its version, which those of the first do not (RFC 5280, section 4.1).
+/// Returns true if a certificate has a version, which those of the first lack (RFC 5280, section
+/// 4.1).
 fn has_version(certificate: &[u8]) -> bool {
     const SEQUENCE: u8 = 0x30;
     const VERSION: u8 = 0xa0;

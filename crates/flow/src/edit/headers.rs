@@ -157,7 +157,7 @@ impl Ip {
         known.then_some(&bytes[self.transport..self.end])
     }
 
-    /// Whether it carries a header of this protocol that has fields.
+    /// Returns true if it carries a header of this protocol that has fields.
     pub(crate) fn carries(&self, protocol: u8, bytes: &[u8]) -> bool {
         let Some(carried) = self.carried(bytes) else { return false };
         let whole = match protocol {

@@ -1,4 +1,4 @@
-//! Changing a packet's headers, its checksums with them.
+//! Changes of a packet's headers, its checksums with them.
 //!
 //! Headers are located by the rules of [`key::extract`](crate::key::extract()): fields that it does
 //! not read are not changed. Checksums are updated incrementally: IPv4's own, those of TCP, UDP,

@@ -1,4 +1,4 @@
-//! Adding and taking away tags and labels.
+//! Pushing and popping tags and labels.
 //!
 //! Their places are those of Open vSwitch: a tag goes in front of all others, a label behind those
 //! tags that were added or looked at. A header of backbone bridging goes in front of all, with the

@@ -1,4 +1,4 @@
-//! The thread that tells collectors.
+//! Exporter: the thread that sends to collectors.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -63,7 +63,7 @@ impl Flows {
         }
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.live == 0
     }

@@ -163,7 +163,7 @@ impl Observer {
         self.count(packet, way, nth as u32, now);
     }
 
-    /// Whether there are flows it has to tell of some time.
+    /// Returns true if there are flows it has to tell of some time.
     #[must_use]
     pub fn has_flows(&self) -> bool {
         self.flows.as_ref().is_some_and(|flows| !flows.is_empty())

@@ -1,4 +1,4 @@
-//! A packet that has the fields of a key: its headers, in the shortest form, and nothing in them.
+//! Composition of a packet from a key: its headers, in the shortest form, without data.
 
 use linerate_packet::checksum::checksum;
 

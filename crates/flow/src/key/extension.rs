@@ -1,4 +1,5 @@
-//! Bits of `Ipv6Extensions`: which extension headers a packet has. Source: OpenFlow 1.3.5 section 7.2.3.8.
+//! Bits of `Ipv6Extensions`: the extension headers of a packet. Source: OpenFlow 1.3.5 section
+//! 7.2.3.8.
 
 /// Nothing follows the headers.
 pub const NO_NEXT: u16 = 1 << 0;

@@ -79,7 +79,7 @@ impl Needed {
         Needed(self.0 | other.0)
     }
 
-    /// Whether no header is read.
+    /// Returns true if no header is read.
     #[must_use]
     pub const fn is_nothing(self) -> bool {
         self.0 == 0
@@ -323,7 +323,7 @@ pub(crate) fn tcp_header(head: &[u8; 20]) -> Option<usize> {
     (header >= 20).then_some(header)
 }
 
-/// Whether a message of `ICMPv6` is a solicitation or an advertisement of neighbours.
+/// Returns true if a message of `ICMPv6` is a solicitation or an advertisement of neighbours.
 #[inline(always)]
 pub(crate) const fn is_discovery(kind: u8, code: u8) -> bool {
     (kind == 135 || kind == 136) && code == 0
@@ -421,7 +421,7 @@ pub(crate) const AUTHENTICATION: u8 = 51;
 const NO_NEXT: u8 = 59;
 const DESTINATION: u8 = 60;
 
-/// Whether it says something of the headers behind IPv6's own.
+/// Returns true for an extension header of IPv6.
 #[inline(always)]
 pub(crate) const fn is_extension(protocol: u8) -> bool {
     const KINDS: u64 = 1 << HOP_BY_HOP

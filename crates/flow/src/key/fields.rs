@@ -1,4 +1,4 @@
-//! The fields a packet has, for messages and for people.
+//! Fields of a packet, for messages and traces.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -41,7 +41,7 @@ impl Key {
         }
     }
 
-    /// Whether it is no fragment, or the first.
+    /// Returns true if it is no fragment, or the first.
     fn first(&self) -> bool {
         self.get(Field::IpFrag) & 2 == 0
     }

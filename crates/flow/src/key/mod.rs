@@ -234,7 +234,7 @@ impl Key {
         *word = *word & !0xffff_ffff | u64::from(number);
     }
 
-    /// Whether it has the same bits as another under a mask.
+    /// Returns true if it has the same bits as another under a mask.
     #[must_use]
     pub fn agrees(&self, other: &Key, mask: &Mask) -> bool {
         let words = self.words.iter().zip(&other.words).zip(&mask.words);
@@ -286,13 +286,13 @@ impl Mask {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
-    /// Whether it has all bits of another.
+    /// Returns true if it has all bits of another.
     #[must_use]
     pub fn covers(&self, other: &Mask) -> bool {
         self.words.iter().zip(&other.words).all(|(word, other)| other & !word == 0)
     }
 
-    /// Whether it has no bit.
+    /// Returns true if it has no bit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)

@@ -1,4 +1,4 @@
-//! Continuations that are the same have the same number.
+//! Interning of continuations: equal ones have one number.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};

@@ -154,7 +154,7 @@ fn check_actions(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
     found
 }
 
-/// Whether the meters are there that actions refer to.
+/// Checks that the meters that actions refer to exist.
 pub(super) fn check_meters(tables: &Snapshot, actions: &[Action]) -> Result<(), Fault> {
     let mut found = Ok(());
     of_actions(actions, &mut |reference| {
@@ -181,7 +181,7 @@ pub(super) fn check_instructions(
     found
 }
 
-/// Whether instructions of a flow in a table go on in a later one that is there.
+/// Checks that instructions of a flow in a table go on in a later one that exists.
 pub(super) fn check_goto(
     tables: &Snapshot,
     table: u8,

@@ -107,7 +107,7 @@ impl Subscribers {
 }
 
 impl Subscriber {
-    /// Whether it is still there.
+    /// Sends an event; returns true if the subscriber is still there.
     fn tell(&self, event: &Event) -> bool {
         match self.events.try_send(event.clone()) {
             Ok(()) => true,

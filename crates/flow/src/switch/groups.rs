@@ -174,7 +174,7 @@ impl Edit<'_> {
         if self.watches(&watched, group.number) { Err(Fault::BadWatch) } else { Ok(()) }
     }
 
-    /// Whether packets for these groups come to one of this number.
+    /// Returns true if packets for these groups come to one of this number.
     fn leads_to(&self, first: &BTreeSet<u32>, number: u32) -> bool {
         self.reaches(first, number, &|group| sent_to(buckets_of(group)))
     }

@@ -1,4 +1,4 @@
-//! Packets that do not come in by a port: a controller's, on their way to a worker.
+//! Injection of a controller's packets, on their way to a worker.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

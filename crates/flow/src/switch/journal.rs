@@ -314,7 +314,7 @@ impl Entry {
     }
 }
 
-/// Whether a flow is the same as the one before, with another content.
+/// Returns true if a flow is the same as the one before, with another content.
 fn is_modified(flow: &Flow, before: Option<&Arc<Flow>>) -> bool {
     before.is_some_and(|before| before.number == flow.number)
 }

@@ -397,9 +397,9 @@ impl Switch {
         &self.memory
     }
 
-    /// Whether packets that no flow matches go to controllers where the table does not say otherwise, as
-    /// OpenFlow 1.0 requires it: for while a controller of 1.0 is connected. The call does not wait for a change
-    /// that is being made.
+    /// Sets whether packets that no flow matches go to controllers where the table does not say
+    /// otherwise, as OpenFlow 1.0 requires it: for while a controller of 1.0 is connected. The call
+    /// does not wait for a change that is being made.
     pub fn set_misses_to_controllers(&self, wanted: bool) {
         let _done = self.change_or_defer(DeferredChange::Misses(wanted), 0);
     }

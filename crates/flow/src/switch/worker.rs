@@ -1,4 +1,4 @@
-//! Workers that count by themselves, and how their counts are had when they are asked for.
+//! Counts of workers: requests for them, and answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -76,7 +76,7 @@ impl Workers {
         wanted
     }
 
-    /// Whether those that are at work have.
+    /// Returns true if all workers at work have added their counts.
     pub(super) fn have_done(&self, wanted: u64) -> bool {
         !self.all().iter().any(|worker| worker.is_waited_for(wanted))
     }

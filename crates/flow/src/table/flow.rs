@@ -105,7 +105,7 @@ pub(crate) fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Act
     of(false).chain(of(true)).flatten()
 }
 
-/// Whether there is an action that gives the flow time-outs.
+/// Returns true if there is an action that gives the flow time-outs.
 fn shortens(instructions: &[Instruction]) -> bool {
     actions(instructions).any(|action| matches!(action, Action::FinTimeout { .. }))
 }

@@ -40,7 +40,7 @@ impl Table {
         self.flows
     }
 
-    /// Whether it has none.
+    /// Returns true if it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.flows == 0
@@ -102,8 +102,9 @@ impl Table {
         found
     }
 
-    /// Whether parts make a whole: then the flow that matches its number, else the one found before. The
-    /// rules are Open vSwitch's (ovs-fields(7), "Conjunctive Match Fields").
+    /// Joins the parts of a match in several dimensions: returns the flow that matches its number,
+    /// else the one found before. The rules are Open vSwitch's (ovs-fields(7), "Conjunctive Match
+    /// Fields").
     fn join<'a>(
         &'a self,
         key: &Key,
@@ -149,7 +150,8 @@ impl Table {
         tuples.for_each(|tuple| tuple.each_agreeing(key, mask, each));
     }
 
-    /// Whether there is another flow of a priority that packets of this match may match, too.
+    /// Returns true if there is another flow of a priority that packets of this match may match,
+    /// too.
     pub(crate) fn overlaps(&self, priority: u16, key: &Key, mask: &Mask) -> bool {
         let mut found = false;
         let pattern = Minimatch::new(key, mask);
@@ -211,8 +213,8 @@ impl Table {
     }
 }
 
-/// Whether flows with this mask are for packets that begin with a header of Ethernet alone: they say something of
-/// headers and no packet type.
+/// Returns true if flows with this mask are for packets that begin with a header of Ethernet alone:
+/// they match headers and no packet type.
 fn is_for_ethernet(mask: &Mask) -> bool {
     mask.get(Field::PacketType) == 0 && mask.words()[HEADERS].iter().any(|word| *word != 0)
 }

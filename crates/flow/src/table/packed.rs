@@ -42,14 +42,14 @@ impl Minimatch {
         places.zip(key).zip(mask).map(|((at, key), mask)| (at, *key, *mask))
     }
 
-    /// Whether the number of a conjunction is matched.
+    /// Returns true if the number of a conjunction is matched.
     pub(crate) fn matches_conjunction(&self) -> bool {
         const PLACE: usize = place_of(Field::ConjunctionId).word;
         let bits = spread(Field::ConjunctionId, u128::MAX).1;
         self.words().any(|(at, _, mask)| at == PLACE && mask & bits != 0)
     }
 
-    /// Whether a match has no bit that this has not, and the same in those.
+    /// Returns true if a match has no bit that this has not, and the same in those.
     #[must_use]
     pub fn is_covered_by(&self, key: &Key, mask: &Mask) -> bool {
         let own = self.mask();

@@ -23,26 +23,27 @@ impl SwitchPort {
         self.port.number
     }
 
-    /// Whether packets that go out by it arrive: it is not told to be down, and there is a link.
+    /// Returns true if packets that go out by it arrive: it is not configured down, and there is a
+    /// link.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let blocked = PortState::LINK_DOWN.0 | PortState::BLOCKED.0;
         self.port.state.0 & blocked == 0 && !self.port.config.contains(PortConfig::DOWN)
     }
 
-    /// Whether packets may come in by it.
+    /// Returns true if packets may come in by it.
     #[must_use]
     pub fn receives(&self) -> bool {
         self.port.config.0 & (PortConfig::DOWN.0 | PortConfig::NO_RECEIVE.0) == 0
     }
 
-    /// Whether packets may go out by it.
+    /// Returns true if packets may go out by it.
     #[must_use]
     pub fn forwards(&self) -> bool {
         self.port.config.0 & (PortConfig::DOWN.0 | PortConfig::NO_FORWARD.0) == 0
     }
 
-    /// Whether it is one of those that `FLOOD` means.
+    /// Returns true if `FLOOD` includes it.
     #[must_use]
     pub fn floods(&self) -> bool {
         self.forwards() && !self.port.config.contains(PortConfig::NO_FLOOD)

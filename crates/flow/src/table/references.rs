@@ -55,7 +55,7 @@ pub(crate) fn learnt_with(flow: &Flow, each: &mut dyn FnMut(u8, u64)) {
     flow.actions().for_each(|action| of(action, each));
 }
 
-/// Whether a flow sends to a port, as far as its actions name it.
+/// Returns true if a flow sends to a port, as far as its actions name it.
 pub(crate) fn sends_to_port(flow: &Flow, port: PortNumber) -> bool {
     fn sends(action: &Action, port: PortNumber) -> bool {
         match action {
@@ -70,7 +70,7 @@ pub(crate) fn sends_to_port(flow: &Flow, port: PortNumber) -> bool {
     actions(&flow.instructions).any(|action| sends(action, port))
 }
 
-/// Whether a flow sends to a group.
+/// Returns true if a flow sends to a group.
 pub(crate) fn sends_to_group(flow: &Flow, group: u32) -> bool {
     let mut found = false;
     references(flow, &mut |reference| found |= reference == Reference::Group(group));

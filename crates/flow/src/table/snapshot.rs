@@ -156,13 +156,13 @@ impl Snapshot {
         }
     }
 
-    /// Whether fragments are dropped before any table.
+    /// Returns true if fragments are dropped before any table.
     #[must_use]
     pub fn drops_fragments(&self) -> bool {
         self.drops_fragments
     }
 
-    /// Whether packets that come in are forwarded as by any switch, and no table is asked.
+    /// Returns true if arriving packets are forwarded by `NORMAL`, without tables.
     #[must_use]
     pub fn stands_alone(&self) -> bool {
         self.stands_alone
@@ -231,9 +231,10 @@ impl Snapshot {
         self.ports.values()
     }
 
-    /// Whether a bucket is alive: the port and the group it watches are, or it watches nothing. A group is
-    /// alive when one of its buckets is. The groups that were asked are added to `asked`, with whether they
-    /// are alive where that is known now; those that are there with it are not asked again.
+    /// Returns true if a bucket is alive: the port and the group it watches are, or it watches
+    /// nothing. A group is alive when one of its buckets is. The groups that were asked are added
+    /// to `asked`, with whether they are alive where that is known now; those that are there with
+    /// it are not asked again.
     #[must_use]
     pub fn is_alive(&self, bucket: &Bucket, asked: &mut BTreeMap<u32, Option<bool>>) -> bool {
         let has_port = |bucket: &Bucket| {

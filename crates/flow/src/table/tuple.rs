@@ -39,7 +39,7 @@ impl StageShape {
         self.words.iter().fold(0, |hash, &(word, mask)| mix(hash, key.words()[word] & mask))
     }
 
-    /// Whether a key has the words of a flow.
+    /// Returns true if a key has the words of a flow.
     fn have(&self, flow: &Flow, key: &Key) -> bool {
         let same = |&(word, mask): &(usize, u64)| {
             (flow.pattern.word(word) ^ key.words()[word]) & mask == 0
@@ -47,7 +47,7 @@ impl StageShape {
         self.words.iter().all(same)
     }
 
-    /// Whether a mask has all bits this stage compares.
+    /// Returns true if a mask has all bits this stage compares.
     fn is_within(&self, mask: &Mask) -> bool {
         self.words.iter().all(|&(word, bits)| bits & !mask.words()[word] == 0)
     }
@@ -130,7 +130,7 @@ impl Item {
         }
     }
 
-    /// Whether it is of flows that have the key's words of a stage.
+    /// Returns true if it is of flows that have the key's words of a stage.
     fn has(&self, key: &Key, shape: &StageShape) -> bool {
         match self {
             Item::Stage(stage) => {

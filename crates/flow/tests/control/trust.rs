@@ -45,7 +45,7 @@ fn any_peer() -> Trust {
     Trust { users: Vec::new(), any_peer: true }
 }
 
-/// Whether the switch says anything to one that says hello.
+/// Returns true if the switch answers a hello.
 fn is_served(mut stream: impl Read + Write) -> bool {
     let hello = Message::Hello(Hello::of(&[VERSION])).encode(VERSION, 0).expect("a hello");
     let _refused = stream.write_all(&hello);

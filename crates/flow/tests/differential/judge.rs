@@ -224,7 +224,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether an object of JSON is there to its end.
+/// Returns true if an object of JSON is there to its end.
 fn is_whole(bytes: &[u8]) -> bool {
     let (mut depth, mut text, mut escaped) = (0, false, false);
     for byte in bytes {

@@ -64,7 +64,7 @@ fn unsaid(field: Field) -> bool {
     matches!(field, Field::MplsBos | Field::ArpOp)
 }
 
-/// Whether a rule adds labels.
+/// Returns true if a rule adds labels.
 pub(crate) fn adds_labels(rule: &Message) -> bool {
     format!("{rule:?}").contains("PushMpls")
 }

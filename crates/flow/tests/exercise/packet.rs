@@ -110,7 +110,7 @@ pub(crate) fn set(bytes: &[u8]) {
     }
 }
 
-/// Whether other fields depend on it, or it has bits that are not on the wire.
+/// Returns true if other fields depend on it, or it has bits that are not on the wire.
 fn decides(field: Field) -> bool {
     matches!(
         field,

@@ -1,4 +1,4 @@
-//! The names fields have in texts.
+//! Names of fields in texts.
 //!
 //! A field has a name that is printed, others that are read, and those of its numbers (`NXM_OF_ETH_SRC`),
 //! of which the first is printed where a part of it is named. Sources: ovs-fields(7), and OpenFlow's

@@ -106,7 +106,7 @@ impl Names {
         Fail::unknown(text, "port", self.ports.numbers.keys().map(String::as_str).chain(reserved))
     }
 
-    /// Whether it says a port.
+    /// Returns true if it names a port.
     pub(super) fn is_port(&self, text: &str) -> bool {
         self.port(text).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Errors, as one side tells the other.
+//! Error messages.
 
 use super::bytes::{Reader, Writer};
 use super::fault::{Code, EXPERIMENTER_ERROR, Fault, NICIRA_ERROR};

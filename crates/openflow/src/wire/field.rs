@@ -290,14 +290,14 @@ impl Field {
         u128::MAX >> (128 - self.bits())
     }
 
-    /// Whether part of it can be matched.
+    /// Returns true if part of it can be matched.
     #[must_use]
     #[inline]
     pub const fn is_maskable(self) -> bool {
         matches!(self.info().masks, Masks::Masked)
     }
 
-    /// Whether actions can set it.
+    /// Returns true if actions can set it.
     #[must_use]
     #[inline]
     pub const fn is_settable(self) -> bool {

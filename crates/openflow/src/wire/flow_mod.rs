@@ -1,4 +1,4 @@
-//! Changes of flows.
+//! Flow-mod messages: changes of flows.
 //!
 //! OpenFlow 1.0 has two: its own, and Nicira's, whose match is in Nicira's format. Both are one
 //! [`FlowMod`], which is written as OpenFlow's where that can express it.
@@ -39,7 +39,7 @@ numbered! {
 }
 
 impl FlowModCommand {
-    /// Whether flows are deleted.
+    /// Returns true if flows are deleted.
     #[must_use]
     pub const fn deletes(self) -> bool {
         matches!(self, FlowModCommand::Delete | FlowModCommand::DeleteStrict)
@@ -244,7 +244,7 @@ impl FlowMod {
         })
     }
 
-    /// Whether OpenFlow 1.0's own message says it.
+    /// Returns true if OpenFlow 1.0's own message can express it.
     ///
     /// It could say parts of IPv6 and SCTP, but a switch need not look at them there, and would match
     /// more than is meant.

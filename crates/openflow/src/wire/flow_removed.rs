@@ -1,4 +1,4 @@
-//! The end of a flow.
+//! Flow-removed messages.
 
 use super::bytes::{Reader, Writer};
 use super::elapsed::Elapsed;

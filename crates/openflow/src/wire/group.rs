@@ -1,4 +1,4 @@
-//! Groups: several lists of actions, and which of them are done.
+//! Groups: lists of actions, and the selection among them.
 //!
 //! OpenFlow 1.5 has another form than 1.1, with numbered buckets that can be added and taken away one
 //! by one. Nicira's extension has that form for OpenFlow 1.0.
@@ -114,7 +114,7 @@ pub struct GroupMod {
     pub selection: Option<Selection>,
 }
 
-/// Whether groups have the form of OpenFlow 1.5.
+/// Returns true if groups have the form of OpenFlow 1.5.
 fn is_new(version: Version) -> bool {
     matches!(version, Version::V10 | Version::V15)
 }

@@ -1,4 +1,4 @@
-//! Hello: which versions a side speaks.
+//! Hello: the versions a side speaks.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;

@@ -100,7 +100,7 @@ impl Match {
         self.get(field).filter(|entry| entry.is_exact()).map(Entry::value)
     }
 
-    /// Whether all packets match.
+    /// Returns true if all packets match.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -331,16 +331,16 @@ impl FromIterator<Entry> for Match {
     }
 }
 
-/// Whether two fields have bits in common: wide registers are several narrow ones, and a tag's control
-/// information is its number and priority.
+/// Returns true if two fields have bits in common: wide registers are several narrow ones, and a
+/// tag's control information is its number and priority.
 fn overlap(one: Field, other: Field) -> bool {
     let tag = |field| matches!(field, Field::VlanVid | Field::VlanPcp);
     let tags = (one == Field::VlanTci && tag(other)) || (other == Field::VlanTci && tag(one));
     one.registers() & other.registers() != 0 || tags
 }
 
-/// Whether a packet with this state of its connection has one for sure: one bit only connections have,
-/// or it is said that it is tracked and not invalid.
+/// Returns true if a packet with this state of its connection has one for sure: one bit only
+/// connections have, or it is tracked and not invalid.
 fn is_tracked(state: &Entry) -> bool {
     const OF_CONNECTIONS: u128 = 0xcf;
     const INVALID: u128 = 0x10;
@@ -378,7 +378,7 @@ pub(crate) fn split_tag(tag: Entry) -> impl Iterator<Item = Entry> {
     parts.into_iter().flatten()
 }
 
-/// Whether a `VlanVid` wants a tag.
+/// Returns true if a `VlanVid` wants a tag.
 fn is_tag(number: &Entry) -> bool {
     number.value() & VLAN_PRESENT != 0
 }

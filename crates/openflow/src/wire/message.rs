@@ -1,4 +1,4 @@
-//! Whole messages: their header, and which body is behind it.
+//! Whole messages: header and body.
 
 use super::bundle::{BundleAdd, BundleControl};
 use super::bytes::{Reader, Writer};

@@ -1,4 +1,4 @@
-//! Meters: how many packets or bytes may pass.
+//! Meters: limits of rates in packets or bits.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;

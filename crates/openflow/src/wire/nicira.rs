@@ -182,7 +182,7 @@ impl NiciraMessage {
         }
     }
 
-    /// Whether it is of flow monitors, and so the ONF's in OpenFlow 1.3.
+    /// Returns true if it is of flow monitors, and so the ONF's in OpenFlow 1.3.
     pub(super) fn is_of_monitors(&self) -> bool {
         matches!(
             self,

@@ -48,7 +48,7 @@ macro_rules! flags {
             /// Every flag known here.
             pub const KNOWN: $name = $name($($value |)* 0);
 
-            /// Whether all of these flags are set.
+            /// Returns true if all of these flags are set.
             #[must_use]
             pub const fn contains(self, flags: $name) -> bool {
                 self.0 & flags.0 == flags.0
@@ -60,7 +60,7 @@ macro_rules! flags {
                 $name(self.0 | flags.0)
             }
 
-            /// Whether there are none that are not known here.
+            /// Returns true if all flags are known here.
             #[must_use]
             pub const fn is_known(self) -> bool {
                 self.0 & !$name::KNOWN.0 == 0

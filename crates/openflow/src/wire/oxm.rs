@@ -142,7 +142,7 @@ impl Entry {
         self.mask
     }
 
-    /// Whether all bits of the field count.
+    /// Returns true if all bits of the field count.
     #[must_use]
     #[inline]
     pub fn is_exact(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Packets for controllers.
+//! Packet-in messages.
 //!
 //! A switch sends them in the form its controller asked for: the version's own, or one of two of
 //! Nicira's, the second of which also has data of the flow, and can be resumed.

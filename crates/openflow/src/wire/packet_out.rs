@@ -1,4 +1,4 @@
-//! Packets from controllers.
+//! Packet-out messages.
 
 use super::action::{self, Action};
 use super::bytes::{Reader, Writer};

@@ -1,4 +1,4 @@
-//! Numbers of ports, among them those that are no port.
+//! Numbers of ports, and reserved ones.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl PortNumber {
         }
     }
 
-    /// Whether it is the number of a port, which may exist or not.
+    /// Returns true if it is the number of a port, which may exist or not.
     #[must_use]
     pub const fn is_port(self) -> bool {
         self.0 != 0 && self.0 < PortNumber::MAX.0

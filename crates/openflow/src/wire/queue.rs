@@ -1,4 +1,4 @@
-//! Queues of ports: which there are, and their rates.
+//! Queues of ports, and their rates.
 //!
 //! Asking for them is a message of its own up to OpenFlow 1.3 and a multipart message since 1.4.
 

@@ -1,4 +1,4 @@
-//! Roles of controllers, and which messages they get unasked.
+//! Roles of controllers, and their choice of asynchronous messages.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;

@@ -1,4 +1,4 @@
-//! The match of OpenFlow 1.0: a struct of twelve fields, and bits that say which do not count.
+//! The match of OpenFlow 1.0: a struct of twelve fields, and bits for its wildcards.
 //!
 //! Fields that need others which are not matched do not count, as the specification (1.0.2, section
 //! 3.4) has it. Fields of IPv6 can be said as far as the struct has those of IPv4, as Open vSwitch does.
@@ -47,7 +47,7 @@ fn address_mask(wildcards: u32, shift: u32) -> u32 {
     u32::MAX.checked_shl(ignored).unwrap_or(0)
 }
 
-/// Whether all fields of a match that begins so count, as wholes.
+/// Returns true if a match that begins so compares all fields, as wholes.
 pub(crate) fn is_exact(bytes: &[u8]) -> bool {
     let wildcards = bytes.first_chunk().map(|word| u32::from_be_bytes(*word));
     wildcards.is_some_and(|wildcards| wildcards & ALL == 0)

@@ -1,4 +1,4 @@
-//! Tables: how they are set, and that they fill.
+//! Tables: their configuration, and their vacancy events.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;

@@ -1,4 +1,4 @@
-//! Versions of the protocol, and which one two sides speak.
+//! Versions of the protocol, and their negotiation.
 
 use std::fmt;
 

@@ -242,7 +242,7 @@ fn check(version: Version, message: Message) {
     assert_eq!(Message::decode(&bytes), Ok((version, XID, said(version, message))));
 }
 
-/// Whether OpenFlow 1.0 says a set-field as a load, as it has neither.
+/// Returns true if OpenFlow 1.0 writes a set-field as a load, as it has neither.
 fn is_loaded(entry: &Entry) -> bool {
     let field = entry.field();
     let own = [

@@ -1,4 +1,4 @@
-//! `ReplayUnqueue`: packets read once, and sent again and again.
+//! `ReplayUnqueue`: reads packets once, and sends them again and again.
 //!
 //! Not in Click; in `FastClick`, whose defaults, messages and handlers these are.
 //! Packets are kept outside of the arena, so that a capture may be larger than

@@ -1,4 +1,4 @@
-//! A packet being made from a line of a dump.
+//! Packet under construction from a line of a dump.
 //!
 //! Fields that a line lacks are zero, but for a valid IP header, a time to live of 100 and a TCP
 //! header of 20 bytes.

@@ -1,4 +1,4 @@
-//! The table of fields.
+//! Table of the fields of IP summary dumps.
 
 use super::{
     Datum, Draft, Field, Form, Width,

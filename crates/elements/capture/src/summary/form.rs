@@ -1,4 +1,4 @@
-//! The forms fields are written and read in.
+//! Text and binary forms of fields.
 
 use std::{io::Write, net::Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! Putting the fields of a line into a packet.
+//! Injection of a line's fields into a packet.
 
 use super::{Datum, Draft, proto, view::u16_at};
 

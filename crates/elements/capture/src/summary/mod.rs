@@ -33,7 +33,7 @@ mod proto {
     pub(super) const DCCP: u8 = 33;
     pub(super) const UDP_LITE: u8 = 136;
 
-    /// Whether the protocol's header begins with two ports.
+    /// Returns true if the protocol's header begins with two ports.
     pub(super) fn has_ports(protocol: u8) -> bool {
         matches!(protocol, TCP | UDP | DCCP | UDP_LITE)
     }
@@ -94,7 +94,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Whether it is found behind the link's header.
+    /// Returns true if it is found behind the link's header.
     pub(super) fn needs_headers(&self) -> bool {
         self.order > fields::LINK
     }

@@ -1,4 +1,4 @@
-//! `ToConsumer`, `ConsumerBalancer` and `ConsumerFanOut`: packets to other programs.
+//! `ToConsumer`, `ConsumerBalancer` and `ConsumerFanOut`: enqueue packets to other programs.
 
 mod classes;
 mod key;

@@ -53,12 +53,12 @@ impl PacketSelector {
         }
     }
 
-    /// Whether all packets are wanted.
+    /// Returns true if all packets are wanted.
     pub(super) fn is_all(&self) -> bool {
         self.filter.is_none() && self.expression.is_none()
     }
 
-    /// Whether a packet is.
+    /// Returns true if a packet is wanted.
     pub(super) fn accepts(&self, packet: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.accepts(packet))
             && self.expression.as_ref().is_none_or(|expression| expression.holds(packet))

@@ -1,4 +1,4 @@
-//! Programs that are asked about packets.
+//! Inline programs, which decide about packets.
 
 use super::*;
 

@@ -470,7 +470,7 @@ impl Script {
         Ok(random.u32(range).to_string())
     }
 
-    /// Whether all handlers named can be read, or written.
+    /// Returns true if all handlers named can be read, or written.
     fn usable(&mut self, cx: &mut Context, names: &str, write: bool) -> bool {
         cx.stand_in(self, |cx| {
             words(names).into_iter().all(|name| {
@@ -498,7 +498,7 @@ impl Script {
     }
 }
 
-/// Whether an element is a script that manages the run.
+/// Returns true if an element is a script that manages the run.
 fn is_driver(make: &Make<'_>, element: usize) -> bool {
     let element = &make.plan().elements[element];
     let mut kinds = split(&element.config).into_iter().filter_map(|argument| {

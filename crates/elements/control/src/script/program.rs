@@ -1,4 +1,4 @@
-//! From a script's arguments to instructions.
+//! Parser of scripts: from arguments to instructions.
 //!
 //! Nothing is run here. The instructions and their error texts are Click's.
 

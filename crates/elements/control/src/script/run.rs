@@ -1,4 +1,4 @@
-//! The interpreter.
+//! Interpreter of scripts.
 //!
 //! A script is run in steps: it goes on until an instruction waits for more
 //! steps than there are. It never blocks the worker: waiting for a time is a
@@ -518,7 +518,7 @@ enum Call<'a> {
     Write,
 }
 
-/// Whether a handler can be called at all, as far as that is known here.
+/// Checks that a handler can be called, as far as that is known here.
 fn known(cx: &Context, handler: &HandlerRef, name: &str, call: Call<'_>) -> Result<(), String> {
     let about = cx.handler(handler);
     let missing = |write| HandlerError::missing(name).of_call(name, write);

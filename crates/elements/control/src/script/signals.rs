@@ -50,7 +50,7 @@ pub(super) fn count_script(number: i32, installed: bool) {
     }
 }
 
-/// Whether a signal runs any script.
+/// Returns true if a signal runs any script.
 pub(super) fn runs_script(number: i32) -> bool {
     let scripts = usize::try_from(number).ok().and_then(|at| SCRIPTS.get(at));
     scripts.is_some_and(|scripts| scripts.load(Ordering::Acquire) > 0)

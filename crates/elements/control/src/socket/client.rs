@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Whether it may write.
+    /// Returns true if it may write.
     pub(super) fn writes(&self) -> bool {
         self.is_trusted || self.said_token
     }
@@ -228,7 +228,7 @@ impl Client {
         Some(command)
     }
 
-    /// Whether there may be a command to take at once.
+    /// Returns true if there may be a command to take at once.
     pub(super) fn is_ready(&self) -> bool {
         let answered = self.output.len() - self.sent <= ANSWERS;
         !self.incomplete && !self.is_over() && answered && self.called.is_none()
@@ -288,12 +288,12 @@ impl Client {
         }
     }
 
-    /// Whether answers wait to be taken.
+    /// Returns true if answers wait to be taken.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Whether nothing more is to be said.
+    /// Returns true if no more answers are to be sent.
     pub(super) fn is_over(&self) -> bool {
         let said = self.output.is_empty() && self.called.is_none();
         self.output_closed || (self.input_closed && self.input.is_empty() && said)

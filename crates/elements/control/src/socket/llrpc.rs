@@ -1,4 +1,4 @@
-//! Calls by number, which Click's older clients make: each stands for a handler.
+//! LLRPCs: calls by number of Click's older clients, each of which stands for a handler.
 //!
 //! A number says how many bytes go along, in which direction, and whether they
 //! are all there is to it; only such calls can be made over a socket. The bytes

@@ -643,7 +643,7 @@ fn wait_for(client: &mut Client, full: &str, called: Called) {
     let _ = answer_called(client);
 }
 
-/// Whether `accept` failed for want of descriptors or memory.
+/// Returns true if `accept` failed for want of descriptors or memory.
 fn is_for_want(error: &io::Error) -> bool {
     let want = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
     Errno::from_io_error(error).is_some_and(|errno| want.contains(&errno))

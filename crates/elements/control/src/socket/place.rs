@@ -47,7 +47,7 @@ pub(in super::super) enum Place {
 }
 
 impl Place {
-    /// Whether a socket that listens there can be had from one that listens at
+    /// Returns true if a socket that listens there can be taken over from one that listens at
     /// `old`.
     pub(in super::super) fn can_be(&self, old: &Place) -> bool {
         match (self, old) {

@@ -37,7 +37,7 @@ impl Token {
         })))
     }
 
-    /// Whether a client has it, in a time that does not depend on how much of it is right.
+    /// Returns true if a client sent it, in a time independent of the number of right bytes.
     pub(super) fn is(&self, said: &str) -> bool {
         !self.0.is_empty() && self.0.as_bytes().ct_eq(said.as_bytes()).to_bool()
     }

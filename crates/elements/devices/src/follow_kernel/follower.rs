@@ -1,4 +1,4 @@
-//! The thread that listens to the kernel.
+//! The thread that listens to the kernel's notices.
 
 use std::{
     io,

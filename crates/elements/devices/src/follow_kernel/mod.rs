@@ -1,4 +1,4 @@
-//! `FollowKernel`: the host's routes and neighbours, in the graph's tables.
+//! `FollowKernel`: copies the host's routes and neighbours to the graph's tables.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! `CheckICMPHeader`: only packets with a sound ICMP message.
+//! `CheckICMPHeader`: passes only packets with a valid ICMP message.
 
 use linerate_graph::Class;
 use linerate_packet::{IpProtocol, checksum};

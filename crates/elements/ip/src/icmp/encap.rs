@@ -1,4 +1,4 @@
-//! `ICMPPingEncap`, `ICMPIPEncap`: ICMP and IP headers in front.
+//! `ICMPPingEncap`, `ICMPIPEncap`: prepend ICMP and IP headers.
 
 use std::net::Ipv4Addr;
 

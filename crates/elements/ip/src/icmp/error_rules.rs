@@ -15,7 +15,7 @@ pub(super) const REDIRECT: u8 = 5;
 pub(super) const TIME_EXCEEDED: u8 = 11;
 pub(super) const PARAMETER_PROBLEM: u8 = 12;
 
-/// Whether an ICMP message is an error.
+/// Returns true if an ICMP message is an error.
 pub(super) fn is_error(kind: u8) -> bool {
     matches!(kind, UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM)
 }
@@ -48,19 +48,19 @@ impl Silence {
     ];
 }
 
-/// Whether an address is that of one host, as far as can be told: `bad` ones
-/// are broadcast addresses.
+/// Returns true if an address is that of one host, as far as can be told: `bad` ones are broadcast
+/// addresses.
 fn is_unicast(address: [u8; 4], bad: &[[u8; 4]]) -> bool {
     address != [255; 4] && !is_multicast(address) && !bad.contains(&address)
 }
 
-/// Whether something can be sent to the source of a packet.
+/// Returns true if something can be sent to the source of a packet.
 fn is_source(address: [u8; 4], bad: &[[u8; 4]]) -> bool {
     is_unicast(address, bad) && !matches!(address[0], 0 | 127 | 240..)
 }
 
-/// Whether there may be an error about this packet, which the link carried to
-/// several if `link_broadcast`.
+/// Checks that there may be an error about this packet, which the link carried to several hosts if
+/// `link_broadcast`.
 pub(super) fn allowed(ip: &[u8], link_broadcast: bool, bad: &[[u8; 4]]) -> Result<(), Silence> {
     let header = header_length(ip);
     if protocol(ip) == IpProtocol::ICMP

@@ -227,7 +227,7 @@ impl PingSource {
         }
     }
 
-    /// Whether a packet is an answer to a request, about which a line is written.
+    /// Returns true if a packet is an answer to a request, and writes a line about it.
     fn listen(&self, cx: &Context, state: &mut State, slot: &Slot) -> bool {
         let meta = cx.pool.arena().meta(slot);
         let Some(ip) = linerate_kit::ip::ip(cx.pool.arena(), slot) else { return false };

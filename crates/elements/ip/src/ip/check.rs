@@ -113,9 +113,9 @@ pub(super) struct Rules {
     good_destinations: Vec<[u8; 4]>,
 }
 
-/// Whether the checksum of a header without options is right. The sum is taken
-/// in words of 64 bits, which comes to the same (RFC 1071, section 2): halves are
-/// then added up, with their carries, in the upper half of a word.
+/// Returns true if the checksum of a header without options is right. The sum is taken in words of
+/// 64 bits, which comes to the same (RFC 1071, section 2): halves are then added up, with their
+/// carries, in the upper half of a word.
 #[inline(always)]
 fn is_summed(head: &[u8; LEAST]) -> bool {
     let word = |at: usize| head[at..].first_chunk().map_or(0, |eight| u64::from_ne_bytes(*eight));
@@ -257,8 +257,8 @@ impl Rules {
         self.is_listed(source) && !self.good_destinations.contains(&destination)
     }
 
-    /// Whether a source is among the bad ones. Without an early end, which would be a branch for
-    /// each of them.
+    /// Returns true if a source is among the bad ones. Without an early end, which would be a
+    /// branch for each of them.
     #[inline]
     fn is_listed(&self, source: [u8; 4]) -> bool {
         let source = u32::from_le_bytes(source);

@@ -1,4 +1,4 @@
-//! `CheckIPHeader`: only packets with a sound IPv4 header.
+//! `CheckIPHeader`: passes only packets with a valid IPv4 header.
 //!
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 

@@ -1,4 +1,4 @@
-//! `DecIPTTL`: one hop less to live.
+//! `DecIPTTL`: decrements the time to live.
 //!
 //! RFC 1812 section 5.3.1; the checksum is updated as in RFC 1624.
 

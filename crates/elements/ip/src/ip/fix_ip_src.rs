@@ -1,4 +1,4 @@
-//! `FixIPSrc`: the source address of packets the router itself has made.
+//! `FixIPSrc`: sets the source address of packets made by the router itself.
 
 use std::net::Ipv4Addr;
 

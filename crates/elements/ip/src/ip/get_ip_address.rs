@@ -1,5 +1,5 @@
-//! `GetIPAddress`, `SetIPAddress`: the destination annotation, from the packet
-//! or given.
+//! `GetIPAddress`, `SetIPAddress`: set the destination annotation, from the packet or to a given
+//! address.
 
 use std::net::Ipv4Addr;
 

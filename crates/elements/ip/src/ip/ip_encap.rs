@@ -1,4 +1,4 @@
-//! `IPEncap`: an IP header in front.
+//! `IPEncap`: prepends an IP header.
 
 use std::net::Ipv4Addr;
 

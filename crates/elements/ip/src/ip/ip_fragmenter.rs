@@ -1,4 +1,4 @@
-//! `IPFragmenter`: packets that are too long, in pieces.
+//! `IPFragmenter`: fragments packets that are too long.
 //!
 //! RFC 791 section 3.2.
 

@@ -1,4 +1,4 @@
-//! `IPGWOptions`: a router's part in the options of IP headers.
+//! `IPGWOptions`: processes the options of IP headers, as a router.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! `IPPrint`: shows IP packets as tcpdump did.
+//! `IPPrint`: prints IP packets as tcpdump did.
 
 use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Word};
 use linerate_memory::{Arena, Frame, Slot};

@@ -1,4 +1,4 @@
-//! `IPRateMonitor`: which addresses have high rates.
+//! `IPRateMonitor`: measures the rates of addresses.
 
 use std::{
     net::Ipv4Addr,

@@ -1,4 +1,4 @@
-//! `IPReassembler`: packets from their fragments.
+//! `IPReassembler`: reassembles packets from fragments.
 //!
 //! RFC 791 section 3.2 and RFC 815. A packet is reassembled in one buffer; bytes that arrive twice
 //! must be the same both times (RFC 5722 for IPv6, and RFC 1858 why), so that no filter in front

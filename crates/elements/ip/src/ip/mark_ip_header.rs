@@ -1,4 +1,4 @@
-//! `MarkIPHeader`: says where the IP header is, without looking at it.
+//! `MarkIPHeader`: marks the place of the IP header, without checking it.
 
 use linerate_graph::{Arguments, Class, Context, Step, Way};
 use linerate_memory::{Frame, PacketMut};

@@ -1,4 +1,4 @@
-//! One packet being put together.
+//! Reassembly of one packet.
 
 use std::net::Ipv4Addr;
 
@@ -58,7 +58,7 @@ impl Ranges {
         self.0.iter().copied()
     }
 
-    /// Whether all of `0..to` is there.
+    /// Returns true if all of `0..to` is there.
     fn is_whole(&self, to: usize) -> bool {
         matches!(self.0[..], [(0, end)] if end >= to)
     }

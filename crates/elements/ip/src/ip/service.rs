@@ -1,4 +1,4 @@
-//! `SetIPDSCP`, `SetIPECN`, `MarkIPCE`: the type of service byte.
+//! `SetIPDSCP`, `SetIPECN`, `MarkIPCE`: set bits of the type of service byte.
 //!
 //! RFC 2474 and RFC 3168.
 

@@ -1,4 +1,4 @@
-//! `SetIPChecksum`, `ResetIPChecksum`: the checksum of the IP header, anew.
+//! `SetIPChecksum`, `ResetIPChecksum`: compute the checksum of the IP header.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
 use linerate_memory::PacketMut;

@@ -1,4 +1,4 @@
-//! `CheckTCPHeader`, `CheckUDPHeader`: only packets with a sound header.
+//! `CheckTCPHeader`, `CheckUDPHeader`: pass only packets with a valid header.
 
 use linerate_graph::Class;
 use linerate_packet::IpProtocol;

@@ -1,4 +1,4 @@
-//! `FastUDPSource`, `FastUDPFlows`: UDP packets as fast as they are pulled.
+//! `FastUDPSource`, `FastUDPFlows`: generate UDP packets as fast as they are pulled.
 
 use std::net::Ipv4Addr;
 

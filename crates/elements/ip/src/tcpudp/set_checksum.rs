@@ -1,4 +1,4 @@
-//! `SetTCPChecksum`, `SetUDPChecksum`: the transport header's checksum, anew.
+//! `SetTCPChecksum`, `SetUDPChecksum`: compute the transport header's checksum.
 
 use std::{
     net::Ipv4Addr,
@@ -109,7 +109,7 @@ struct SetTcpChecksum {
     bad: usize,
 }
 
-/// Whether it could be done.
+/// Sets the checksum; returns false if that is impossible.
 fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
     let (start, end) = (header_length(ip), usize::from(get16(ip, TOTAL_LENGTH)));
     let Some(length) = end.checked_sub(start).filter(|length| *length >= 20 && end <= ip.len())
@@ -162,7 +162,7 @@ struct SetUdpChecksum {
     bad: bool,
 }
 
-/// Whether it could be done.
+/// Sets the checksum; returns false if that is impossible.
 #[inline]
 fn set_udp(ip: &mut [u8]) -> bool {
     if get16(ip, FRAGMENT) & (FRAGMENT_OFFSET | MORE_FRAGMENTS) != 0 {

@@ -1,4 +1,4 @@
-//! `UDPIPEncap` and `DynamicUDPIPEncap`: UDP and IP headers in front.
+//! `UDPIPEncap` and `DynamicUDPIPEncap`: prepend UDP and IP headers.
 
 use std::net::Ipv4Addr;
 

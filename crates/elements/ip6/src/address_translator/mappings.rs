@@ -125,7 +125,7 @@ impl Mappings {
         self.taken[0].len()
     }
 
-    /// Whether whole addresses are mapped, without regard to ports.
+    /// Returns true if whole addresses are mapped, without regard to ports.
     pub(super) fn is_by_address(&self) -> bool {
         let fixed = self.plan.fixed.is_empty() || !self.plan.fixed_ports;
         fixed && self.plan.places.as_ref().is_none_or(|places| !places.ports)

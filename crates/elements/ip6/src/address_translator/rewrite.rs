@@ -1,4 +1,4 @@
-//! Changing the end of an IPv6 packet that is mapped.
+//! Rewriting of the mapped end in an IPv6 packet.
 
 use linerate_packet::{
     IpProtocol,

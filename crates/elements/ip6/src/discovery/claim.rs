@@ -1,5 +1,5 @@
-//! Whether an address is one's own (RFC 4862 section 5.4), as all replicas of an
-//! element know it.
+//! Duplicate address detection (RFC 4862 section 5.4): the state of this host's address, shared by
+//! all replicas of an element.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

@@ -1,4 +1,4 @@
-//! `ProtocolTranslator46`, `ProtocolTranslator64`.
+//! `ProtocolTranslator46`, `ProtocolTranslator64`: translate packets between IPv4 and IPv6.
 
 use linerate_graph::{Arguments, Class, Exit, Step, Way};
 use linerate_memory::PacketMut;

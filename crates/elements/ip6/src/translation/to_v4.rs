@@ -1,4 +1,4 @@
-//! From IPv6 to IPv4 (RFC 7915 section 5).
+//! Translation from IPv6 to IPv4 (RFC 7915 section 5).
 
 use linerate_packet::{
     IpProtocol, checksum,

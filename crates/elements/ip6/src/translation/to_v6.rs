@@ -1,4 +1,4 @@
-//! From IPv4 to IPv6 (RFC 7915 section 4).
+//! Translation from IPv4 to IPv6 (RFC 7915 section 4).
 
 use linerate_packet::{IpProtocol, checksum};
 
@@ -63,7 +63,7 @@ fn head(ip: &[u8], prefix: &Prefix, quoted: bool) -> Result<Head, Refused> {
     Ok(Head { bytes, length, replaced: header, payload, protocol, is_fragment, is_later })
 }
 
-/// Whether options say a way that is not gone yet.
+/// Returns true if options have a source route with hops left.
 fn is_routed(mut options: &[u8]) -> bool {
     while let [kind, rest @ ..] = options {
         options = match (kind, rest) {

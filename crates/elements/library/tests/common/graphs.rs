@@ -54,13 +54,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether it was nearly full at some time: by three quarters, or but for a packet or less
-    /// of each task that fills it.
+    /// Returns true if it was nearly full at some time: by three quarters, or but for a packet or
+    /// less of each task that fills it.
     fn was_nearly_full(&self) -> bool {
         4 * self.most >= 3 * self.capacity || self.most + self.fillers > self.capacity
     }
 
-    /// Whether frames may overflow it where packets one at a time did not.
+    /// Returns true if frames may overflow it where packets one at a time did not.
     fn may_overflow(&self) -> bool {
         self.is_shared || self.is_chance && self.was_nearly_full()
     }

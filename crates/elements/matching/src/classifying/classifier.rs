@@ -1,4 +1,4 @@
-//! `Classifier`: an output for each pattern of bytes.
+//! `Classifier`: selects the output by patterns of bytes.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,

@@ -1,5 +1,4 @@
-//! The patterns of `Classifier` as they are written: clauses
-//! `[!]offset/value[%mask]`, cut into tests of four bytes.
+//! Patterns of `Classifier`: clauses `[!]offset/value[%mask]`, cut into tests of four bytes.
 
 use crate::decision::{Formula, Test};
 

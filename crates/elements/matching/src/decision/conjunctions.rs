@@ -1,5 +1,4 @@
-//! Rules as conjunctions of tests of halves of words: a packet goes where the first of them that holds
-//! says.
+//! Rules as conjunctions of tests of halves of words: the first that holds decides.
 
 use super::{
     formula::Formula,
@@ -23,7 +22,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether a half of this value does.
+    /// Returns true if a half of this value fulfils it.
     pub(super) fn holds(&self, half: u16) -> bool {
         (half & self.mask == self.value) == self.is
     }
@@ -46,7 +45,7 @@ impl Part {
         if self.is { test } else { Formula::Not(Box::new(test)) }
     }
 
-    /// Whether no packet has both.
+    /// Returns true if no packet has both.
     fn excludes(&self, other: &Part) -> bool {
         let differ = (self.value ^ other.value) & self.mask & other.mask != 0;
         self.half == other.half && self.is && other.is && differ

@@ -1,4 +1,4 @@
-//! Halves of words, and which of their values rules tell apart.
+//! Halves of words, and the classes of values that rules tell apart.
 
 use super::{test::Test, words::LANES};
 

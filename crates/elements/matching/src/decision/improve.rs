@@ -1,4 +1,4 @@
-//! Making a program smaller, one way after another.
+//! Optimization of a program, by several methods in turn.
 
 use super::{
     jumps,

@@ -175,7 +175,7 @@ impl Program {
         self.steps.iter().map(|step| step.test.required()).max().unwrap_or(0)
     }
 
-    /// Whether any packet can get there.
+    /// Returns true if any packet can get there.
     pub(crate) fn reaches(&self, to: To) -> bool {
         self.start == to || self.steps.iter().any(|step| step.yes == to || step.no == to)
     }

@@ -1,5 +1,5 @@
-//! Rules decided by tables: for each half of a word the class of its value, and
-//! from the state so far and the class the state then.
+//! Rules decided by tables: one from a half of a word to the class of its value, and one from the
+//! state so far and the class to the next state.
 //!
 //! Sixteen packets go through a table together, so that others compute while one waits for memory;
 //! there is no branch on packet bytes.

@@ -72,15 +72,15 @@ impl Test {
         told.filter(|then_answer| self.holds_for_short(answer, then, *then_answer, known))
     }
 
-    /// Whether the conclusion holds for packets that are too short as well.
+    /// Returns true if the conclusion holds for packets that are too short as well.
     fn holds_for_short(&self, answer: bool, then: &Test, then_answer: bool, known: usize) -> bool {
         self.short != answer
             || self.required() <= known
             || (self.required() <= then.required() && then_answer == then.short)
     }
 
-    /// Whether packets that pass this test may pass `other`, and for packets
-    /// too short, if `exact`, both answer alike.
+    /// Returns true if packets that pass this test may pass `other`, and for packets too short, if
+    /// `exact`, both answer alike.
     fn is_compatible(&self, other: &Test, exact: bool) -> bool {
         if self.mask == 0 || other.mask == 0 {
             return true;
@@ -115,7 +115,7 @@ impl Test {
         then.is_compatible(self, true).then_some(merged)
     }
 
-    /// Whether [`Test::negated`] may stand before `self`, and be merged.
+    /// Returns true if [`Test::negated`] may stand before `self`, and be merged.
     pub(super) fn may_follow(&self, before: &Test) -> bool {
         self.is_compatible(before, false)
     }

@@ -185,7 +185,7 @@ impl Words {
         self.rows.chunks_exact(self.offsets.len().max(1))
     }
 
-    /// Whether all words of each packet were there.
+    /// Returns for each packet whether all its words were there.
     pub(super) fn whole(&self) -> &[bool] {
         &self.whole
     }

@@ -1,4 +1,4 @@
-//! `IPClassifier`: an output for each expression.
+//! `IPClassifier`: selects the output by expressions.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Plan, Right, Scope,

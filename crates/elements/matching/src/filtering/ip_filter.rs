@@ -1,4 +1,4 @@
-//! `IPFilter`: packets go where the first rule that holds for them says.
+//! `IPFilter`: forwards or drops packets by the first rule that holds.
 
 use linerate_graph::{
     Arg, Class, Context, Element, HandlerError, HandlerResult, Make, Right, Scope,

@@ -1,4 +1,4 @@
-//! From words to a tree.
+//! Parser: from words to a tree.
 //!
 //! ```text
 //! expression  = either { "?" expression ":" either }

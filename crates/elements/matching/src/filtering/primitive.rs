@@ -199,7 +199,7 @@ impl Draft {
         Ok(kind)
     }
 
-    /// Whether value, mask and relation go with the kind.
+    /// Checks that value, mask and relation go with the kind.
     fn check(
         &mut self,
         kind: Kind,

@@ -1,4 +1,4 @@
-//! Packets a controller sends, and has go on.
+//! Packet-outs and resumed packets of a controller.
 
 use std::thread;
 use std::time::Duration;

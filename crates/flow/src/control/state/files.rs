@@ -165,7 +165,8 @@ fn named_journal(text: &str) -> Option<u64> {
     comments.find_map(|line| line.strip_prefix(JOURNAL_LINE)?.trim().parse().ok())
 }
 
-/// Whether a journal of a number goes on from the one before; `None` where its header is not whole.
+/// Returns true if a journal of a number goes on from the one before; `None` where its header is
+/// not whole.
 fn read_header(bytes: &[u8], number: u64) -> Option<bool> {
     let (content, sum) = bytes.get(..HEADER)?.split_at(HEADER - 4);
     let is_whole = content.starts_with(MAGIC)

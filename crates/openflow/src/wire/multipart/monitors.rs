@@ -1,4 +1,4 @@
-//! Flow monitors: a controller is told how flows change.
+//! Flow monitors: updates to a controller about changes of flows.
 //!
 //! There are three forms: Nicira's for OpenFlow 1.0, which has the numbers of 1.4's extension to 1.3 by the ONF
 //! (EXT-187) as far as both go, and that of 1.4 and later. Nicira's and ONF's have messages of their own that cancel a

@@ -182,7 +182,7 @@ impl TableProperty {
     }
 }
 
-/// Whether a version has such a property that is kept as it came.
+/// Returns true if a version has such a property that is kept as it came.
 fn is_other(kind: u16, version: Version) -> bool {
     let newer = kind > APPLY_SET_FIELD + 1 && kind <= NEWEST && version > Version::V13;
     newer || kind >= 0xfffe

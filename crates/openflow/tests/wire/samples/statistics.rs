@@ -1,4 +1,4 @@
-//! Requests for statistics and descriptions, and what they are answered.
+//! Requests for statistics and descriptions, and their answers.
 
 use super::*;
 
