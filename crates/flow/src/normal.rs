@@ -50,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hosts {
-    /// With room for so many addresses of each port.
+    /// Creates a table with room for so many addresses of each port.
     #[must_use]
     pub fn with_room(room: usize) -> Hosts {
         Hosts {
@@ -134,7 +134,7 @@ impl Hosts {
         gone
     }
 
-    /// All addresses: VLAN, address, port, and when it was seen last.
+    /// Returns all addresses: VLAN, address, port, and when it was seen last.
     #[must_use]
     pub fn all(&self) -> Vec<(u16, u64, u32, u64)> {
         let mut all = Vec::new();

@@ -244,7 +244,7 @@ impl AggregateCounter {
         (self.seen, self.total) = (0, 0);
     }
 
-    /// From now on counts are aggregates, and counted how often they occur.
+    /// Replaces aggregates by their counts, and counts how often these occur.
     fn count_counts(&mut self) {
         let old = std::mem::take(&mut self.counts);
         self.clear();

@@ -126,7 +126,7 @@ fn two(packet: &[u8], at: usize) -> Option<[u8; 2]> {
     packet.get(at..)?.first_chunk().copied()
 }
 
-/// Behind an Ethernet header at `at`, with at most one tag.
+/// Returns the end of an Ethernet header at `at`, with at most one tag.
 #[inline]
 fn ethernet(packet: &[u8], at: usize) -> Option<usize> {
     match two(packet, at + 12)? {
@@ -165,8 +165,8 @@ fn llc(packet: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Behind an 802.11 data header at `at`, which has a fourth address between
-/// two access points.
+/// Returns the end of an 802.11 data header at `at`, which has a fourth address between two access
+/// points.
 fn wifi(packet: &[u8], at: usize) -> Option<usize> {
     let &[kind, direction, ..] = packet.get(at..)?.first_chunk::<24>()?;
     if kind & 0x0c != 0x08 {

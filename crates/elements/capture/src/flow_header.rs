@@ -39,8 +39,8 @@ impl FlowHeader {
         self.offset & 0x1fff == 0
     }
 
-    /// Of a packet; `None` where it is not of TCP or UDP, nor, where `icmp`
-    /// allows it, an error about such a packet.
+    /// Reads the fields of a packet; `None` where it is not of TCP or UDP, nor, where `icmp` allows
+    /// it, an error about such a packet.
     pub(super) fn of(arena: &Arena, slot: &Slot, icmp: bool) -> Option<FlowHeader> {
         let bytes = arena.packet(slot);
         let outer = bytes.get(arena.network(slot)..)?;

@@ -61,7 +61,7 @@ impl Flow {
         (self.last / 1_000_000_000) as u32
     }
 
-    /// A packet of the flow is sent on.
+    /// Counts a packet of the flow.
     pub(super) fn account(&mut self, time: u64, paint: u8, flags: Option<u8>) {
         self.last = time;
         // An error about a packet is none of the flow's own.

@@ -11,7 +11,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// From the argument `SAMPLE`; without it every packet is chosen.
+    /// Reads the argument `SAMPLE`; without it every packet is chosen.
     pub(super) fn from_args(make: &mut Make<'_>) -> Sample {
         let given = make.or("SAMPLE", Probability::ONE);
         if given > Probability::ONE {

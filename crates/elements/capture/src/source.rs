@@ -23,7 +23,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// From the arguments that all such elements have.
+    /// Reads the arguments that all such elements have.
     pub(super) fn from_args(make: &mut Make<'_>, path: String) -> Source {
         Source {
             _guard: ReadGuard::of_input(Path::new(&path)),
@@ -40,7 +40,7 @@ impl Source {
         shown(&self.path)
     }
 
-    /// Has the element read on, unless it is not to.
+    /// Wakes the element's task or its pullers, if it is active.
     pub(super) fn wake(&self, cx: &mut Context) {
         if self.active && self.pushes {
             cx.schedule();

@@ -37,7 +37,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// From `START`, `START_AFTER`, `END`, `END_AFTER` and `INTERVAL`.
+    /// Reads `START`, `START_AFTER`, `END`, `END_AFTER` and `INTERVAL`.
     pub(super) fn from_args(make: &mut Make<'_>) -> Span {
         let mut time = |name: &str| make.get(name).filter(|time: &Stamp| *time != Stamp(0));
         let (start, start_after) = (time("START"), time("START_AFTER"));

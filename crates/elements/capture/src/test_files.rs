@@ -1,6 +1,6 @@
 //! Files that tests read.
 
-/// One of the captures that other programs made.
+/// Returns the path of a capture made by another program.
 pub(crate) fn capture(name: &str) -> String {
     format!("{}/../../port/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }

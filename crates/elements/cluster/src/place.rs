@@ -51,7 +51,7 @@ impl Place {
         self.0.lock().expect("no panic while held")
     }
 
-    /// An element lets the programs of these names do that.
+    /// Sets the access that an element grants to programs of these names.
     pub(super) fn grant(&self, element: &str, granted: Vec<(String, Access)>) {
         self.state().granted.insert(element.into(), granted);
     }
@@ -64,7 +64,7 @@ impl Place {
         all.map(|(_, access)| *access).reduce(Access::stricter).unwrap_or(Access::Isolated)
     }
 
-    /// It is to listen there: `false` when another element has said where.
+    /// Sets the address to listen at: `false` when another element has set it.
     pub(super) fn set(&self, address: &str) -> bool {
         let mut state = self.state();
         let is_first = state.address.is_none();

@@ -190,7 +190,7 @@ impl FromPort {
         }
     }
 
-    /// With Click's arguments.
+    /// Makes one from Click's arguments.
     fn device(make: &mut Make<'_>) -> FromPort {
         let uri = source_port(make);
         let (burst, most) = (make.turn("BURST"), make.world.frame_limit);
@@ -287,7 +287,7 @@ impl FromPort {
         }
     }
 
-    /// Nothing has been received.
+    /// Handles a call without received packets.
     #[cold]
     #[inline(never)]
     fn nothing(&mut self, cx: &Context) -> Next {
@@ -298,7 +298,7 @@ impl FromPort {
         Next::Sleep
     }
 
-    /// Nothing will ever come again.
+    /// Ends the source: no packets will ever come again.
     fn end(&mut self, cx: &Context) {
         self.ended = true;
         if let Some(running) = &self.running

@@ -90,7 +90,7 @@ impl Intake {
         Intake::shared(make, uri, burst, wanted, Sharing::Apart)
     }
 
-    /// One that may share the port's queues with others.
+    /// Makes one that may share the port's queues with others.
     pub(super) fn shared(
         make: &mut Make<'_>,
         uri: PortUri,
@@ -293,7 +293,7 @@ impl Intake {
         self.reset = (self.packets, self.bytes);
     }
 
-    /// Packets and bytes received.
+    /// Returns the packets and bytes received.
     pub(super) fn received(&mut self, cx: &Context) -> (u64, u64) {
         let (packets, bytes) = self.ever(cx);
         (packets - self.reset.0, bytes - self.reset.1)
@@ -355,8 +355,8 @@ impl Missing {
         }
     }
 
-    /// A packet without a type counts as for this host, so where the port has no address of its own
-    /// that is left as it is.
+    /// Sets packet types. A packet without a type counts as for this host, so where the port has no
+    /// address of its own that is left as it is.
     fn note_types(&self, cx: &Context, frame: &mut Frame) {
         let arena = cx.pool.arena();
         match self.own {

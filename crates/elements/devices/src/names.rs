@@ -213,7 +213,7 @@ impl Naming {
     }
 }
 
-/// Only frames for this host, where that was asked for.
+/// Restricts a port to frames for this host, if the arguments ask for that.
 pub(super) fn by_promisc(make: &mut Make<'_>, uri: PortUri) -> PortUri {
     // Those that send have no such argument.
     let on = !has(make, "PROMISC") || quietly(make, "PROMISC").unwrap_or(true);

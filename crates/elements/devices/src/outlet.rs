@@ -49,7 +49,7 @@ impl Outlet {
         Outlet::holding(make, uri, if waits { most } else { 0 })
     }
 
-    /// One with a place for so many packets that wait.
+    /// Makes one with a place for so many packets that wait.
     pub(super) fn holding(make: &mut Make<'_>, uri: PortUri, most: usize) -> Outlet {
         let replica = make.replica();
         make.world.common::<PortUsers>().sends(&uri, make.element(), replica);
@@ -114,7 +114,7 @@ impl Outlet {
         !self.held.is_empty()
     }
 
-    /// Packets that find a place for sure: none while others wait.
+    /// Returns the packets that find a place for sure: none while others wait.
     pub(super) fn room(&self) -> usize {
         if self.held.is_empty() { self.held.limit() } else { 0 }
     }
@@ -182,7 +182,7 @@ impl Outlet {
         self.give_back(cx);
     }
 
-    /// Packets that were not sent.
+    /// Keeps packets that were not sent, or drops them.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, cx: &mut Context, frame: &mut Frame) {
@@ -275,7 +275,7 @@ impl Outlet {
         }
     }
 
-    /// Packets that wait go on waiting here, and counts go on.
+    /// Takes over the waiting packets and the counts of the predecessor.
     pub(super) fn take_state(&mut self, old: &mut Outlet) {
         self.held.append(&mut old.held, usize::MAX);
         self.packets += old.packets;
@@ -299,7 +299,7 @@ impl Outlet {
         }
     }
 
-    /// Packets and bytes sent.
+    /// Returns the packets and bytes sent.
     pub(super) fn sent(&self) -> (u64, u64) {
         (self.packets - self.reset.0, self.bytes - self.reset.1)
     }
@@ -309,7 +309,7 @@ impl Outlet {
         (self.packets, self.bytes)
     }
 
-    /// Packets it has dropped, for the reasons that `counts` says.
+    /// Returns the packets it has dropped, for the reasons that `counts` selects.
     pub(super) fn dropped(&mut self, cx: &mut Context, counts: fn(DropReason) -> bool) -> u64 {
         self.tick(cx);
         let reasons = DropReason::ALL.into_iter().zip(self.drops);

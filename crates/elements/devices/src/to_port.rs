@@ -113,7 +113,7 @@ impl ToPort {
         }
     }
 
-    /// With Click's arguments.
+    /// Makes one from Click's arguments.
     fn device(make: &mut Make<'_>) -> ToPort {
         let uri = sink_port(make);
         make.or("DEBUG", false);
@@ -127,8 +127,7 @@ impl ToPort {
         }
     }
 
-    /// One in which packets wait, up to `IQUEUE` of them where it has that
-    /// argument.
+    /// Makes one in which packets wait, up to `IQUEUE` of them where it has that argument.
     pub(super) fn queueing(make: &mut Make<'_>, uri: PortUri) -> ToPort {
         let queue = if has(make, "IQUEUE") { make.or("IQUEUE", IQUEUE) } else { IQUEUE };
         let blocks = has(make, "BLOCKING") && make.or("BLOCKING", false);
@@ -156,7 +155,7 @@ impl ToPort {
         self.outlet.send(cx, &mut sent);
     }
 
-    /// Packets wait to be sent.
+    /// Marks the element as full and runs it again, as packets wait to be sent.
     #[cold]
     #[inline(never)]
     fn blocked(&self, cx: &mut Context) {

@@ -267,7 +267,8 @@ mod tests {
         .replace(' ', "")
     }
 
-    /// Packets and bytes in data records of IPv4 in a message: their places are those of the template.
+    /// Returns packets and bytes in data records of IPv4 in a message: their places are those of
+    /// the template.
     fn records(message: &[u8]) -> Vec<(u64, u64, u32, u32)> {
         let number = |at: usize, length: usize| {
             message[at..at + length].iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))

@@ -287,7 +287,7 @@ impl FlowSwitch {
         }
     }
 
-    /// Has the switch and the exporter that its home has now.
+    /// Takes the switch and the exporter that its home has now.
     #[inline]
     fn settle(&mut self) {
         if self.home.changes() != self.changes {
@@ -309,7 +309,7 @@ impl FlowSwitch {
         self.fast.set_exporter(self.home.exporter());
     }
 
-    /// When there is something to do next.
+    /// Returns the time of the next tick.
     fn next_tick(&self, now: u64) -> Option<u64> {
         if self.asked || self.has_due(now) {
             return Some(now + TICK_TIME);
@@ -345,7 +345,7 @@ impl FlowSwitch {
         }
     }
 
-    /// Packets that controllers send.
+    /// Sends packets of controllers.
     fn send_injected(&mut self, cx: &mut Context, now: u64) {
         for _ in 0..INJECTED {
             let Some(injection) = self.switch.next_injection() else { break };
@@ -376,7 +376,7 @@ impl FlowSwitch {
     }
 }
 
-/// A packet of so many bytes, which hold anything.
+/// Returns a packet as long as these bytes, which are not copied.
 fn packet_of(cx: &mut Context, bytes: &[u8]) -> Option<linerate_memory::Slot> {
     if bytes.len() > cx.arena().room() {
         return None;
@@ -420,7 +420,7 @@ impl Element for FlowSwitch {
         }
     }
 
-    /// Packets of controllers.
+    /// Sends packets of controllers.
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
         let Some(bell) = &self.bell else { return Next::Sleep };
         bell.clear();

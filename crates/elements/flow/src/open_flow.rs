@@ -222,7 +222,7 @@ impl Settings {
     }
 }
 
-/// All files for TLS, or none where nothing wants it.
+/// Returns all files for TLS, or none where no target needs it.
 fn credentials(
     make: &mut Make<'_>,
     files: [Option<PathBuf>; 3],

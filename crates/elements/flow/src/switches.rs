@@ -45,7 +45,7 @@ impl Home {
         }
     }
 
-    /// It is this time of the steady clock.
+    /// Sets the time of the steady clock.
     pub(crate) fn set_time(&self, steady: u64) {
         self.clock_offset.store(steady.wrapping_sub(monotonic()), Ordering::Relaxed);
     }
@@ -55,8 +55,7 @@ impl Home {
         monotonic().wrapping_add(self.clock_offset.load(Ordering::Relaxed))
     }
 
-    /// Packets are told of by an exporter from now on, or by none; workers take it with their next
-    /// packets.
+    /// Sets the exporter for packets, or none; workers take it with their next packets.
     pub fn export(&self, exporter: Option<Arc<Exporter>>) {
         *self.exporter.lock().unwrap_or_else(PoisonError::into_inner) = exporter;
         self.changes.fetch_add(1, Ordering::Release);
@@ -88,7 +87,7 @@ impl Home {
         self.is_awaited.load(Ordering::Acquire)
     }
 
-    /// It is that of the configuration before from now on.
+    /// Replaces the switch by that of the configuration before.
     pub(crate) fn adopt(&self, switch: &Arc<Switch>) {
         let mut own = self.switch.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&own, switch) {
@@ -99,7 +98,7 @@ impl Home {
         self.leave_bell();
     }
 
-    /// It is the one it is going to be.
+    /// Ends the wait for the switch of the configuration before.
     pub(crate) fn settle(&self) {
         self.is_awaited.store(false, Ordering::Release);
     }

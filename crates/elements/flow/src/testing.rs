@@ -99,7 +99,7 @@ pub(crate) fn packet(first: u8) -> Vec<u8> {
     packet
 }
 
-/// Has another configuration run in the place of this one.
+/// Replaces the configuration.
 pub(crate) fn replace(control: &Control, text: &str) {
     let mut loader = |_: &str, _: &str| Err(None);
     let loaded = load("config", text, &library(), &Globals::default(), &mut loader);

@@ -114,7 +114,7 @@ impl HeadStep<WORDS> for CheckIp6Header {
         HeadAt::Start(self.offset)
     }
 
-    /// As [`check`] looks at one.
+    /// Checks headers as [`check`] does one.
     #[inline(always)]
     fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
         let [first, second, .., source_end] = &heads.words;

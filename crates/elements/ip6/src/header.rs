@@ -61,7 +61,7 @@ pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: u
     put16(bytes, at, sum.finish());
 }
 
-/// A packet from its IPv6 header on, for steps: those without one are dropped.
+/// Returns a packet from its IPv6 header on, for steps: those without one are dropped.
 #[inline(always)]
 pub(super) fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8], Exit> {
     let network = packet.network();

@@ -29,7 +29,7 @@ pub const CRATES: &[(&str, &[&[&Class]])] = &[
     ("linerate-elements-selftest", linerate_elements_selftest::FAMILIES),
 ];
 
-/// All elements there are.
+/// Returns the library of all elements.
 pub fn library() -> Library {
     Library::new(CRATES.iter().flat_map(|(_, families)| *families).copied().flatten().copied())
 }

@@ -110,7 +110,7 @@ impl HeldQueue {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Packets held, and how many there can be.
+    /// Returns the packets held, and the capacity.
     pub(crate) fn held(&self) -> (usize, usize) {
         let core = self.core();
         (core.packets.len(), core.capacity)

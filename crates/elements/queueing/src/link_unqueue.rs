@@ -77,7 +77,7 @@ impl LinkUnqueue {
         }
     }
 
-    /// Packets on the link.
+    /// Returns the packets on the link.
     pub(crate) fn len(&self) -> usize {
         self.link.len()
     }

@@ -59,7 +59,7 @@ pub(super) enum Turn {
 }
 
 impl Merge {
-    /// For the inputs of an element.
+    /// Creates a merge for the inputs of an element.
     pub(super) fn new(make: &Make<'_>) -> Merge {
         let limit = make.world.frame_limit;
         let input = |_| Input { known: Known::No, planned: 0, share: Frame::new(limit) };

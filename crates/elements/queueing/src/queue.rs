@@ -194,7 +194,7 @@ impl Queue {
         Queue { core, side, crosses: !only, capacity, inherits, part: None }
     }
 
-    /// Packets held.
+    /// Returns the packets held.
     pub(crate) fn len(&self) -> usize {
         match &self.side {
             Side::Untaken { .. } => self.core.ends().len(),
@@ -408,7 +408,7 @@ impl Ends {
         places
     }
 
-    /// Packets held, for a replica that has not taken its side.
+    /// Returns the packets held, for a replica that has not taken its side.
     fn len(&self) -> usize {
         let ring = self.shared.as_ref().map(|ring| ring.len());
         let own = self.consumer.as_ref().map(|consumer| consumer.len());

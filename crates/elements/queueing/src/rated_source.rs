@@ -61,7 +61,7 @@ struct RatedSource {
     pushes: bool,
 }
 
-/// Packets that go at once.
+/// Returns the packets that go at once.
 fn burst(rate: Rate) -> u64 {
     if rate.tokens < 200 { 2 } else { rate.tokens / 100 }
 }

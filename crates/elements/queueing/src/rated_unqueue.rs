@@ -238,7 +238,7 @@ impl Element for RatedUnqueue {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// When packets of a queue come out, in microseconds of simulated time.
+    /// Returns the times at which packets of a queue come out, in microseconds of simulated time.
     fn times(unqueue: &str, limit: usize, seconds: f64) -> Vec<u64> {
         let mut run = Run::new(&format!(
             "InfiniteSource(LENGTH 100, LIMIT {limit}) -> Queue({limit}) -> {unqueue} \

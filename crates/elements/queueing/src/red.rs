@@ -166,7 +166,7 @@ impl Red {
         Red::with(make, limits, None)
     }
 
-    /// One that drops by these limits, or tries to keep a target.
+    /// Makes one that drops by these limits, or tries to keep a target.
     pub(super) fn with(make: &mut Make<'_>, limits: Limits, target: Option<u64>) -> Red {
         let stability: u32 = make.or("STABILITY", 4);
         if let Err(error) = limits.check() {
@@ -196,12 +196,12 @@ impl Red {
         }
     }
 
-    /// Packets in all queues.
+    /// Returns the packets in all queues.
     fn size(&self, cx: &mut Context) -> usize {
         followed::size(cx, &self.queues)
     }
 
-    /// Packets all queues can hold.
+    /// Returns the packets that all queues can hold.
     fn capacity(&self, cx: &mut Context) -> usize {
         let rooms = self.queues.iter().map(|queue| length(cx, *queue));
         rooms.fold(0, |sum, held| sum.saturating_add(held.map_or(0, |held| held.1)))

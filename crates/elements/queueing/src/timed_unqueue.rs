@@ -36,7 +36,7 @@ const INTERVAL: Arg =
 
 /// Nanoseconds of a second: a timer that is later than that starts anew.
 const SECOND: u64 = 1_000_000_000;
-/// After how many pulls for nothing Click's queue in front says that it is empty.
+/// Returns the number of pulls for nothing after which Click's queue in front reports to be empty.
 fn patience(make: &Make<'_>) -> u32 {
     let elements = &make.plan().elements;
     let sources = elements[make.element()].sources.first().into_iter().flatten();

@@ -113,7 +113,7 @@ impl FastPath {
         *self.rows_of() = rows;
     }
 
-    /// One entry has the frame.
+    /// Applies one entry to all packets of a frame.
     #[inline]
     pub(super) fn together<T: Tables, O: Outlet>(
         &mut self,
@@ -314,14 +314,14 @@ impl FastPath {
         epoch == self.epoch
     }
 
-    /// A packet is an entry's, and goes where that says.
+    /// Takes a packet for an entry: counts it, and sets its output.
     fn take(&mut self, entry: u32, length: u64) {
         self.count_one(entry, length);
         self.outputs.push(u32::from(self.entries.hot[entry as usize].output));
         self.found.push(entry);
     }
 
-    /// A packet is an entry's.
+    /// Counts a packet of an entry.
     pub(super) fn count_one(&mut self, entry: u32, length: u64) {
         let hot = &mut self.entries.hot[entry as usize];
         if hot.packets == 0 {

@@ -148,7 +148,7 @@ impl FastPath {
         });
     }
 
-    /// Packets that were classified from some place on are classified anew.
+    /// Takes packets back that were classified, to be classified anew.
     #[cold]
     fn take_back(&mut self, from: usize, slots: &[Slot]) {
         for (entry, slot) in self.found[from..].iter().zip(slots) {
@@ -352,7 +352,7 @@ impl FastPath {
         out.pool().give_one(slot);
     }
 
-    /// A packet is looked up again.
+    /// Looks a packet up again.
     fn go_on<T: Tables, O: Outlet>(
         &mut self,
         tables: &T,
@@ -392,7 +392,7 @@ impl FastPath {
         self.steps(tables, out, slot, &decision.steps, way, now);
     }
 
-    /// A packet goes out by a port.
+    /// Sends a packet by a port.
     fn output<O: Outlet>(
         &mut self,
         out: &mut O,
@@ -416,7 +416,7 @@ impl FastPath {
     }
 }
 
-/// A packet of these bytes.
+/// Returns a packet with these bytes.
 fn slot_of<O: Outlet>(out: &mut O, bytes: &[u8]) -> Option<Slot> {
     let pool = out.pool();
     if bytes.len() > pool.arena().room() {
@@ -430,7 +430,7 @@ fn slot_of<O: Outlet>(out: &mut O, bytes: &[u8]) -> Option<Slot> {
     Some(slot)
 }
 
-/// A packet goes no further.
+/// Ends a packet's way: frees a copy that is not needed, or drops the packet.
 fn finish<O: Outlet>(out: &mut O, slot: Slot, is_sent: bool, why: Drop) {
     if is_sent {
         out.pool().give_one(slot);

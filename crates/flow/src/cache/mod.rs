@@ -237,8 +237,8 @@ impl FastPath {
         &self.snapshot
     }
 
-    /// Has these tables until it takes newer ones: [`refresh`](Self::refresh) may not come by any at once,
-    /// and one that is new knows of no flows.
+    /// Sets the tables until it takes newer ones: [`refresh`](Self::refresh) may find the lock
+    /// taken, and a new cache has no flows.
     #[must_use]
     pub fn with_tables(mut self, snapshot: Arc<Snapshot>) -> FastPath {
         self.snapshot = snapshot;
@@ -272,8 +272,8 @@ impl FastPath {
         }
     }
 
-    /// Packets have come to the port of this place, at a time of the steady clock in nanoseconds. All of
-    /// them go to `out`.
+    /// Processes packets that came in by the port of this place, at a time of the steady clock in
+    /// nanoseconds. All of them go to `out`.
     #[inline]
     pub fn process<T: Tables, O: Outlet>(
         &mut self,

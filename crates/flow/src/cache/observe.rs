@@ -17,7 +17,7 @@ pub(super) struct Observed {
 }
 
 impl FastPath {
-    /// Packets are told of by an exporter from now on, or by none.
+    /// Sets the exporter for packets, or none.
     pub fn set_exporter(&mut self, exporter: Option<Arc<Exporter>>) {
         self.observed = exporter.map(|exporter| {
             Box::new(Observed { observer: exporter.observer(), _exporter: exporter })
@@ -38,7 +38,7 @@ impl FastPath {
         }
     }
 
-    /// All packets of a frame go out by one port, or none.
+    /// Observes the packets of a frame, which all go out by one port, or none.
     #[cold]
     pub(super) fn observe_frame(
         &mut self,
@@ -61,7 +61,7 @@ impl FastPath {
         }
     }
 
-    /// Something is done with the packet of this place in the frame.
+    /// Observes the packet of this place in the frame.
     #[cold]
     pub(super) fn observe(&mut self, place: usize, at: usize, packet: &[u8], now: u64) {
         let way = match self.outputs[at] {
@@ -121,7 +121,7 @@ impl FastPath {
     }
 }
 
-/// With the ports that steps send a packet to, in this pass.
+/// Adds the ports that steps send a packet to, in this pass.
 fn by_steps(mut way: Way, steps: &[Step]) -> Way {
     for step in steps {
         match step {

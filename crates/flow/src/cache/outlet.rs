@@ -42,18 +42,18 @@ pub trait Outlet {
     /// Returns the pool of buffers.
     fn pool(&mut self) -> &mut PoolCache;
 
-    /// A packet goes out.
+    /// Sends a packet.
     fn send(&mut self, output: usize, slot: Slot);
 
-    /// All packets of a frame go out by one port.
+    /// Sends all packets of a frame by one port.
     fn send_frame(&mut self, output: usize, frame: &mut Frame);
 
     /// Each packet of a frame goes out by the port that has its place.
     fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]);
 
-    /// A packet is dropped.
+    /// Drops a packet.
     fn drop_packet(&mut self, slot: Slot, why: Drop);
 
-    /// All packets of a frame are.
+    /// Drops all packets of a frame.
     fn drop_frame(&mut self, frame: &mut Frame, why: Drop);
 }

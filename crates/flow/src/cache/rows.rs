@@ -46,7 +46,7 @@ pub(super) struct Seed {
     words: [u64; WORDS + 1],
 }
 
-/// Both halves of a product: every bit of the factors goes into every bit.
+/// Folds both halves of a product: every bit of the factors goes into every bit.
 #[inline(always)]
 fn mix(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);

@@ -37,7 +37,7 @@ pub struct Totals {
 }
 
 impl FastPath {
-    /// All entries, in no order.
+    /// Returns all entries, in no order.
     pub fn entries(&self) -> impl Iterator<Item = Shown> {
         self.entries.numbers().filter_map(|entry| {
             let (hot, cold) = (self.entries.hot.get(entry as usize)?, self.entries.cold(entry)?);

@@ -53,7 +53,7 @@ pub(super) struct Signatures {
 }
 
 impl Signatures {
-    /// For so many entries, each of which may have some signatures.
+    /// Creates a table for so many entries, each of which may have some signatures.
     pub(super) fn new(entries: usize) -> Signatures {
         let most = entries.next_power_of_two().clamp(FIRST, MOST);
         Signatures {
@@ -91,7 +91,7 @@ impl Signatures {
         Some(bucket.entries[bucket.lane(signature)? % LANES])
     }
 
-    /// Packets with this signature are an entry's, as far as is known.
+    /// Maps a signature to an entry.
     pub(super) fn put(&mut self, signature: u32, entry: u32) {
         if self.used > self.buckets.len() * LANES / 2 && self.buckets.len() < self.most {
             self.grow();

@@ -68,7 +68,7 @@ impl Fare {
         is_sample
     }
 
-    /// Of so many packets some have found an entry.
+    /// Updates the hit rate by a frame: `found` of its packets have found an entry.
     pub(super) fn note(&mut self, found: usize, packets: usize) {
         let part = (found * ALL as usize).checked_div(packets).unwrap_or(0) as i32;
         self.found += (part - self.found) / MEMORY;

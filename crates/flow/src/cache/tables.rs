@@ -34,7 +34,7 @@ pub trait Tables {
     /// Looks the connection of a packet up.
     fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) -> Tracked;
 
-    /// A packet is for controllers.
+    /// Sends a packet to controllers.
     fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool;
 }
 

@@ -493,7 +493,7 @@ impl Client {
         places.filter(|(place, _)| *place < count).collect()
     }
 
-    /// Has messages obeyed all at once, or none of them.
+    /// Has messages done all at once, or none of them.
     ///
     /// OpenFlow 1.3 has this as an extension of ONF, 1.0 has not.
     pub fn bundle(&mut self, messages: &[Message]) -> Result<(), ClientError> {

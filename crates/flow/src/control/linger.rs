@@ -30,12 +30,12 @@ pub(super) struct Linger {
 }
 
 impl Linger {
-    /// Something was written.
+    /// Notes that bytes were written.
     pub(super) fn wrote(&mut self, now: Instant) {
         self.answered.get_or_insert(now);
     }
 
-    /// Something was heard.
+    /// Notes that bytes were received.
     pub(super) fn heard(&mut self, now: Instant) {
         self.is_prompt = self.is_right_after(now);
         self.answered = None;

@@ -108,15 +108,16 @@ impl Peer {
         (reasons >> reason & 1 != 0).then_some(version)
     }
 
-    /// As [`Peer::hears`], for packets. Versions that have fewer reasons say the newer ones as an action.
+    /// As [`Peer::hears`], for packets. Versions that have fewer reasons send the newer ones as an
+    /// action.
     pub(super) fn hears_packet(&self, reason: PacketInReason) -> Option<Version> {
         let old = self.version? < Version::V14 && reason > PacketInReason::InvalidTtl;
         let reason = if old { PacketInReason::Action } else { reason };
         self.hears(AsyncKind::PacketIn, reason.number())
     }
 
-    /// As [`Peer::hears`], for ends of flows. Versions that have fewer reasons say the newer ones as a
-    /// deletion.
+    /// As [`Peer::hears`], for ends of flows. Versions that have fewer reasons send the newer ones
+    /// as a deletion.
     pub(super) fn hears_removed(&self, reason: FlowRemovedReason) -> Option<Version> {
         let newest = match self.version? {
             Version::V10 => FlowRemovedReason::Delete,

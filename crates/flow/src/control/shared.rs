@@ -128,7 +128,7 @@ impl Shared {
         Session::new(Arc::clone(self), number, outbox, check)
     }
 
-    /// It has said hello.
+    /// Notes that a peer has sent its hello.
     pub(super) fn established(&self, number: u64, version: Version) {
         let mut all = self.peers.lock();
         let Some(peer) = all.peers.iter_mut().find(|peer| peer.number == number) else { return };
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// It is gone.
+    /// Removes a peer whose connection has ended.
     pub(super) fn left(&self, number: u64) {
         self.monitors.forget(number);
         let mut all = self.peers.lock();
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Has them treated so.
+    /// Sets the treatment of fragments.
     pub(super) fn set_fragments(&self, fragments: u16) -> Result<(), Fault> {
         self.switch.set_fragments(ConfigFlags(fragments))?;
         self.matches_fragments.store(fragments == 3, Ordering::Relaxed);

@@ -4,10 +4,10 @@ use linerate_memory::PacketMut;
 
 /// Bytes of a packet, to which headers can be added in front.
 pub trait Bytes {
-    /// All of it.
+    /// Returns all bytes of the packet.
     fn bytes(&self) -> &[u8];
 
-    /// All of it, for writing.
+    /// Returns all bytes of the packet, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
     /// Adds bytes in front, which hold anything. `false`, changing nothing, where there is no room.

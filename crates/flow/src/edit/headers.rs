@@ -93,7 +93,7 @@ impl Ip {
         Ip::with_addresses(bytes).filter(|ip| !ip.broken)
     }
 
-    /// Of a packet that has one.
+    /// Reads the headers of a packet of IP.
     #[inline]
     pub(crate) fn with_addresses(bytes: &[u8]) -> Option<Ip> {
         let link = Link::of(bytes)?;

@@ -334,7 +334,7 @@ impl SampleWork {
     }
 }
 
-/// Both clocks now.
+/// Reads both clocks.
 fn clock(offset: u64) -> Clock {
     let time = clock_gettime(ClockId::Monotonic);
     let monotonic = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;

@@ -36,7 +36,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// For at least so many flows.
+    /// Creates a table for at least so many flows.
     pub(super) fn new(capacity: usize, timeouts: Timeouts) -> Flows {
         let buckets = capacity.div_ceil(WAYS).next_power_of_two();
         let nothing = FlowRecord {
@@ -211,7 +211,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const TIMEOUTS: Timeouts = Timeouts { idle: 10 * SECOND, active: 60 * SECOND };
 
-    /// A packet of TCP from a port, with flags.
+    /// Returns a packet of TCP from a port, with flags.
     fn packet(port: u16, flags: u8) -> Seen {
         let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         packet.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);

@@ -148,7 +148,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// In milliseconds since 1970.
+    /// Converts a time to milliseconds since 1970.
     #[must_use]
     pub fn milliseconds(&self, steady: u64) -> u64 {
         if steady > self.steady {
@@ -160,7 +160,8 @@ impl Clock {
 }
 
 impl Ipfix {
-    /// For a domain, in messages of at most so many bytes; of `sampling` packets one is looked at.
+    /// Creates a writer for a domain, with messages of at most so many bytes; one of `sampling`
+    /// packets is looked at.
     #[must_use]
     pub fn new(domain: u32, limit: usize, sampling: u32) -> Ipfix {
         let limit = limit.clamp(512, usize::from(u16::MAX));

@@ -134,7 +134,7 @@ fn network_bytes(packet: &[u8], link: usize, kind: u16) -> u64 {
 }
 
 impl Tuple {
-    /// With the number of a stream, which makes it another.
+    /// Adds the number of a stream, which makes it another key.
     pub(super) fn of_stream(mut self, stream: u32) -> Tuple {
         self.words[8] = u64::from(stream);
         self

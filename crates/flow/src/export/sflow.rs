@@ -27,7 +27,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of a packet.
+    /// Takes a sample of a packet.
     #[must_use]
     pub fn new(packet: &[u8], in_port: u32, out_port: u32, copies: u32) -> Sample {
         let mut header = [0; HEADER_BYTES];
@@ -90,7 +90,8 @@ pub struct Sflow {
 }
 
 impl Sflow {
-    /// For an agent, in datagrams of at most so many bytes; of `rate` packets one is picked.
+    /// Creates a writer for an agent, with datagrams of at most so many bytes; one of `rate`
+    /// packets is picked.
     #[must_use]
     pub fn new(agent: IpAddr, limit: usize, rate: u32) -> Sflow {
         let limit = limit.clamp(512, 65_000);

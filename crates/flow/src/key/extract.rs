@@ -85,7 +85,7 @@ impl Needed {
         self.0 == 0
     }
 
-    /// Without words behind those of [`TRANSPORT`](Self::TRANSPORT).
+    /// Drops the words behind those of [`TRANSPORT`](Self::TRANSPORT).
     #[inline(always)]
     const fn near(self) -> Needed {
         Needed(self.0 & (LINK | NETWORK | TRANSPORT))
@@ -150,7 +150,8 @@ pub fn extract_needed(bytes: &[u8], needed: Needed, key: &mut Key) {
     extract_words(bytes, needed, words);
 }
 
-/// As [`extract_needed`], into the first words of a key: all of headers, or fewer where no more are needed.
+/// As [`extract_needed`], into the first words of a key: all of headers, or fewer where no more are
+/// needed.
 #[inline(always)]
 pub fn extract_words<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     const { assert!(W > NEAR_WORDS) };
@@ -450,7 +451,7 @@ pub(crate) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Of a packet that has none.
+    /// Makes the chain of a packet without extension headers.
     #[inline(always)]
     pub(crate) const fn without(protocol: u8, payload: &'a [u8]) -> Chain<'a> {
         Chain { protocol, fragment: 0, seen: 0, routed: false, payload }

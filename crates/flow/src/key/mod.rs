@@ -54,13 +54,13 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All words.
+            /// Returns all words.
             #[must_use]
             pub fn words(&self) -> &[u64; WORDS] {
                 &self.words
             }
 
-            /// All words, to be written.
+            /// Returns all words, for writing.
             pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
                 &mut self.words
             }
@@ -241,7 +241,7 @@ impl Key {
         words.fold(0, |differ, ((one, other), mask)| differ | (one ^ other) & mask) == 0
     }
 
-    /// Without bits the mask does not have.
+    /// Returns the key without bits that the mask lacks.
     #[must_use]
     pub fn under(&self, mask: &Mask) -> Key {
         let mut key = *self;
@@ -251,7 +251,7 @@ impl Key {
 }
 
 impl Mask {
-    /// All bits of a field.
+    /// Returns a mask of all bits of a field.
     #[must_use]
     pub fn of(field: Field) -> Mask {
         let mut mask = Mask::default();
@@ -259,7 +259,7 @@ impl Mask {
         mask
     }
 
-    /// All bits of [`INNER_TCI`].
+    /// Returns a mask of all bits of [`INNER_TCI`].
     pub(crate) const fn inner_tag() -> Mask {
         let mut words = [0; WORDS];
         words[INNER_TCI.word] = 0xffff << INNER_TCI.shift;

@@ -22,8 +22,8 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Of so many units per second, and as many at once as the burst says; without one those of a second.
-    /// A unit is a packet, or 1,000 bits.
+    /// Creates a bucket of so many units per second, and a burst; without a burst it is that of a
+    /// second. A unit is a packet, or 1,000 bits.
     pub(super) fn new(rate: u32, burst: u32) -> Bucket {
         let rate = u128::from(rate.max(1));
         let unit = (u128::from(1_000_000_000 * PARTS) << 16) / rate;

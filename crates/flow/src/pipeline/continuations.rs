@@ -38,7 +38,7 @@ impl Default for Continuations {
 }
 
 impl Continuations {
-    /// With room for so many.
+    /// Creates a table with room for so many.
     #[must_use]
     pub fn with_room(room: usize) -> Continuations {
         Continuations { inside: Mutex::default(), hasher: RandomState::new(), room }

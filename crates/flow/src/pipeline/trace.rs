@@ -93,7 +93,7 @@ pub fn looked_at(key: &Key, mask: &Mask) -> Match {
     fields_of(key, mask)
 }
 
-/// All bits of words that are not zero, and those every packet has.
+/// Returns a mask of all bits of words that are not zero, and of fields every packet has.
 fn all_of(key: &Key) -> Mask {
     let mut mask = Mask::default();
     let words = mask.words_mut().iter_mut().zip(key.words()).take(ENTRY_WORDS);

@@ -133,7 +133,7 @@ impl Journals {
         self.count.store(all.len(), Ordering::Release);
     }
 
-    /// All is different: journals lack that until the state is saved.
+    /// Marks all journals as incomplete until the state is saved.
     pub(super) fn break_off(&self) {
         let all: Vec<_> = lock(&self.all).iter().filter_map(Weak::upgrade).collect();
         all.iter().for_each(|inbox| {

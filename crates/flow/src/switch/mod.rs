@@ -529,8 +529,9 @@ impl Switch {
         self.subscribers.add(self.options.events)
     }
 
-    /// A packet for controllers, from a worker: it never waits. At most [`SwitchOptions::punts`] of a
-    /// port wait. Returns whether it is on its way; one that is not the worker counts.
+    /// Sends a packet to controllers, from a worker: it never waits. At most
+    /// [`SwitchOptions::punts`] of a port wait. Returns true if it is on its way; the worker counts
+    /// one that is not.
     pub fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
         self.try_punt(key.get(Field::InPort) as u32, punt, key, punt.shown(packet))
     }

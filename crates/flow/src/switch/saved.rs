@@ -178,7 +178,7 @@ impl Switch {
         Saved { tables: self.snapshot(), ports: state.port_configs.clone() }
     }
 
-    /// Its state as a text: all of it, or the first thing that cannot be said.
+    /// Returns the state as a text, or an error about the first entry that cannot be expressed.
     pub fn save(&self) -> Result<String, SaveError> {
         let saved = self.saved_with(&lock(&self.state));
         let mut all = String::new();
@@ -369,7 +369,7 @@ pub(super) fn group_mod(group: &Group) -> GroupMod {
     }
 }
 
-/// All groups, those first that others send to.
+/// Returns all groups, each behind those that it sends to.
 fn in_order(tables: &Snapshot) -> Vec<&Group> {
     let mut numbers: Vec<u32> = tables.groups().map(|group| group.number).collect();
     numbers.sort_unstable();

@@ -54,7 +54,7 @@ pub(super) struct State {
     vacancy: HashMap<u8, bool>,
 }
 
-/// When a flow goes without another packet: the time and why.
+/// Returns the time-out of a flow without further packets, and its reason.
 fn end(flow: &Flow) -> Option<(u64, FlowRemovedReason)> {
     let after = |from: u64, seconds: u16| from.saturating_add(u64::from(seconds) * SECOND);
     let hard = (flow.hard_timeout != 0).then(|| {
@@ -93,7 +93,7 @@ impl State {
         self.retired.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
     }
 
-    /// When the next flow is to be looked at.
+    /// Returns the time of the next timer.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.timers.first_key_value().map(|(&(time, _), _)| time)
     }
@@ -122,7 +122,8 @@ impl State {
         self.timers.insert((time, flow.number), flow);
     }
 
-    /// In which order flows of a table make room; `None` where they did not before this change.
+    /// Returns the order in which flows of a table are evicted; `None` where they were not before
+    /// this change.
     pub(super) fn eviction(&self, table: u8) -> Option<&Eviction> {
         self.evictable.get(&table)
     }

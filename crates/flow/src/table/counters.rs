@@ -12,7 +12,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Nothing so far, made at a time of the steady clock, in nanoseconds.
+    /// Creates counters with zero counts, at a time of the steady clock, in nanoseconds.
     #[must_use]
     pub fn new(now: u64) -> Counters {
         Counters { used: AtomicU64::new(now), ..Counters::default() }
@@ -25,12 +25,12 @@ impl Counters {
         self.touch(now);
     }
 
-    /// It was used at a time.
+    /// Updates the time of the last use.
     pub fn touch(&self, now: u64) {
         self.used.fetch_max(now, Relaxed);
     }
 
-    /// Packets so far.
+    /// Returns the packets so far.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets.load(Relaxed)
@@ -42,7 +42,7 @@ impl Counters {
         self.bytes.load(Relaxed)
     }
 
-    /// When it was used last, in nanoseconds of the steady clock.
+    /// Returns the time of the last use, in nanoseconds of the steady clock.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)

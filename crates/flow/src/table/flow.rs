@@ -74,12 +74,12 @@ impl Flow {
         }
     }
 
-    /// When it was learnt again, or else 0.
+    /// Returns the time it was learnt again, or else 0.
     pub(crate) fn refreshed(&self) -> u64 {
         self.refreshed.as_ref().map_or(0, |refreshed| refreshed.used())
     }
 
-    /// It does something else.
+    /// Replaces its instructions.
     pub(crate) fn set_instructions(&mut self, instructions: Vec<Instruction>) {
         self.conjunctive = is_conjunctive(&instructions);
         if self.refreshed.is_none() && shortens(&instructions) {
@@ -88,7 +88,7 @@ impl Flow {
         self.instructions = instructions;
     }
 
-    /// All actions it has, those done at once before those done at the end.
+    /// Returns all its actions, those done at once before those done at the end.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         actions(&self.instructions)
     }

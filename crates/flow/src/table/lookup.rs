@@ -52,7 +52,7 @@ impl Table {
         self.tuples.len()
     }
 
-    /// All flows, in no order.
+    /// Returns all flows, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Flow>> {
         self.tuples.iter().flat_map(Tuple::iter)
     }

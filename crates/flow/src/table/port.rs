@@ -17,7 +17,7 @@ pub struct SwitchPort {
 }
 
 impl SwitchPort {
-    /// Its number.
+    /// Returns its number.
     #[must_use]
     pub fn number(&self) -> PortNumber {
         self.port.number

@@ -95,7 +95,7 @@ impl Snapshot {
         Snapshot { count: tables, tables: chunks, ..Snapshot::default() }
     }
 
-    /// Its number; every change makes a greater one.
+    /// Returns its number; every change makes a greater one.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
@@ -168,7 +168,7 @@ impl Snapshot {
         self.stands_alone
     }
 
-    /// All flows of a table, in no order.
+    /// Returns all flows of a table, in no order.
     pub fn flows(&self, table: u8) -> impl Iterator<Item = &Arc<Flow>> {
         self.table(table).into_iter().flat_map(|table| table.iter())
     }
@@ -183,7 +183,7 @@ impl Snapshot {
         self.groups.get(hash(number), |entry| entry.group.number == number)
     }
 
-    /// All groups, in no order.
+    /// Returns all groups, in no order.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &Arc<Group>> {
         let all: Vec<_> = self.groups.iter().map(|entry| &entry.group).collect();
         all.into_iter()
@@ -209,7 +209,7 @@ impl Snapshot {
         self.meters.get(hash(number), |entry| entry.meter.number == number)
     }
 
-    /// All meters, in no order.
+    /// Returns all meters, in no order.
     pub fn meters(&self) -> impl ExactSizeIterator<Item = &Arc<Meter>> {
         let all: Vec<_> = self.meters.iter().map(|entry| &entry.meter).collect();
         all.into_iter()
@@ -226,7 +226,7 @@ impl Snapshot {
         self.ports.get(&number.0)
     }
 
-    /// All ports, by number.
+    /// Returns all ports, by number.
     pub fn ports(&self) -> impl ExactSizeIterator<Item = &Arc<SwitchPort>> {
         self.ports.values()
     }
@@ -283,7 +283,7 @@ impl Snapshot {
 
 /// Changes, made where there is no other reference.
 impl Snapshot {
-    /// It is another version, of which these are the changes.
+    /// Makes it the next version, with these changes.
     pub(crate) fn advance(&mut self, changes: impl ExactSizeIterator<Item = Change>) {
         self.version += 1;
         if changes.len() > Changes::capacity() / 2 {

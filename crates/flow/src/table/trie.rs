@@ -17,7 +17,7 @@ const LEVELS: u32 = u64::BITS / BITS;
 
 /// Something with a rank.
 pub(crate) trait Ranked {
-    /// Its rank; 0 where that is no matter.
+    /// Returns its rank; 0 where entries have none.
     fn rank(&self) -> u16 {
         0
     }
@@ -113,7 +113,7 @@ impl<T> Trie<T> {
         })
     }
 
-    /// All entries, in no order.
+    /// Returns all entries, in no order.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         let stack = self.root.iter().map(|node| node.slots.iter()).collect();
         Iter { stack }

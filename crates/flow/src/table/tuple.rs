@@ -337,7 +337,7 @@ impl Tuple {
         agreeing(&self.flows, &self.shape.stages, key, mask, each);
     }
 
-    /// All flows, in no order.
+    /// Returns all flows, in no order.
     pub(super) fn iter(&self) -> Flows<'_> {
         Flows { stack: vec![self.flows.iter()], flows: [].iter() }
     }

@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// All that is left.
+    /// Takes all remaining bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Ok(text.map_or_else(|_| field[..end].iter().map(ascii).collect(), str::to_owned))
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes remain.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.short) }
     }

@@ -263,7 +263,8 @@ fields! {
 }
 
 impl Field {
-    /// Its name: OpenFlow's in lower case, or Open vSwitch's where OpenFlow has no such field.
+    /// Returns its name: OpenFlow's in lower case, or Open vSwitch's where OpenFlow has no such
+    /// field.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.info().name

@@ -60,13 +60,13 @@ impl Match {
         Match::default()
     }
 
-    /// This match, and the whole of `field` has the value.
+    /// Returns this match with a value for the whole of `field`.
     #[must_use]
     pub fn with(self, field: Field, value: u128) -> Match {
         self.with_entry(Entry::exact(field, value))
     }
 
-    /// This match, and bits of `field` that the mask has are those of the value.
+    /// Returns this match with a value for the bits of `field` in the mask.
     #[must_use]
     pub fn with_masked(self, field: Field, value: u128, mask: u128) -> Match {
         self.with_entry(Entry::masked(field, value, mask))

@@ -15,7 +15,7 @@ macro_rules! numbered {
             /// Every one.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// Its number on the wire.
+            /// Returns its number on the wire.
             #[must_use]
             pub const fn number(self) -> $number {
                 self as $number
@@ -54,7 +54,7 @@ macro_rules! flags {
                 self.0 & flags.0 == flags.0
             }
 
-            /// These flags and those.
+            /// Returns these flags and those.
             #[must_use]
             pub const fn with(self, flags: $name) -> $name {
                 $name(self.0 | flags.0)

@@ -34,7 +34,7 @@ impl PortNumber {
     /// Any port, in requests; no port (`OFPP_NONE`) in OpenFlow 1.0.
     pub const ANY: PortNumber = PortNumber(0xffff_ffff);
 
-    /// From a number of 16 bits.
+    /// Converts a number of 16 bits.
     #[must_use]
     pub const fn from_short(number: u16) -> PortNumber {
         if number < 0xff00 {
@@ -44,7 +44,7 @@ impl PortNumber {
         }
     }
 
-    /// As a number of 16 bits, where there is one.
+    /// Returns the number of 16 bits, where there is one.
     pub(crate) fn short(self) -> Result<u16, Unencodable> {
         match self.0 {
             number @ 0..0xff00 => Ok(number as u16),

@@ -26,7 +26,7 @@ impl Subfield {
         fits.then_some(Subfield { field, offset, bits })
     }
 
-    /// All of a field.
+    /// Returns all bits of a field.
     #[must_use]
     pub fn whole(field: Field) -> Subfield {
         Subfield { field, offset: 0, bits: field.bits() as u16 }
@@ -59,7 +59,7 @@ impl Subfield {
         if self.field.is_settable() { Ok(self) } else { Err(Fault::BadSetArgument) }
     }
 
-    /// From offset and size in one number, and a field.
+    /// Makes a subfield from offset and size in one number, and a field.
     pub(crate) fn from_packed(packed: u16, field: Field) -> Result<Subfield, Fault> {
         Subfield::checked(field, packed >> 6, (packed & 0x3f) + 1)
     }
@@ -86,7 +86,7 @@ pub(crate) fn decode_header(reader: &mut Reader<'_>) -> Result<Field, Fault> {
     Ok(field)
 }
 
-/// As [`decode_header`], where the header has four bytes and none is no field.
+/// As [`decode_header`], for a header of four bytes, where zero is no field.
 pub(crate) fn decode_short_header(reader: &mut Reader<'_>) -> Result<Option<Field>, Fault> {
     let bytes = reader.array::<4>()?;
     if bytes == [0; 4] {

@@ -179,7 +179,7 @@ impl ReplayUnqueue {
         Next::Sleep
     }
 
-    /// When a packet is due, in steady time.
+    /// Returns the time a packet is due, in steady time.
     fn due(&self, at: usize) -> u64 {
         let apart = self.recording.time(at).saturating_sub(self.recording.time(0));
         match u64::from(self.pace) {

@@ -29,7 +29,7 @@ impl Recording {
         self.packets.get(at).map_or(0, |(_, meta)| meta.timestamp)
     }
 
-    /// A packet in a buffer of its own; `None` when none is free.
+    /// Returns a packet in a buffer of its own; `None` when none is free.
     pub(super) fn packet(&self, cx: &mut Context, at: usize) -> Option<Slot> {
         let (end, known) = self.packets.get(at)?;
         let start = at.checked_sub(1).map_or(0, |before| self.packets[before].0);

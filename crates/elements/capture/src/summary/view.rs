@@ -292,7 +292,7 @@ impl<'a> View<'a> {
         (start, length)
     }
 
-    /// As much of the payload as is there.
+    /// Returns the payload, as far as it is there.
     pub(super) fn payload_bytes(&self) -> Option<&'a [u8]> {
         let (start, length) = self.payload();
         if length != 0 && start >= self.bytes.len() {

@@ -15,7 +15,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// As it is written; `None` where programs take turns.
+    /// Reads the argument `BY`; `None` where programs take turns.
     pub(super) fn read(make: &mut Make<'_>) -> Option<Key> {
         let text =
             make.get::<Text>("BY").map_or_else(|| "flow".into(), |Text(text)| unquoted(&text));

@@ -162,7 +162,7 @@ impl Client {
         self.is_trusted || self.said_token
     }
 
-    /// Its record for the admission of others.
+    /// Returns its record for the admission of others.
     pub(super) fn guest(&self, number: u64) -> Guest {
         let (source, writes) = (self.source, self.writes());
         Guest { number, source, writes, quiet_since: self.quiet_since }

@@ -92,7 +92,7 @@ pub(in super::super) struct CannotListen {
 }
 
 impl CannotListen {
-    /// In Click's words.
+    /// Returns the error in Click's words.
     pub(in super::super) fn as_click(&self) -> String {
         format!("{}: {}", self.call, reason(&self.source))
     }

@@ -96,7 +96,7 @@ mod tests {
     const STRANGER: Source = Source::User(1000);
     const OTHER: Source = Source::User(1001);
 
-    /// As many connections of a source, the first the quietest.
+    /// Adds so many connections of a source, the first the quietest.
     fn crowd(guests: &mut Vec<Guest>, source: Source, writes: bool, count: usize) {
         for _ in 0..count {
             let number = guests.len() as u64;

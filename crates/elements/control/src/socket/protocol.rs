@@ -162,7 +162,7 @@ fn lost(code: u16, text: impl Into<String>) -> Command {
     Command::Lost { code, text: text.into() }
 }
 
-/// There is less data than was announced.
+/// Returns an error if the connection closed before the announced data came.
 fn insufficient(closed: bool, after: usize) -> Option<(Command, usize)> {
     closed.then(|| (wrong(code::SYNTAX, "Not enough data"), after))
 }

@@ -172,7 +172,7 @@ fn notice(event: RoutingEvent, monitor: &RoutingMonitor) -> Notice {
     }
 }
 
-/// Until the kernel says something, or the thread is to end.
+/// Waits until the kernel has a notice, or the thread is to end.
 fn wait(monitor: &RoutingMonitor, channel: &Channel) -> io::Result<()> {
     let mut both = [PollFd::new(monitor, PollFlags::IN), PollFd::new(&channel.end, PollFlags::IN)];
     match poll(&mut both, None) {

@@ -225,7 +225,7 @@ impl FollowKernel {
         }
     }
 
-    /// Has a handler written on the thread for that, in order.
+    /// Writes a handler off the worker, in order.
     fn write(&mut self, cx: &mut Context, handler: &HandlerRef, text: &str) {
         match cx.write_off_worker(handler, text) {
             Some(answer) => self.answers.push_back(answer),

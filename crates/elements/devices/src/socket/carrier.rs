@@ -433,7 +433,7 @@ impl<O: Open> Element for Carrier<O> {
     }
 }
 
-/// An element as Click names it in messages.
+/// Returns the element's declaration as in Click's messages.
 fn declaration(cx: &Context) -> String {
     let element = &cx.plan().elements[cx.element()];
     format!("{} :: {}", element.name, element.class.name)

@@ -216,7 +216,7 @@ fn socket(make: &mut Make<'_>) -> (General, Settings) {
     (general, settings)
 }
 
-/// One by an older name, of which Click says so wherever it is.
+/// Reads the arguments of an older name, and reports its use as Click does.
 fn old_socket(make: &mut Make<'_>) -> (General, Settings) {
     report_old(make, SOCKET.name);
     socket(make)

@@ -68,7 +68,7 @@ impl Report {
         seconds(self.sum / self.received.max(1))
     }
 
-    /// Of `count` requests.
+    /// Returns the summary of `count` requests.
     pub(super) fn summary(&self, count: u32) -> String {
         let received = self.received - self.duplicates;
         let mut text = format!("{count} packets transmitted, {received} received");

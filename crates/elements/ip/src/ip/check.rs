@@ -274,7 +274,8 @@ mod tests {
 
     use super::*;
 
-    /// A packet as a rule: a header with a right sum, of which then a byte may be another.
+    /// Makes a packet: as a rule a header with a right checksum, of which a byte may then be
+    /// changed.
     fn packet() -> impl Strategy<Value = Vec<u8>> {
         let change = prop_oneof![
             6 => Just((0, 0)),

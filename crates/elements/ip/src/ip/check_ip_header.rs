@@ -63,7 +63,7 @@ struct CheckIpHeader {
     rules: Rules,
 }
 
-/// By its place it is there only where it is a number, as in Click.
+/// Reads the offset. By its place it is an argument only where it is a number, as in Click.
 fn offset(make: &mut Make<'_>, name: &str) -> u32 {
     match make.given_by_place(name) {
         Some(text) if !text.is_empty() && parse_integer(&text).is_none() => {

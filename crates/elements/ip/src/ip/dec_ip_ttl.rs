@@ -39,7 +39,7 @@ struct DecIpTtl {
     multicast: bool,
 }
 
-/// One hop less. `false`, changing nothing, when there is none left.
+/// Decrements the time to live. `false`, changing nothing, when there is none left.
 #[inline(always)]
 pub(super) fn decrement(head: &mut [u8; LEAST]) -> bool {
     if head[TTL] <= 1 {

@@ -90,7 +90,7 @@ impl IpFragmenter {
         slot.len() <= self.mtu || from_header(slot.len()).is_some_and(|len| len <= self.mtu)
     }
 
-    /// A packet too long to go: its pieces leave by output 0.
+    /// Fragments a packet that is too long: its pieces leave by output 0.
     #[cold]
     fn fragment(&mut self, cx: &mut Context, mut slot: Slot) {
         let arena = cx.pool.arena();

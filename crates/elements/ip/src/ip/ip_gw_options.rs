@@ -74,7 +74,7 @@ impl HeadStep<WORDS> for Options<'_> {
         HeadAt::Network
     }
 
-    /// Only headers longer than the least have any.
+    /// Marks headers longer than the least: only these have options.
     #[inline(always)]
     fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
         (heads.words[0].map(|word| u32::from(word & 15 > 5)), ())

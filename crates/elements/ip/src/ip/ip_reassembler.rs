@@ -251,7 +251,7 @@ impl IpReassembler {
         Some(slot)
     }
 
-    /// A packet is given up.
+    /// Gives up a packet.
     fn give_up(&mut self, cx: &mut Context, key: Key, reason: usize) {
         let Some(datagram) = self.remove(key) else { return };
         self.failed += 1;

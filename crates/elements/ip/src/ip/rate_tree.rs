@@ -44,7 +44,7 @@ impl Rates {
         }
     }
 
-    /// With ten binary digits behind the point, per epoch.
+    /// Returns the rates with ten binary digits behind the point, per epoch.
     fn scaled(&self) -> [i64; 2] {
         self.averages.each_ref().map(Average::scaled)
     }
@@ -184,8 +184,7 @@ impl Tree {
         }
     }
 
-    /// There is to be no level below that of the byte `depth` of an address, up to
-    /// an epoch.
+    /// Forbids a level below that of the byte `depth` of an address, up to an epoch.
     pub(super) fn close(&mut self, address: [u8; 4], depth: usize, until: u64) {
         let mut level = &mut self.root;
         for (at, byte) in address.into_iter().enumerate() {
@@ -279,7 +278,7 @@ fn show(level: &mut Level, prefix: &str, epoch: u64, text: &mut String) {
 mod tests {
     use super::*;
 
-    /// A packet in each millisecond of so many epochs.
+    /// Adds a packet in each millisecond of so many epochs.
     fn fill(tree: &mut Tree, address: [u8; 4], epochs: std::ops::Range<u64>) {
         for epoch in epochs {
             for _ in 0..EPOCH {

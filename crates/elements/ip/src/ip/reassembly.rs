@@ -16,7 +16,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Of the IP header `ip` begins with.
+    /// Reads the key of the IP header that `ip` begins with.
     pub(super) fn new(ip: &[u8]) -> Key {
         Key {
             source: get_four(ip, SOURCE),

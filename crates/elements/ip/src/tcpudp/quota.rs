@@ -45,12 +45,12 @@ impl Quota {
         }
     }
 
-    /// Packets made.
+    /// Returns the packets made.
     pub(super) fn count(&self) -> i64 {
         self.count
     }
 
-    /// Packets that may be made until the limit.
+    /// Returns the packets that may be made until the limit.
     pub(super) fn left(&self) -> usize {
         match self.limit {
             limit if limit < 0 => usize::MAX,
@@ -58,7 +58,7 @@ impl Quota {
         }
     }
 
-    /// Packets that the rate allows now, regardless of the limit; zero while inactive.
+    /// Returns the packets that the rate allows now, regardless of the limit; zero while inactive.
     pub(super) fn due(&mut self, now: u64) -> usize {
         let due = self.gap.as_mut().map_or(u64::MAX, |gap| gap.due(now));
         if self.active { usize::try_from(due).unwrap_or(usize::MAX) } else { 0 }

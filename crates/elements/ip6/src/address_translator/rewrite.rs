@@ -36,7 +36,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Of a packet that goes `way`.
+    /// Reads the layout of a packet that goes `way`.
     fn of(ip: &[u8], way: Way) -> Result<Layout, Refused> {
         if ip.len() < LEAST || ip[0] >> 4 != 6 {
             return Err(Refused::Malformed);

@@ -54,7 +54,7 @@ impl Prefix {
     /// The prefix of addresses mapped to IPv6, `::ffff:0:0/96`.
     const MAPPED: Prefix = Prefix([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
 
-    /// From an argument.
+    /// Reads the prefix from an argument.
     fn from_args(make: &mut Make<'_>, name: &str) -> Prefix {
         let Some(Ipv6Prefix { address, length }) = make.get(name) else {
             return Prefix::MAPPED;

@@ -40,7 +40,7 @@ pub(super) struct Choices {
 pub(super) const UNDECIDED: u32 = u32::MAX - 1;
 
 impl Choices {
-    /// All of a program.
+    /// Makes the choices of all steps of a program.
     pub(super) fn new(program: &Program, words: &Words) -> Choices {
         Choices::of(program, words, |_| true)
     }

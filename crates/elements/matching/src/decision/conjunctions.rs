@@ -76,7 +76,8 @@ pub(super) fn conjunctions(rules: &[(Formula, To)]) -> Option<Vec<(Conjunction, 
     Some(all)
 }
 
-/// Of packets that are long enough: where a formula holds, or does not.
+/// Returns the conjunctions for which a formula holds, or does not, on packets that are long
+/// enough.
 fn expand(formula: &Formula, holds: bool) -> Option<Vec<Conjunction>> {
     let parts = |parts: &'_ [Formula]| -> Vec<Formula> {
         parts.iter().filter(|part| part.tests() > 0).cloned().collect()

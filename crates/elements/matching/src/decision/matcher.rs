@@ -132,7 +132,7 @@ impl Matcher {
         Matcher { program, headers, words, way, answers, dropped: Frame::new(frame_limit), partial }
     }
 
-    /// By vectors of bits, however few rules there are, where that can be.
+    /// Switches to vectors of bits, however few rules there are, if that is possible.
     #[cfg(test)]
     pub(crate) fn by_bits(
         mut self,
@@ -143,7 +143,7 @@ impl Matcher {
         Some(self)
     }
 
-    /// By short lists, the same way.
+    /// Switches to short lists in the same way.
     #[cfg(test)]
     pub(crate) fn by_buckets(
         mut self,

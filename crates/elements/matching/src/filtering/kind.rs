@@ -12,7 +12,7 @@ pub(super) mod protocol {
     /// Any protocol with ports in its header.
     const TRANSPORT: u32 = 258;
 
-    /// Its name in messages.
+    /// Returns its name in messages.
     pub(crate) fn name(number: u32) -> String {
         match number {
             ICMP => "icmp".into(),

@@ -90,7 +90,7 @@ impl Bundles {
         self.bytes -= size;
     }
 
-    /// One that is there, with the same flags as ever.
+    /// Returns an open bundle, if the flags are the same as ever.
     fn get(&mut self, bundle: u32, flags: BundleFlags) -> Result<&mut Open, Fault> {
         let open = self.open.get_mut(&bundle).ok_or(Fault::BundleBadId)?;
         if open.flags != flags {

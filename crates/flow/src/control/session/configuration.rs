@@ -9,7 +9,7 @@ use crate::wire::{
 const TTL: u32 = 1 << PacketInReason::InvalidTtl as u32;
 
 impl Session {
-    /// As it is set for this controller, where it is not the same for all.
+    /// Returns the configuration of this controller, as far as it is not the same for all.
     pub(super) fn config(&self, version: Version) -> Config {
         let known = self.shared.peers.with(self.number, |peer| {
             let ttl = peer.reasons(version, AsyncKind::PacketIn, false) & TTL != 0;

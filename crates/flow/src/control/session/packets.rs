@@ -81,8 +81,8 @@ impl Session {
     }
 }
 
-/// A packet as it is in the switch: one that does not begin with a header of Ethernet has one in front of it
-/// that nothing sees.
+/// Returns a packet as it is in the switch: one that does not begin with a header of Ethernet gets
+/// one in front that no flow sees.
 fn framed(data: &[u8], said: &Key) -> Vec<u8> {
     let packet_type = said.get(Field::PacketType);
     let mut packet = Vec::with_capacity(SHORTEST + data.len());

@@ -27,7 +27,7 @@ type Headers = [u8; HEADERS];
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// Packets of three connections and other packets, with all kinds of header changes.
+    /// Returns packets of three connections and other packets, with all kinds of header changes.
     fn packets() -> Vec<String> {
         let (mut packets, mut state) = (Vec::new(), 7_u32);
         let mut draw = move |below: u32| {
