@@ -30,7 +30,7 @@ pub struct Hosts {
     room: usize,
 }
 
-/// By VLAN and address.
+/// Part of the table, by VLAN and address.
 type Part = Mutex<HashMap<(u16, u64), Host>>;
 
 #[derive(Debug)]
@@ -80,7 +80,8 @@ impl Hosts {
         self.part(vlan, address).get(&(vlan, address)).is_none_or(|host| host.port != port)
     }
 
-    /// An address is seen at a port. Whether it is remembered now and was not before, or elsewhere.
+    /// Learns an address at a port. Returns true if it is remembered now and was not before, or at
+    /// another port.
     pub fn learn(&self, vlan: u16, address: u64, port: u32, now: u64) -> bool {
         let mut part = self.part(vlan, address);
         let before = part.get(&(vlan, address)).map(|host| host.port);

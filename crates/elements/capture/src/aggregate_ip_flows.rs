@@ -50,7 +50,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::of::<AggregateIpFlows>()
 };
 
-/// Flows and pairs of hosts, unless the configuration says otherwise.
+/// Default number of flows and pairs of hosts.
 const CAPACITY: usize = 1 << 20;
 /// Packets held at most: their buffers are needed by all elements.
 const MOST_HELD: usize = 4096;
@@ -90,7 +90,7 @@ struct AggregateIpFlows {
     /// most flows and pairs of hosts
     #[arg(keyword, kind = "flows", default = CAPACITY, shown = "1048576")]
     capacity: usize,
-    /// Of TCP and of UDP.
+    /// Tables of TCP and of UDP.
     tables: [Table; 2],
     #[init(1)]
     next: u32,
@@ -117,9 +117,9 @@ struct AggregateIpFlows {
 #[derive(Default)]
 struct Table {
     places: HashMap<(u32, u32), usize>,
-    /// In the order they were first seen.
+    /// Pairs in the order they were first seen.
     pairs: Vec<Pair>,
-    /// Of all pairs.
+    /// Flows of all pairs.
     flows: usize,
     timeout: u32,
     done_timeout: u32,
@@ -289,7 +289,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// A flow has ended, and those are told that want to know.
+    /// Ends a flow, and notifies the listeners.
     fn end(&mut self, cx: &mut Context, hosts: (u32, u32), flow: &Flow) {
         self.describe(cx, hosts, flow);
         let mut ended = self.listeners.take();

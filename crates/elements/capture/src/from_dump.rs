@@ -111,7 +111,7 @@ enum Stop {
     NoBuffers,
     /// The next one is sent at this time.
     Until(u64),
-    /// The next one is behind the end that was asked for.
+    /// The next packet is behind the selected end.
     Behind,
     /// There is none.
     EndOfFile,

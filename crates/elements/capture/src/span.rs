@@ -5,7 +5,7 @@ use linerate_graph::Make;
 
 use super::stamp::Stamp;
 
-/// From where a time is measured.
+/// Base of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
     Epoch,

@@ -43,7 +43,7 @@ pub(super) const CLASS: Class = Class {
 /// The last time there is.
 const NEVER: Stamp = Stamp(i64::MAX as u64);
 
-/// From where a time is measured.
+/// Base of a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Base {
     #[default]

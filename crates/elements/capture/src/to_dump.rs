@@ -14,7 +14,7 @@ use super::{
 };
 use linerate_kit::{annotations, printed::reason};
 
-/// Bytes kept of each packet unless told otherwise.
+/// Default for the bytes kept of each packet.
 const SNAPLEN: u32 = 2000;
 
 pub(super) const CLASS: Class = Class {

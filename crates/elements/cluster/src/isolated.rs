@@ -10,7 +10,7 @@ use super::{from_consumer, inline, sharing};
 struct Said {
     name: String,
     access: Access,
-    /// Most packets it is lent, and most empty buffers, by the last that says so.
+    /// Most packets it is lent, and most empty buffers, by the last element that sets them.
     cells: Option<u32>,
     spare: u32,
 }

@@ -1,6 +1,6 @@
 //! Parsing of weights.
 
-/// Weights for so many consumers, as in `1 2 1`.
+/// Parses weights for so many consumers, as in `1 2 1`.
 pub(super) fn parse(text: &str, consumers: usize) -> Result<Vec<u32>, String> {
     let number = |word: &str| {
         word.parse().map_err(|_| format!("`{word}` is no weight: they are numbers of at least 0"))

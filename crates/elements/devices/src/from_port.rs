@@ -96,7 +96,7 @@ const BY_CLICK: &str = "\
     other links or about the state of the kernel is refused. \
     With a `METHOD` other than `PCAP` it is ignored with a warning, as in Click.";
 
-/// The filter asked for, for the packets of a device.
+/// Returns the filter of the arguments, for the packets of a device.
 fn capture_filter(make: &mut Make<'_>, device: &str) -> Option<CaptureFilter> {
     let text: String = make.or("BPF_FILTER", String::new());
     if text.is_empty() {

@@ -16,7 +16,7 @@ use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri
 use super::port_users::{PortUsers, Sharing};
 use linerate_kit::{annotations::packet_type, links::Links, template::stamp};
 
-/// Time until a queue that another element still has is asked for again.
+/// Time until a queue that another element still has is requested again.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Annotations to set on received packets, if any element reads them.
@@ -28,8 +28,7 @@ pub(super) struct Notes {
     pub(super) types: bool,
 }
 
-/// The handlers of an element on a port that tell of its link. Those of several workers tell of the
-/// same.
+/// Handlers for the link of an element's port. Those of several workers return the same.
 pub(super) const LINK: [Handler; 3] = [
     Handler::read("link", "whether the other end is there: a peer, or what is behind a cable"),
     Handler::read("link_changes", "how often the link went up or down").merged(Merge::Max),
@@ -210,7 +209,7 @@ impl Intake {
         Ok(())
     }
 
-    /// An interface that has gone may come back; nothing else does.
+    /// Gives the port back after a failure: an interface that has gone may come back.
     #[cold]
     #[inline(never)]
     fn failed(&mut self, cx: &mut Context, error: &PortError) {

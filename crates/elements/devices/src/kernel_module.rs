@@ -85,8 +85,7 @@ pub(super) const TO_HOST_SNIFFERS: Class = Class {
     ..dpdk::TO
 };
 
-/// Click's elements in the kernel take frames for this host unless told
-/// otherwise.
+/// Sets the port to frames for this host alone, as Click's elements in the kernel do by default.
 fn by_promisc(make: &mut Make<'_>, uri: PortUri) -> PortUri {
     let on = quietly(make, "PROMISC").unwrap_or(false);
     uri.with("promisc", if on { "on" } else { "off" })

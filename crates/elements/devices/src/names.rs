@@ -61,14 +61,14 @@ fn define(make: &mut Make<'_>, _: &mut Preparation) {
     }
 }
 
-/// A name and the port that an argument says it stands for.
+/// Parses a definition: a name and its port.
 pub(super) fn definition(argument: &str) -> Option<Result<(String, PortUri), UriError>> {
     let (name, port) = argument.trim().split_once(char::is_whitespace)?;
     let port = unquoted(port.trim()).parse();
     Some(port.map(|port| (unquoted(name), port)))
 }
 
-/// The port a name was said to stand for.
+/// Returns the port that is defined for a name.
 pub(super) fn named(make: &Make<'_>, name: &str) -> Option<PortUri> {
     let said = || {
         let named = make.world.common::<Named>();

@@ -15,7 +15,7 @@ use super::{
     port_users::PortUsers,
 };
 
-/// Time until a queue that another element still has is asked for again.
+/// Time until a queue that another element still has is requested again.
 const RETRY: Duration = Duration::from_millis(1);
 /// Interval of checks for outstanding transmissions while asleep, in ns.
 const OUTSTANDING: u64 = 1_000_000;
@@ -34,7 +34,7 @@ pub(super) struct Outlet {
     held: Frame,
     /// Whether packets wait for place instead of being dropped.
     waits: bool,
-    /// Whether it will be told when there is nothing to do.
+    /// Whether a call when idle was requested.
     unflushed: bool,
     packets: u64,
     bytes: u64,

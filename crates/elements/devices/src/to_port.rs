@@ -93,7 +93,7 @@ pub(super) struct ToPort {
     /// Packets of a turn, where it was given.
     burst: Option<usize>,
     pulls: bool,
-    /// Whether sources are told to stop while packets wait.
+    /// Whether sources stop while packets wait.
     blocks: bool,
     /// Whether packets go on by output 0.
     emits: bool,

@@ -155,7 +155,7 @@ struct Tunnel {
     lacks: Option<String>,
 }
 
-/// Names of interfaces given to elements of a graph that asked for none.
+/// Names of interfaces given to elements of a graph without a name of their own.
 #[derive(Default)]
 struct Given {
     names: Mutex<HashMap<String, usize>>,

@@ -15,7 +15,7 @@ pub(crate) fn without_quotes(text: &str) -> &str {
     inside.filter(|inside| !inside.contains('"')).unwrap_or(text)
 }
 
-/// Reads each line that says something.
+/// Parses each line with content.
 fn read<T>(text: &str, parse: impl Fn(&str) -> Result<T, TextError>) -> Result<Vec<T>, String> {
     let parse = |line: linerate_flow::text::Line<'_>| {
         parse(line.text)

@@ -14,7 +14,7 @@ use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope};
 
 use crate::{change::without_quotes, switches::Home};
 
-/// Connections that are told of unless said otherwise.
+/// Connections that are listed by default.
 const TOLD: usize = 10_000;
 
 /// The match that is a prerequisite of matches on connections.

@@ -167,7 +167,7 @@ struct FlowSwitch {
     is_first: bool,
     /// Flows that are there from the start.
     file: Option<PathBuf>,
-    /// Whether [`Element::idle`] was asked for.
+    /// Whether [`Element::idle`] was requested.
     asked: bool,
     expired: u64,
     /// Number of the last change of its home's switch or exporter that was taken.

@@ -252,7 +252,7 @@ impl OpenFlow {
         Some(OpenFlow { settings, agent: None, replaces, said: String::new() })
     }
 
-    /// Starts, or says why not.
+    /// Starts the agent, or returns the reason against it.
     fn start(&mut self, cx: &Context) -> Result<(), String> {
         let home = switches::find(cx.world(), &self.settings.switch);
         let home = home.ok_or("the switch has not been made")?;

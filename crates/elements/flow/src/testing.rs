@@ -38,7 +38,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Comes when the switch is there, and asks for packets.
+    /// Connects when the switch is there, and asks for packets.
     pub(crate) fn at(path: &str) -> Controller {
         let mut link = None;
         wait_until(|| {

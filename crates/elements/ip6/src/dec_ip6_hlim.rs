@@ -34,7 +34,7 @@ struct DecIp6Hlim {
 
 /// Words of the header up to the one that ends with the hop limit.
 const WORDS: usize = HOPS / 4 + 1;
-/// One hop in that word.
+/// One hop in the word of the hop limit.
 const HOP: u32 = 1 << 24;
 
 impl Step for DecIp6Hlim {

@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
 
 struct SetIp6Dscp {
     dscp: u8,
-    /// As it was written.
+    /// Its text.
     text: String,
 }
 

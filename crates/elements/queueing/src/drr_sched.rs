@@ -42,7 +42,7 @@ struct Input {
     ahead: Ahead,
     /// Bytes it may send.
     deficit: u64,
-    /// Whether it has sent something in the burst that goes on.
+    /// Whether it has sent packets in the current burst.
     sent: bool,
 }
 

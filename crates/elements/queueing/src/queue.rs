@@ -25,7 +25,7 @@ use linerate_kit::{
 
 /// The name of their family in the reference: that of the elements for beginners.
 const FAMILY: &str = "standard";
-/// Packets a queue holds unless told otherwise.
+/// Default capacity in packets.
 const CAPACITY_DEFAULT: usize = 1000;
 /// Most packets a queue can hold.
 const CAPACITY_LIMIT: usize = 1 << 24;
@@ -130,9 +130,9 @@ struct Core {
     places: AtomicUsize,
     highwater: AtomicUsize,
     drops: AtomicU64,
-    /// For a worker that pulls and has found it empty.
+    /// Wakes a worker that pulls and has found it empty.
     filled: NeedWakeup,
-    /// For a worker that pushes and has found it full.
+    /// Wakes a worker that pushes and has found it full.
     emptied: NeedWakeup,
     /// Ends that no replica has taken yet, and the ring where it is shared.
     ends: Mutex<Ends>,
@@ -284,8 +284,9 @@ impl Queue {
         }
     }
 
-    /// Takes packets out wherever they are, oldest first; the others stay in order. `wanted` is asked of each,
-    /// with its place. `None` where the other side is on another worker, which does not wait meanwhile.
+    /// Takes packets out at any place, oldest first; the others stay in order. `wanted` is called
+    /// for each, with its place. `None` where the other side is on another worker, which does not
+    /// wait meanwhile.
     pub(crate) fn take_out(
         &mut self,
         mut wanted: impl FnMut(usize, &Slot) -> bool,

@@ -1,4 +1,4 @@
-//! `RatedSplitter` and `BandwidthRatedSplitter`: send packets above a rate elsewhere.
+//! `RatedSplitter` and `BandwidthRatedSplitter`: send packets above a rate to output 1.
 
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,

@@ -80,7 +80,7 @@ pub(super) const CLASS: Class = Class {
 pub(super) struct Limits {
     pub(super) min: u64,
     pub(super) max: u64,
-    /// Of [`ONE`].
+    /// Probability, in parts of [`ONE`].
     pub(super) probability: u64,
     pub(super) gentle: bool,
 }
@@ -125,7 +125,7 @@ impl Value for MaxP {
     }
 }
 
-/// A probability as it is written.
+/// Parses a probability.
 fn probability(text: &str) -> Option<u64> {
     let value: f64 = text.parse().ok().filter(|value: &f64| (0.0..=65535.0).contains(value))?;
     Some((value * ONE as f64).round() as u64)

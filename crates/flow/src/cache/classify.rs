@@ -61,7 +61,7 @@ impl FastPath {
         }
     }
 
-    /// The rest of a frame, behind a packet that has changed something.
+    /// Processes the rest of a frame, behind a packet that may have changed decisions.
     #[cold]
     #[inline(never)]
     fn again<T: Tables, O: Outlet>(

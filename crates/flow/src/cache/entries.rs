@@ -29,7 +29,7 @@ pub(super) struct Hot {
     pub(super) bytes: u64,
     /// Packets likewise.
     pub(super) packets: u32,
-    /// For tables of which time it was last found to hold.
+    /// Epoch of the tables for which it was last found to hold.
     pub(super) epoch: u32,
     /// The number of its mask.
     pub(super) mask: u16,
@@ -98,7 +98,7 @@ pub(super) struct Place {
     pub(super) union: Union,
 }
 
-/// Hashes are good as they are.
+/// Hasher of keys that are hashes already.
 #[derive(Debug, Default)]
 pub(super) struct Plain(u64);
 
@@ -121,9 +121,9 @@ pub(super) struct Entries {
     free: Vec<u32>,
     pub(super) kinds: Vec<Kind>,
     numbers: HashMap<Mask, u16>,
-    /// By their hashes. Where two have one, the second is not kept.
+    /// Index by hash. Of two entries with one hash, the second is not kept.
     found: HashMap<u64, u32, BuildHasherDefault<Plain>>,
-    /// By port; the last one's are packets that go on.
+    /// State by port; that of the last is for packets that are looked up again.
     places: Vec<Place>,
     limit: usize,
     hand: usize,

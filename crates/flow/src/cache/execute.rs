@@ -179,7 +179,7 @@ impl FastPath {
         self.steps(tables, out, slot, &decision.steps, &mut way, now);
     }
 
-    /// The key of a packet as it is now.
+    /// Returns the present key of a packet.
     fn key_now<O: Outlet>(&self, out: &mut O, slot: &Slot, way: &mut Way) -> Key {
         let key = way.key.get_or_insert_with(|| self.base_of(way.place));
         let mut key = *key;

@@ -99,7 +99,8 @@ impl FastPath {
         port.is_wide = union[NEAR + 1..].iter().any(|word| *word != 0);
     }
 
-    /// Between frames, as packets of one know their entries by number: makes room for so many.
+    /// Makes room for so many entries. To be called between frames, as packets of one refer to
+    /// entries by number.
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, packets: usize, now: u64) {

@@ -79,13 +79,13 @@ impl Default for Options {
 
 /// An entry that is none.
 const NONE: u32 = u32::MAX;
-/// In the place of an output: packets that are dropped as flows say, ...
+/// Marks in the place of an output: packets dropped by flows, ...
 const TO_DROP: u32 = DROP as u32;
-/// ... packets with which more is done, ...
+/// ... packets with further steps, ...
 const TO_STEPS: u32 = STEPS as u32;
-/// ... that may be looked up again, ...
+/// ... packets that may be looked up again, ...
 const TO_GO_ON: u32 = GO_ON as u32;
-/// ... and packets that were not decided.
+/// ... and undecided packets.
 const TO_NOBODY: u32 = GO_ON as u32 - 1;
 /// Outputs are less.
 const OUTPUTS: u32 = 0xff00;
@@ -156,12 +156,12 @@ pub struct FastPath {
     dirty: Vec<u32>,
     counts: Counts,
     frames: u64,
-    /// The port of the last frame, and the frame at which it was last another's turn.
+    /// Port of the last frame, and number of the frame at which it last changed.
     turn: (usize, Option<u64>),
     storm: Storm,
     /// Whether decisions are inserted.
     keeps: bool,
-    /// Whether something was decided since room was made last.
+    /// Whether there were decisions since room was made last.
     has_missed: bool,
     narrow: Vec<[u64; NARROW]>,
     wide: Vec<[u64; WIDE]>,

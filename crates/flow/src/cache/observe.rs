@@ -24,8 +24,8 @@ impl FastPath {
         });
     }
 
-    /// Returns true if there is something to be told of later, so that [`tick`](FastPath::tick) is
-    /// to be called.
+    /// Returns true if there are flows to export later, so that [`tick`](FastPath::tick) is to be
+    /// called.
     #[must_use]
     pub fn has_to_tell(&self) -> bool {
         self.observed.as_ref().is_some_and(|observed| observed.observer.has_flows())
@@ -98,7 +98,7 @@ impl FastPath {
         }
     }
 
-    /// A flow wants a packet told of; the steps are those that follow.
+    /// Observes a packet for a flow's `sample`, with the steps behind that action.
     #[cold]
     pub(super) fn observe_sample(
         &mut self,

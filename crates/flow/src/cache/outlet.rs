@@ -19,7 +19,7 @@ pub enum Drop {
     Room,
     /// It was looked up again and again.
     Loop,
-    /// It is a fragment that waited for the others of its packet.
+    /// It is a fragment whose packet was not completed.
     Fragment,
 }
 

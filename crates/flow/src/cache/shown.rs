@@ -11,7 +11,7 @@ use crate::pipeline::Decision;
 pub struct Shown {
     /// Fields that its packets have in common.
     pub key: Key,
-    /// In these bits.
+    /// Bits of these fields.
     pub mask: Mask,
     /// Decision for its packets.
     pub decision: Arc<Decision>,

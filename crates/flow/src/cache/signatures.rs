@@ -11,7 +11,7 @@ const LANES: usize = 8;
 /// Buckets there are at first, and at most: 4 KiB and 2 MiB.
 const FIRST: usize = 64;
 const MOST: usize = 32_768;
-/// With so many buckets asking for their lines ahead costs more than it saves.
+/// Up to so many buckets, prefetching costs more than it saves.
 const NEAR: usize = 256;
 /// A lane that leads nowhere. No signature is this.
 const VACANT: u32 = 0;
@@ -84,7 +84,7 @@ impl Signatures {
         }
     }
 
-    /// The entry that was last said to have this signature.
+    /// Returns the entry that this signature was last mapped to.
     #[inline(always)]
     pub(super) fn find(&self, signature: u32) -> Option<u32> {
         let bucket = self.bucket(signature)?;

@@ -8,7 +8,7 @@
 
 /// Evicted entries per verdict on their use.
 const JUDGED: u32 = 1024;
-/// Of a port's frames in a storm, every so many are looked up and kept, ...
+/// Under the bypass one frame of a port in so many is looked up and inserted, ...
 const KEPT: u32 = 32;
 /// ... and where hardly any packet finds an entry.
 const SAMPLED: u32 = 256;

@@ -90,7 +90,7 @@ pub(super) struct Admission {
 #[derive(Debug, Default)]
 struct Connections {
     last: u64,
-    /// In the order they came.
+    /// Connections in the order of arrival.
     all: Vec<Connection>,
 }
 

@@ -112,7 +112,7 @@ pub struct TargetStatus {
 /// A controller that is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerStatus {
-    /// From where.
+    /// Its address.
     pub address: String,
     /// The version, once it is agreed on.
     pub version: Option<Version>,
@@ -123,14 +123,14 @@ pub struct ControllerStatus {
 /// Status of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentStatus {
-    /// Of each target.
+    /// Status of each target.
     pub targets: Vec<TargetStatus>,
     /// Packets of controllers that no worker took in time.
     pub lost_packets: u64,
     /// Packets for controllers over their rate.
     pub unsent_packets: u64,
-    /// Packets, ends of flows and changes of ports that no controller was told, as too much happened at
-    /// once.
+    /// Packets, ends of flows and changes of ports that no controller was sent, as the queue was
+    /// full.
     pub lost_events: u64,
     /// Why the state could not be written the last time.
     pub state_problem: Option<String>,
@@ -287,7 +287,8 @@ impl Drop for Agent {
 pub struct Conversation(Session);
 
 impl Conversation {
-    /// Says something, and has it obeyed as far as answers have room. Calling it with nothing goes on.
+    /// Takes bytes of the controller, and handles messages as far as answers have room. A call
+    /// without bytes continues.
     pub fn say(&mut self, bytes: &[u8]) -> Result<(), Ended> {
         self.0.push(bytes);
         while self.0.advance()? && !self.0.is_full() {}

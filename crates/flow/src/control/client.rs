@@ -90,7 +90,7 @@ pub enum ClientError {
     /// The connection has ended.
     #[error("the switch has ended the connection")]
     Ended,
-    /// It is broken.
+    /// The connection is broken.
     #[error("the connection to the switch is broken: {0}")]
     Broken(io::Error),
     /// No answer, or no complete one, came in time.
@@ -99,7 +99,7 @@ pub enum ClientError {
     /// The answer exceeds `max_answer`.
     #[error("the switch's answer is longer than {0} bytes")]
     TooLong(usize),
-    /// It refused something.
+    /// It refused the request.
     #[error("the switch refuses it: {0}")]
     Refused(Refusal),
     /// It refused one message of several.
@@ -113,7 +113,7 @@ pub enum ClientError {
     /// Its message is malformed.
     #[error("the switch says what cannot be understood: {0}")]
     Malformed(Fault),
-    /// It answered something else.
+    /// It answered with another message.
     #[error("the switch answers something else")]
     Unexpected,
     /// The version that is spoken has no words for it.
@@ -131,7 +131,7 @@ pub enum ClientError {
 pub struct Refusal {
     /// Its fault, where the numbers are known.
     pub fault: Option<Fault>,
-    /// The numbers the switch said.
+    /// Its numbers as sent.
     pub code: Code,
 }
 

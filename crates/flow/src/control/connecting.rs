@@ -190,7 +190,7 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 impl Listener {
-    /// Listens at a target, and says which one that is now: a free port has a number.
+    /// Listens at a target, and returns the target as it is then: a free port has a number.
     pub(super) fn new(target: &Target) -> io::Result<(Listener, Target)> {
         match target {
             Target::Listen { address, secure } => {

@@ -56,13 +56,13 @@ pub enum Ended {
     /// The bytes received cannot be divided into messages.
     #[error("what the controller sends is no OpenFlow: {0}")]
     Garbage(Fault),
-    /// It said nothing, and did not answer.
+    /// It sent nothing, and did not answer.
     #[error("the controller has been silent for too long")]
     Silent,
     /// It did not read.
     #[error("the controller has not read for too long")]
     Stuck,
-    /// More has changed than could be told.
+    /// More has changed than its monitors can be sent.
     #[error(
         "too much has changed at once for the controller's flow monitors: it connects again and asks anew"
     )]
@@ -89,7 +89,7 @@ pub(super) fn converse(
 pub(super) struct Times {
     /// Until its hello.
     pub(super) hello: Duration,
-    /// From the first byte of a message to its last.
+    /// Longest time from the first byte of a message to its last.
     pub(super) message: Duration,
     /// Silence until an echo request, and from that to its answer.
     pub(super) probe: Duration,
@@ -105,9 +105,9 @@ struct Conversation<'a> {
     half_since: Option<Instant>,
     /// Time of the last input or, while nothing is read, of the last chunk of answers sent.
     heard: Instant,
-    /// Whether an echo was asked for since.
+    /// Whether an echo request was sent since.
     probed: bool,
-    /// Whether there may be something to read.
+    /// Whether there may be bytes to read.
     readable: bool,
     linger: Linger,
     /// Bytes being written, and the number of those already written.
@@ -278,7 +278,7 @@ impl<'a> Conversation<'a> {
         Ok(self.session.is_established())
     }
 
-    /// Asks whether the other side is there, when it is time to, and says how long until it is.
+    /// Sends an echo request, when it is time to, and returns the time until the next.
     fn probe_now(&mut self, listens: bool) -> Result<Duration, Ended> {
         let now = Instant::now();
         if !self.session.is_established() {

@@ -163,7 +163,7 @@ fn send_packet(peer: &Peer, message: &Message, version: Version) {
     }
 }
 
-/// Fields that are said of a packet where they are not zero.
+/// Fields of packet-ins, sent where they are not zero.
 const SAID: [Field; 30] = [
     Field::PacketType,
     Field::TunnelId,
@@ -250,7 +250,7 @@ fn describe(punted: &Punted) -> PacketIn {
     }
 }
 
-/// As many as come at a rate, and some that were saved up.
+/// Token bucket: refilled at a rate, up to a burst.
 struct Tokens {
     rate: PacketRate,
     left: f64,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Longest time between an answer and a prompt message, and time of polling.
 const MOMENT: Duration = Duration::from_micros(200);
 
-/// A core that does not come back for so long was wanted by others.
+/// A core that stays away for so long is used by another program.
 const WANTED: Duration = Duration::from_micros(500);
 
 /// Time without polling after that.

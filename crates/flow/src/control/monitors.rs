@@ -52,7 +52,7 @@ impl Monitor {
         Monitor { flags, out_port, out_group, table, key, mask }
     }
 
-    /// Returns true if it is about a flow, which may have sent elsewhere before.
+    /// Returns true if it matches a flow, or its former version, which may have had other outputs.
     fn has(&self, flow: &Flow, before: Option<&Flow>) -> bool {
         let sends = |flow: &Flow| sends_to_port(flow, self.out_port);
         (self.table == ALL_TABLES || self.table == flow.table)
@@ -62,7 +62,7 @@ impl Monitor {
     }
 }
 
-/// Changes that wait to be told.
+/// Changes that wait to be sent.
 #[derive(Debug, Default)]
 struct Held {
     /// Flows that came or became others, by number, and whether the controller knows of one like it.
@@ -71,7 +71,7 @@ struct Held {
     removed: VecDeque<(Arc<Flow>, FlowRemovedReason)>,
     /// The number of the first flow that came, also of those no monitor is about: the controller knows none from it on.
     first_new: Option<u64>,
-    /// Whether the controller was told that updates pause.
+    /// Whether the controller was sent the pause of updates.
     is_told: bool,
     /// Whether a monitor's first flows are on their way.
     is_initial: bool,
@@ -105,8 +105,8 @@ impl Monitors {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes monitors of a controller: all that are asked for, or on a fault none. Returns the flows that are told at
-    /// first; after their last [`Monitors::told_initial`] is called.
+    /// Changes monitors of a controller: all that are requested, or on a fault none. Returns the
+    /// flows of the initial update; after their last [`Monitors::told_initial`] is called.
     pub(super) fn change(
         &self,
         switch: &Switch,
@@ -190,7 +190,7 @@ impl Monitors {
         all.tell();
     }
 
-    /// The first flows of a controller's monitors were told.
+    /// Notes that a controller was sent its monitors' initial flows.
     pub(super) fn told_initial(&self, controller: u64) {
         let mut all = self.lock();
         let watcher = all.watchers.get_mut(&controller);
@@ -257,7 +257,7 @@ fn check(
     Ok(())
 }
 
-/// The flows that monitors tell at first, each once, in the order of an answer.
+/// Returns the initial flows of monitors, each once, in the order of an answer.
 fn initial(monitors: &[&Monitor], tables: &Snapshot) -> Vec<Initial> {
     let mut found = BTreeMap::new();
     for monitor in
@@ -454,7 +454,7 @@ impl Held {
     }
 }
 
-/// The flag of monitors that tell such an event.
+/// Returns the flag of monitors for such an event.
 fn flag(event: FlowEvent) -> FlowMonitorFlags {
     match event {
         FlowEvent::Initial => FlowMonitorFlags::INITIAL,

@@ -31,9 +31,9 @@ pub struct Credentials {
 /// Rate limit of packet-ins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRate {
-    /// So many a second.
+    /// Packets per second.
     pub per_second: u32,
-    /// So many at once after a pause.
+    /// Packets at once after a pause.
     pub burst: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct AgentOptions {
     pub versions: Vec<Version>,
     /// Credentials for TLS.
     pub credentials: Option<Credentials>,
-    /// A controller that says nothing for so long is asked whether it is there, and given up after as
+    /// Time of silence after which a controller is sent an echo request, and is given up after as
     /// long again. Zero never asks.
     pub probe_interval: Duration,
     /// Time to wait before connecting again: at first, and doubled with each failure up to the
@@ -55,11 +55,12 @@ pub struct AgentOptions {
     pub backoff: (Duration, Duration),
     /// Forwarding without a controller.
     pub fail_mode: FailMode,
-    /// At most so many packets for controllers; `None` is as many as come.
+    /// Rate limit of packets for controllers; `None` is no limit.
     pub packet_rate: Option<PacketRate>,
     /// Bytes of unsolicited messages that may wait for a controller that does not read.
     pub send_limit: usize,
-    /// A bundle nothing is said of for so long is discarded, and the controller told. Zero never discards.
+    /// Time without messages after which a bundle is discarded, with an error to the controller.
+    /// Zero never discards.
     pub bundle_idle: Duration,
     /// Limits of each listener's connections.
     pub limits: Limits,

@@ -22,7 +22,7 @@ pub(super) struct Outbox {
 enum Class {
     /// Asked for.
     Answer,
-    /// Not asked for.
+    /// Unsolicited.
     Unasked,
     /// An update of a flow monitor.
     Update,

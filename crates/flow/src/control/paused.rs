@@ -8,11 +8,11 @@ use crate::pipeline::Continuation;
 /// Continuations kept at most; a further one drops the oldest.
 const ROOM: usize = 1024;
 
-/// The property of a continuation that says which: the type and the length, 16 bytes, of Open vSwitch's
-/// that says of which bridge a packet is, since its `ovs-ofctl` reads continuations.
+/// The property of a continuation with its number: type and length, 16 bytes, are those of Open
+/// vSwitch's property for the bridge of a packet, since its `ovs-ofctl` parses continuations.
 const WHICH: [u8; 4] = [0x80, 0, 0, 20];
 
-/// The ways to go on that controllers were told lately.
+/// Continuations sent to controllers lately.
 ///
 /// A controller gets a number with a secret, so that no other can resume the packet.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Paused {
         told
     }
 
-    /// The one a controller was told.
+    /// Returns the continuation of an encoding.
     pub(super) fn find(&self, told: &[u8]) -> Option<Arc<Continuation>> {
         let (secret, number) = told.strip_prefix(&WHICH)?.split_first_chunk::<8>()?;
         if u64::from_be_bytes(*secret) != self.secret {

@@ -19,7 +19,7 @@ pub(super) struct Peer {
     pub(super) outbox: Arc<Outbox>,
     /// Index of its target.
     pub(super) target: usize,
-    /// From where.
+    /// Its address.
     pub(super) address: String,
     /// Set if the switch connected to it. A controller on a passive connection gets no unsolicited
     /// message before it has set a length for packets, as with Open vSwitch: it may be a tool that
@@ -188,7 +188,7 @@ impl Peers {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a controller that is connected.
+    /// Calls a function with a connected controller.
     pub(super) fn with<T>(&self, number: u64, act: impl FnOnce(&mut Peer) -> T) -> Option<T> {
         self.lock().peers.iter_mut().find(|peer| peer.number == number).map(act)
     }

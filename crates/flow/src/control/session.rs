@@ -38,7 +38,7 @@ const AT_ONCE: usize = 256;
 /// Most bytes of a hello, which an unauthenticated peer sends.
 const HELLO_ROOM: u16 = 1024;
 
-/// One controller's conversation.
+/// Session with one controller.
 #[derive(Debug)]
 pub(super) struct Session {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ pub(super) struct Session {
     outbox: Arc<Outbox>,
     stream: Stream,
     version: Option<Version>,
-    /// Whether something was changed since the last barrier.
+    /// Whether there were changes since the last barrier.
     changed: bool,
     /// Whether changes of flows have a table in OpenFlow 1.0.
     table_ids: bool,
@@ -91,7 +91,7 @@ struct RequestParts {
 }
 
 impl Session {
-    /// Begins to speak with a controller: says hello.
+    /// Begins a session: sends a hello.
     pub(super) fn new(
         shared: Arc<Shared>,
         number: u64,
@@ -153,7 +153,7 @@ impl Session {
         self.stream.push(bytes);
     }
 
-    /// Obeys messages that came, and says whether there may be more of them.
+    /// Handles messages that came, and returns true if there may be more of them.
     pub(super) fn advance(&mut self) -> Result<bool, Ended> {
         for _ in 0..AT_ONCE {
             if self.outbox.is_full() {
@@ -403,7 +403,7 @@ impl Session {
         Origin { controller: self.number, xid }
     }
 
-    /// Tells others of a change of groups or meters, where they want to hear of it.
+    /// Forwards a change of groups or meters to other controllers that have chosen this message.
     fn forward(&self, message: &Message, bytes: &[u8]) {
         let reason = match message {
             Message::GroupMod(_) => 0,
@@ -499,7 +499,7 @@ impl Session {
         Ok(())
     }
 
-    /// Changes flow monitors, and begins to answer with the flows they tell at first.
+    /// Changes flow monitors, and begins to answer with their initial flows.
     fn monitor(
         &mut self,
         monitors: &[FlowMonitor],

@@ -61,7 +61,7 @@ pub(super) struct Shared {
     pub(super) stop: Stop,
     pub(super) paused: Paused,
     pub(super) monitors: Monitors,
-    /// Whether a controller said that fragments have Nicira's field: the switch has it anyway.
+    /// Whether a controller has set fragments to have Nicira's field: the switch has it anyway.
     matches_fragments: AtomicBool,
     /// Bytes of messages in all bundles.
     pub(super) bundled: AtomicUsize,
@@ -75,7 +75,7 @@ pub(super) struct Shared {
     pub(super) lost_events: AtomicU64,
     /// Why the state could not be written the last time.
     state_problem: Mutex<Option<String>>,
-    /// Whether the switch was told to send packets that match nothing to controllers.
+    /// Whether packets without a match go to controllers.
     misses: AtomicBool,
 }
 

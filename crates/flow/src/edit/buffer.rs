@@ -10,7 +10,8 @@ pub trait Bytes {
     /// Returns all bytes of the packet, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// Adds bytes in front, which hold anything. `false`, changing nothing, where there is no room.
+    /// Adds bytes in front, with undefined content. `false`, changing nothing, where there is no
+    /// room.
     #[must_use = "without room nothing was added"]
     fn prepend(&mut self, count: usize) -> bool;
 

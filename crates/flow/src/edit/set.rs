@@ -167,7 +167,7 @@ fn mend<const N: usize>(bytes: &mut [u8], check: Check, old: &[u8; N], new: &[u8
     *place = after.to_be_bytes();
 }
 
-/// Sets bits of the outer tag; the one that says there is a tag is not on the wire.
+/// Sets bits of the outer tag; the bit for its presence is not on the wire.
 fn tag(bytes: &mut [u8], (value, mask): Bits) -> Option<()> {
     let head = bytes.first_chunk::<18>()?;
     if is_tag(u16::from_be_bytes([head[12], head[13]])) {

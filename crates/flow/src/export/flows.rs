@@ -13,12 +13,12 @@ const STRAGGLERS: u64 = 1_000_000_000;
 /// Flags of TCP that end a flow: FIN and RST.
 const ENDS: u16 = 0b101;
 
-/// When flows are told of, in nanoseconds.
+/// Time-outs of flows, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
-    /// After so long without a packet.
+    /// Time without a packet.
     pub(super) idle: u64,
-    /// After so long with packets.
+    /// Time with packets.
     pub(super) active: u64,
 }
 

@@ -17,7 +17,7 @@ pub struct Way {
     pub in_port: u32,
     /// The port it went out by first, 0 for none.
     pub out_port: u32,
-    /// By how many it went out.
+    /// Number of ports it went out by.
     pub copies: u32,
 }
 
@@ -163,7 +163,7 @@ impl Observer {
         self.count(packet, way, nth as u32, now);
     }
 
-    /// Returns true if there are flows it has to tell of some time.
+    /// Returns true if there are flows to export at some time.
     #[must_use]
     pub fn has_flows(&self) -> bool {
         self.flows.as_ref().is_some_and(|flows| !flows.is_empty())

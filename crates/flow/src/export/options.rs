@@ -23,13 +23,13 @@ pub struct IpfixOptions {
     pub sets: Vec<(u32, Vec<SocketAddr>)>,
     /// The observation domain of records of all packets.
     pub domain: u32,
-    /// Of so many packets one is looked at; 1 is all.
+    /// Sampling: one packet of so many is looked at; 1 is all.
     pub sampling: u32,
-    /// A flow without packets for so long is over.
+    /// Time without packets after which a flow ends.
     pub idle: Duration,
-    /// A flow that goes on is told of so often.
+    /// Time after which an active flow is exported.
     pub active: Duration,
-    /// Templates are sent again so often.
+    /// Interval of templates.
     pub refresh: Duration,
     /// Flows that are known at once, for each worker. Each takes about 190 bytes.
     pub capacity: usize,
@@ -58,11 +58,11 @@ impl Default for IpfixOptions {
 pub struct SflowOptions {
     /// Addresses of the collectors.
     pub collectors: Vec<SocketAddr>,
-    /// The address that samples are from, as it is said in them.
+    /// Address of the agent in datagrams.
     pub agent: IpAddr,
-    /// Of so many packets one is picked, by chance.
+    /// Sampling: one packet of so many is picked, by chance.
     pub rate: u32,
-    /// Counters of ports are told so often; never if it is zero.
+    /// Interval of counters; zero is never.
     pub polling: Duration,
     /// Bytes of a datagram, which should fit in a packet on the way.
     pub datagram: usize,

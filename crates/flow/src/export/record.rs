@@ -18,7 +18,7 @@ pub struct Stream {
     pub set: u32,
     /// The observation domain.
     pub domain: u32,
-    /// The observation point, 0 where none is said.
+    /// The observation point, 0 for none.
     pub point: u32,
 }
 
@@ -27,9 +27,9 @@ pub struct Stream {
 pub enum EndReason {
     /// No packet came for a while.
     Idle = 1,
-    /// It goes on, and has been told of nothing for a while.
+    /// It is active, and was not exported for a while.
     Active = 2,
-    /// TCP said so.
+    /// TCP ended it.
     End = 3,
     /// The exporter ends.
     Forced = 4,
@@ -62,7 +62,7 @@ pub struct FlowRecord {
     pub tcp_flags: u16,
     /// The smallest time to live and the largest.
     pub ttl: [u8; 2],
-    /// Why it is told.
+    /// Reason of the export.
     pub reason: EndReason,
 }
 
@@ -168,7 +168,7 @@ impl Tuple {
         self.words[0] as u16
     }
 
-    /// The tag's control information with the bit that says there is one, or 0.
+    /// Returns the tag's control information with the bit for its presence, or 0.
     #[must_use]
     pub fn vlan_tci(&self) -> u16 {
         (self.words[0] >> 16) as u16

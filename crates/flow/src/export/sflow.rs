@@ -16,7 +16,7 @@ pub struct Sample {
     pub in_port: u32,
     /// The port it went out by first.
     pub out_port: u32,
-    /// By how many it went out.
+    /// Number of ports it went out by.
     pub copies: u32,
     /// Bytes of the packet.
     pub length: u32,
@@ -53,9 +53,9 @@ pub struct Interface {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Of these, dropped.
+    /// Packets of these that were dropped.
     pub received_dropped: u64,
-    /// Of these, not to be handled.
+    /// Packets of these with errors.
     pub received_errors: u64,
     /// Packets that went out.
     pub sent: u64,

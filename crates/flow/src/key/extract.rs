@@ -216,7 +216,7 @@ pub fn extract_words<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [
     }
 }
 
-/// The bit that says there is a tag.
+/// The bit for the presence of a tag.
 const PRESENT: u16 = 0x1000;
 
 /// Lower numbers in a type's place are lengths.
@@ -317,7 +317,7 @@ fn types(head: &[u8; 8]) -> u64 {
     u64::from(head[0]) << 48 | u64::from(head[1]) << 32
 }
 
-/// The length a TCP header says it has, if it can.
+/// Returns the length of a TCP header by its field, if it is valid.
 #[inline(always)]
 pub(crate) fn tcp_header(head: &[u8; 20]) -> Option<usize> {
     let header = usize::from(head[12] >> 4) * 4;

@@ -31,7 +31,7 @@ pub const HEADERS: Range<usize> = 1..extract::HEADER_WORDS;
 /// Words of a key with the fields of a packet's connection.
 pub(crate) const CONNECTION: Range<usize> = 23..32;
 
-/// The place of a bit that says that the last `ct` found a packet's connection and left it as it is: no field.
+/// The place of a bit for a connection that the last `ct` found and left as it is: no field.
 pub(crate) const FOUND: Place = Place { word: 23, shift: 8 };
 
 /// Place of a field: the word of its last bit, and the distance from that word's end. A field of
@@ -160,10 +160,10 @@ pub const fn place_of(field: Field) -> Place {
 /// The place of the continuation a packet goes on with, 0 for one that comes in: no field.
 pub const CONTINUATION: Place = Place { word: 0, shift: 0 };
 
-/// The place of the tag behind the outer one, with the bit that says it is there: no field.
+/// The place of the tag behind the outer one, with the bit for its presence: no field.
 ///
-/// The type of Ethernet of a packet with two tags is that of the inner one, `0x8100` or `0x88a8`, as it
-/// is for Open vSwitch.
+/// The type of Ethernet of a packet with two tags is that of the inner one, `0x8100` or `0x88a8`,
+/// as it is for Open vSwitch.
 pub const INNER_TCI: Place = Place { word: 3, shift: 16 };
 
 /// The first word of registers; each has two, the even one first.

@@ -13,9 +13,9 @@ use bucket::Bucket;
 pub enum Verdict {
     /// It goes on.
     Pass,
-    /// It is dropped.
+    /// The packet is dropped.
     Drop,
-    /// The precedence with which it may be dropped later is raised by so much.
+    /// The drop precedence is raised by so much.
     Remark(u8),
 }
 

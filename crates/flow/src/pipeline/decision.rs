@@ -29,18 +29,18 @@ pub struct Decision {
 /// Dependencies of a decision beside the key.
 #[derive(Debug, Clone, Default)]
 pub struct Depends {
-    /// The tables that were asked, a bit for each.
+    /// Tables that were looked up, a bit for each.
     pub tables: [u64; 4],
     /// Tables of these where no flow matched.
     pub missed: [u64; 4],
-    /// Bits of the key that actions had written before some table was asked: there, a flow's match
-    /// cannot be compared with the packet as it arrived.
+    /// Bits of the key that actions had written before a table lookup: there, a flow's match cannot
+    /// be compared with the packet as it arrived.
     pub written: Mask,
     /// Groups that decided.
     pub groups: BTreeSet<u32>,
     /// Meters that decided.
     pub meters: Vec<u32>,
-    /// Addresses `NORMAL` asked for, each with the number of its VLAN.
+    /// Addresses that `NORMAL` looked up, each with the number of its VLAN.
     pub hosts: Vec<(u16, u64)>,
     /// Whether `NORMAL` had no room for where the packet came from: it is tried again when any address
     /// has moved or was forgotten.
@@ -116,7 +116,7 @@ pub enum Step {
         port: u32,
         /// Bytes of it; `None` is all.
         max_len: Option<u32>,
-        /// By which of its queues.
+        /// Number of the queue.
         queue: u32,
     },
     /// Bits of a header field are set, and checksums with them. A packet that does not have the header is
@@ -126,7 +126,7 @@ pub enum Step {
     PushVlan {
         /// Its type.
         kind: u16,
-        /// Its control information, without the bit that says it is there.
+        /// Its control information, without the bit for its presence.
         tci: u16,
     },
     /// The outer tag is taken away.
@@ -187,7 +187,7 @@ pub enum Step {
     Continue(Arc<Continuation>),
     /// The packet goes on in one of two ways, by its length now.
     Larger {
-        /// In bytes.
+        /// Length in bytes.
         length: u16,
         /// Continuation of longer packets.
         larger: Arc<Continuation>,
@@ -198,7 +198,7 @@ pub enum Step {
     Sample(Arc<crate::wire::Action>),
 }
 
-/// One of several ways, by the packet's hash.
+/// Selection of a bucket, by the packet's hash.
 #[derive(Debug)]
 pub struct Select {
     /// Fields the hash is of; those of addresses, protocol and ports without any.
@@ -291,7 +291,7 @@ pub struct Suspended {
 /// Work left of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Rest {
-    /// A table is asked.
+    /// A table lookup.
     Table(u8),
     /// Instructions are carried out that were of a flow of this table and cookie.
     Instructions {

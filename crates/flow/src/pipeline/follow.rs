@@ -16,9 +16,9 @@ use crate::wire::{Action, Ct, Entry, Field, Match, Nat, NatAddresses, NatFlags, 
 /// Repeated lookups of a packet and its copies, at most.
 const LOOKUPS: usize = 64;
 
-/// The state of a connection where none is said: that of one that begins.
+/// The default state of a connection: that of a new one.
 pub const ASSUMED: u32 = 0x21;
-/// The bit that says that a packet's connection was looked up.
+/// The bit for a tracked packet.
 const TRACKED: u32 = 0x20;
 
 /// A packet that is to be looked up again.
@@ -143,7 +143,7 @@ impl Follow {
     }
 }
 
-/// Translates a packet to the first addresses and ports that an action says.
+/// Translates a packet to the first addresses and ports of an action.
 fn translate(action: &Ct, packet: &mut [u8]) {
     let nats = action.actions.iter().filter_map(|action| match action {
         Action::Nat(nat) => Some(&**nat),

@@ -25,7 +25,7 @@ pub trait Outside: Sync {
     /// than 0, not if its table has as many flows with its cookie already.
     fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning;
 
-    /// `NORMAL` sends packets for this address elsewhere from now on.
+    /// Notes that `NORMAL` sends packets for this address to another port from now on.
     fn host_changed(&self, vlan: u16, address: u64);
 
     /// A connection of a flow ends: time-outs of the flow that are longer than these, in seconds, become

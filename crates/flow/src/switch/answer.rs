@@ -63,7 +63,7 @@ fn piece<T, E>(left: &mut IntoIter<Arc<T>>, entry: impl Fn(&T) -> E) -> Vec<E> {
 }
 
 impl Answer {
-    /// The flows that monitors tell at first.
+    /// Returns an answer with the initial flows of monitors.
     #[must_use]
     pub fn initial(flows: Vec<Initial>) -> Answer {
         Answer { left: Left::Initial(flows.into_iter()), now: 0 }
@@ -278,7 +278,7 @@ impl Switch {
         Ok(Reply::TableFeatures((0..tables.tables()).filter_map(of).collect()))
     }
 
-    /// Gives tables the names that are asked for, where that is all that is asked for.
+    /// Sets names of tables, for a request that changes nothing else.
     fn name_tables(&self, wanted: &[TableFeatures], version: Version) -> Result<(), Fault> {
         self.change(&mut self.control(), true, 0, |edit| {
             let mut seen = [false; 256];
@@ -308,7 +308,7 @@ impl Switch {
     }
 }
 
-/// Flows that are asked for.
+/// Returns the flows of a request.
 fn chosen(tables: &Snapshot, request: &FlowRequest) -> Result<Vec<Arc<Flow>>, Fault> {
     if request.table != ALL_TABLES && request.table >= tables.tables() {
         return Err(Fault::BadTableId);
@@ -383,7 +383,7 @@ fn ports(tables: &Snapshot, number: PortNumber) -> Result<Vec<&SwitchPort>, Faul
     Ok(vec![port])
 }
 
-/// Ports have no queues that are known here: only all of them can be asked for.
+/// Checks a request for queues: none are known here, so only all of them can be requested.
 fn no_queues(tables: &Snapshot, port: PortNumber, queue: u32) -> Result<(), Fault> {
     ports(tables, port).map_err(|_| Fault::QueueBadPort)?;
     if queue == ALL_QUEUES { Ok(()) } else { Err(Fault::QueueUnknown) }

@@ -42,7 +42,7 @@ pub(super) struct Edit<'a> {
     pub(super) now: u64,
     pub(super) changes: Vec<Change>,
     pub(super) effects: Vec<Effect>,
-    /// In which order flows make room, of tables where this change has them do so.
+    /// Eviction order of tables for which this change turns eviction on.
     pub(super) evictions: HashMap<u8, Eviction>,
     /// The position that each table's eviction order has been scanned to.
     pub(super) evicted: HashMap<u8, EvictionPlace>,

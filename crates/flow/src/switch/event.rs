@@ -11,7 +11,7 @@ use crate::wire::{FlowRemoved, PortStatus, TableStatus};
 /// An event.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A flow went that wanted its end told.
+    /// A flow was removed that asks for this message.
     FlowRemoved(Arc<FlowRemoved>),
     /// A port came, went or changed.
     PortStatus(Arc<PortStatus>),

@@ -31,7 +31,7 @@ fn actions(version: Version) -> Vec<KindId> {
     all.map(|&kind| KindId::standard(kind)).collect()
 }
 
-/// Fields that another has all bits of are not said.
+/// Returns false for fields whose bits another field has, too.
 fn is_said(field: Field) -> bool {
     !matches!(field, Field::InPort16 | Field::IpTos | Field::VlanTci)
 }

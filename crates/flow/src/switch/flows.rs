@@ -38,7 +38,7 @@ impl Plan {
 #[derive(Debug)]
 pub(super) struct Chosen<'a> {
     pub(super) change: &'a FlowMod,
-    /// Whether the ports and groups flows send to are asked for.
+    /// Whether the filter by output port and group applies.
     pub(super) outputs: bool,
 }
 

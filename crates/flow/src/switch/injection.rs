@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::key::Key;
 use crate::pipeline::Decision;
 
-/// A packet that a worker is to do something with.
+/// A packet with a decision, for a worker to carry out.
 #[derive(Debug)]
 pub struct Injection {
     /// The packet.

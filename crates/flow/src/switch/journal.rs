@@ -244,7 +244,7 @@ impl Records {
     }
 }
 
-/// The entry of something that has come about, where a restart restores it.
+/// Returns the entry of an effect, if a restart restores it.
 fn entry(effect: &Effect, tables: &Snapshot) -> Option<Entry> {
     Some(match effect {
         Effect::Added { flow, before } => Entry::Flow(Arc::clone(flow), before.clone()),

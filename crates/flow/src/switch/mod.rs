@@ -128,7 +128,7 @@ impl Switch {
         &self.options
     }
 
-    /// The tables as they are now. It may wait some microseconds for a change that is being made.
+    /// Returns the present tables. It may wait some microseconds for a change that is being made.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.published))
@@ -306,7 +306,7 @@ impl Switch {
         self.change_small(now, |edit| edit.port_mod(change))
     }
 
-    /// Makes the change that a message of a controller asks for.
+    /// Makes the change of a controller's message.
     pub fn change_for(
         &self,
         origin: Origin,
@@ -336,9 +336,9 @@ impl Switch {
         changed
     }
 
-    /// Does all of these changes, as one version, or none. A fault says which message was wrong, from 0
-    /// on, or could not be read. Messages are changes of flows, groups, meters, ports and tables, and packet-outs,
-    /// which are only checked; others are [`Fault::BundleUnsupported`].
+    /// Does all of these changes, as one version, or none. An error has the number of the wrong
+    /// message, from 0 on. Messages are changes of flows, groups, meters, ports and tables, and
+    /// packet-outs, which are only checked; others are [`Fault::BundleUnsupported`].
     pub fn bundle(
         &self,
         messages: impl IntoIterator<Item = Result<Message, Fault>>,

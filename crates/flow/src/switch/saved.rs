@@ -104,7 +104,7 @@ impl Saved {
         &self.tables
     }
 
-    /// Writes all of it, a line after the other, up to the first thing that cannot be said.
+    /// Writes all of it, a line after the other, up to the first entry that cannot be expressed.
     pub fn write<E: From<SaveError>>(
         &self,
         mut write: impl FnMut(&str) -> Result<(), E>,
@@ -421,7 +421,7 @@ fn put(
     Ok(())
 }
 
-/// A message in the newest version that says it and nothing else.
+/// Returns a message in the newest version that can express it, and nothing else.
 pub(super) fn bytes_of(
     kind: &'static str,
     message: &Message,

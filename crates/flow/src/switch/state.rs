@@ -40,7 +40,7 @@ pub(super) struct State {
     pub(super) asked: Option<(u64, u64)>,
     /// Timer of each flow.
     due: HashMap<u64, u64>,
-    /// Of tables where flows make room for others.
+    /// Eviction orders of tables with eviction.
     evictable: HashMap<u8, Eviction>,
     /// The place of each flow in that.
     evictable_at: HashMap<u64, (u16, u64)>,
@@ -50,7 +50,7 @@ pub(super) struct State {
     learners: HashMap<(u8, u64), usize>,
     /// Those of which the last is gone: the change under way removes the learnt flows.
     pub(super) orphans: Vec<(u8, u64)>,
-    /// Tables of which it is told that they fill, and whether they are full.
+    /// Tables with vacancy events, and whether they are full.
     vacancy: HashMap<u8, bool>,
 }
 
@@ -71,7 +71,7 @@ fn end(flow: &Flow) -> Option<(u64, FlowRemovedReason)> {
     }
 }
 
-/// In which order flows make room: by importance, then by when they go.
+/// Eviction order: by importance, then by time-out.
 pub(super) type Eviction = Order<(u16, u64)>;
 
 /// A flow's place in that order, and its number.
@@ -88,7 +88,7 @@ pub(super) fn eviction(table: &Table) -> Eviction {
 }
 
 impl State {
-    /// Takes the former snapshots that nothing else refers to.
+    /// Takes former snapshots without other references.
     pub(super) fn take_unused(&mut self) -> Vec<Arc<Snapshot>> {
         self.retired.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
     }

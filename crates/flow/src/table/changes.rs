@@ -15,14 +15,14 @@ pub enum Change {
     Group(u32),
     /// A meter is another one, or gone.
     Meter(u32),
-    /// `NORMAL` sends packets to this address elsewhere.
+    /// `NORMAL` sends packets to this address to another port.
     Host {
         /// The number of the VLAN.
         vlan: u16,
         /// The address.
         address: u64,
     },
-    /// Anything may be different: ports, configuration, or too much to say.
+    /// Any difference: of ports, of the configuration, or too many to list.
     All,
 }
 

@@ -13,7 +13,7 @@ pub struct Flow {
     pub number: u64,
     /// The table it is in.
     pub table: u8,
-    /// The greater is asked first.
+    /// The greater is looked up first.
     pub priority: u16,
     /// Its match, as sent by the controller.
     pub matching: PackedMatch,
@@ -25,9 +25,9 @@ pub struct Flow {
     pub conjunctive: bool,
     /// The controller's cookie.
     pub cookie: u64,
-    /// Without packets it goes after so many seconds; 0 never.
+    /// Seconds without packets until it is removed; 0 never.
     pub idle_timeout: u16,
-    /// It goes after so many seconds; 0 never.
+    /// Seconds until it is removed; 0 never.
     pub hard_timeout: u16,
     /// Its flags.
     pub flags: FlowFlags,

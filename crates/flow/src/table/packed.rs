@@ -73,7 +73,7 @@ impl Minimatch {
     }
 }
 
-/// The bit that says that a mask follows a value.
+/// The bit for a mask behind a value.
 const MASKED: u8 = 0x80;
 
 /// A [`Match`] as bytes: for each field its number, its value, and its mask unless that is all bits.

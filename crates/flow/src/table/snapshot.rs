@@ -65,7 +65,7 @@ fn hash(number: u32) -> u64 {
     mix(0, number.into())
 }
 
-/// Puts a flow into a set, or the one that has become of it.
+/// Puts a flow into a set, or replaces its former version.
 fn use_by(users: &mut Trie<Arc<Flow>>, flow: &Arc<Flow>) {
     let is = |other: &Arc<Flow>| other.number == flow.number;
     let hash = mix(0, flow.number);
@@ -308,7 +308,7 @@ impl Snapshot {
         replaced
     }
 
-    /// Takes a flow away, as it is now.
+    /// Removes the present version of a flow.
     pub(crate) fn remove_flow(&mut self, flow: &Flow) -> Option<Arc<Flow>> {
         let table = self.table_mut(flow.table)?;
         let removed = table.remove(flow.priority, &flow.pattern.key(), &flow.pattern.mask())?;

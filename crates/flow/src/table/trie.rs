@@ -134,7 +134,7 @@ impl<T: Ranked + Clone> Trie<T> {
         Arc::make_mut(self.root.get_or_insert_default()).insert(0, hash, value);
     }
 
-    /// Changes an entry; `change` says whether it stays. Returns whether it was there.
+    /// Changes an entry; it stays if `change` returns true. Returns true if it was there.
     pub(crate) fn modify(
         &mut self,
         hash: u64,

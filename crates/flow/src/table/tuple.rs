@@ -384,7 +384,7 @@ fn insert(
     replaced
 }
 
-/// Takes a flow away that is there, and says whether anything stays.
+/// Removes a flow that is there, and returns true if other flows stay.
 fn remove(
     flows: &mut Trie<Item>,
     stages: &[StageShape],

@@ -9,7 +9,7 @@ use crate::wire::{
     PortNumber, Version,
 };
 
-/// The priority of a flow that does not say one.
+/// The default priority of a flow.
 const PRIORITY: u16 = 32768;
 
 /// Words for commands on flows.
@@ -137,7 +137,7 @@ impl Syntax<'_> {
         Fail::unknown(key, "field", words)
     }
 
-    /// Takes a word that is not of the match, and says whether it is one.
+    /// Takes a word outside of the match, and returns true if it is one.
     fn word<'t>(&self, pair: &Pair<'t>, parts: &mut Parts<'t>) -> Parsed<'t, bool> {
         let seconds = || number::u16(pair.wanted()?, "a number of seconds");
         let flag = FLAGS.iter().find(|(name, _)| *name == pair.key);

@@ -1,6 +1,6 @@
 //! Files of flows: one in a line.
 
-/// A line that says something.
+/// A line with content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'t> {
     /// Number of the line, from 1 on.

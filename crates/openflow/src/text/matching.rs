@@ -69,7 +69,7 @@ const NUMBER: u128 = 0x0fff;
 const PRIORITY: u128 = 0xe000;
 
 impl<'t> Draft<'t> {
-    /// Takes a pair that says something of packets, and says whether it does.
+    /// Takes a pair of the match, and returns true if it is one.
     pub(super) fn take(&mut self, pair: &Pair<'t>, names: &Names) -> Parsed<'t, bool> {
         let key = pair.key;
         let protocol = PROTOCOLS.iter().find(|(name, ..)| *name == key);
@@ -206,19 +206,19 @@ impl<'t> Draft<'t> {
         Ok(())
     }
 
-    /// The whole of a field that is said.
+    /// Returns the value of a field that is matched as a whole.
     fn exact(&self, slot: Slot) -> Option<u128> {
         self.said.iter().find(|said| said.slot == slot).map(|said| said.value)
     }
 
-    /// Type of Ethernet and protocol of IP, where they are said.
+    /// Returns type of Ethernet and protocol of IP, where they are given.
     fn protocols(&self) -> (Option<u128>, Option<u128>) {
         let kind = self.exact(Slot::Field(Field::PacketType)).filter(|kind| kind >> 16 == 1);
         let ethernet = self.exact(Slot::Field(Field::EthType)).or(kind.map(|kind| kind & 0xffff));
         (ethernet, self.exact(Slot::NwProto))
     }
 
-    /// The match that has been said.
+    /// Returns the match of all pairs.
     pub(super) fn finish(self, version: Version) -> Parsed<'t, Match> {
         let (ethernet, protocol) = self.protocols();
         let mut entries: Vec<(Entry, &'t str)> = Vec::new();

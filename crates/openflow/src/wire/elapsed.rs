@@ -10,7 +10,7 @@ use super::fault::Fault;
 pub struct Elapsed {
     /// Seconds; at most 136 years.
     pub seconds: u32,
-    /// And nanoseconds; more than a second's are no time.
+    /// And nanoseconds, less than a second's.
     pub nanoseconds: u32,
 }
 

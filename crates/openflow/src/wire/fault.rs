@@ -315,7 +315,7 @@ faults! {
 }
 
 impl Fault {
-    /// The numbers that say it in this version.
+    /// Returns the numbers in this version.
     ///
     /// Where there are none they are those of [`Fault::UnencodableError`].
     #[must_use]

@@ -49,7 +49,7 @@ impl FlowModCommand {
 flags! {
     /// Flags of a flow.
     pub struct FlowFlags: u16 {
-        /// Its end is told.
+        /// Its removal is sent to controllers.
         const SEND_FLOW_REMOVED = 1;
         /// It is refused when another of its priority overlaps.
         const CHECK_OVERLAP = 1 << 1;
@@ -84,11 +84,11 @@ pub struct FlowMod {
     pub cookie: Option<u64>,
     /// The flows that are changed or deleted. OpenFlow 1.0 has it in Nicira's format alone.
     pub filter: CookieFilter,
-    /// Without packets it goes after so many seconds; 0 never.
+    /// Seconds without packets until it is removed; 0 never.
     pub idle_timeout: u16,
-    /// It goes after so many seconds; 0 never.
+    /// Seconds until it is removed; 0 never.
     pub hard_timeout: u16,
-    /// The greater is asked first.
+    /// The greater is looked up first.
     pub priority: u16,
     /// A packet that waits and is to go by this flow.
     pub buffer: Option<u32>,
@@ -107,7 +107,7 @@ pub struct FlowMod {
 }
 
 impl FlowMod {
-    /// A flow to add, with nothing that is not said here.
+    /// Makes a flow to add, with defaults for other fields.
     #[must_use]
     pub fn add(table: u8, priority: u16, matching: Match, instructions: Vec<Instruction>) -> Self {
         FlowMod {

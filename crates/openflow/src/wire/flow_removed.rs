@@ -37,13 +37,13 @@ pub struct FlowRemoved {
     pub priority: u16,
     /// Why it went.
     pub reason: FlowRemovedReason,
-    /// Its table; OpenFlow 1.0 does not say it.
+    /// Its table; OpenFlow 1.0 lacks it.
     pub table: u8,
     /// Time it existed.
     pub duration: Elapsed,
     /// Its idle time-out, in seconds.
     pub idle_timeout: u16,
-    /// Its hard time-out, in seconds; OpenFlow 1.0 does not say it.
+    /// Its hard time-out, in seconds; OpenFlow 1.0 lacks it.
     pub hard_timeout: u16,
     /// Packets that matched.
     pub packets: u64,

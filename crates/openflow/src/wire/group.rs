@@ -220,7 +220,7 @@ impl GroupCommand {
     }
 }
 
-/// The weight a bucket has where none is said (OpenFlow 1.5), as Open vSwitch has it.
+/// Returns the default weight of a bucket (OpenFlow 1.5), as in Open vSwitch.
 fn unsaid_weight(kind: Option<GroupType>) -> u16 {
     u16::from(kind == Some(GroupType::Select))
 }

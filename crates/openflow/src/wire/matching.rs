@@ -14,7 +14,7 @@ use super::port_number::PortNumber;
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// The bit of `VlanVid`, and of a tag's control information, that says that there is a tag.
+/// The bit of `VlanVid`, and of a tag's control information, for the presence of a tag.
 pub const VLAN_PRESENT: u128 = 0x1000;
 
 /// Dialect of the fields that are read.
@@ -24,7 +24,7 @@ pub(crate) enum Of {
     Flow,
     /// A list's, in any order; all must be known.
     List,
-    /// A packet's, of which more may be said than is known here.
+    /// A packet's, which may have fields that are not known here.
     Packet,
 }
 
@@ -360,7 +360,7 @@ fn nxm_bytes<'a>(reader: &mut Reader<'a>, length: u16) -> Result<Reader<'a>, Fau
     Ok(fields)
 }
 
-/// The control information of a tag as `VlanVid` and `VlanPcp`, or as it is.
+/// Returns the control information of a tag as `VlanVid` and `VlanPcp`, or unchanged.
 pub(crate) fn split_tag(tag: Entry) -> impl Iterator<Item = Entry> {
     const PRIORITY: u128 = 0xe000;
     let (value, mask) = (tag.value(), tag.mask());
@@ -383,7 +383,8 @@ fn is_tag(number: &Entry) -> bool {
     number.value() & VLAN_PRESENT != 0
 }
 
-/// `VlanVid` and `VlanPcp` as the control information of a tag, where that can say them.
+/// Returns `VlanVid` and `VlanPcp` as the control information of a tag, where that can express
+/// them.
 fn join_tag(number: &Entry, priority: Option<&Entry>) -> Entry {
     if !is_tag(number) {
         let untagged = number.is_exact() && number.value() == 0 && priority.is_none();

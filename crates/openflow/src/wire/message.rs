@@ -65,7 +65,7 @@ pub enum Message {
     FeaturesReply(Features),
     /// Asks for the configuration of the switch.
     GetConfigRequest,
-    /// So it is set.
+    /// The configuration.
     GetConfigReply(Config),
     /// Sets the switch.
     SetConfig(Config),
@@ -87,15 +87,15 @@ pub enum Message {
     TableMod(TableMod),
     /// Asks for statistics, descriptions or features.
     MultipartRequest(MultipartRequest),
-    /// Has them.
+    /// Statistics, descriptions or features.
     MultipartReply(MultipartReply),
     /// Wants everything before done.
     BarrierRequest,
-    /// It is done.
+    /// All messages before are done.
     BarrierReply,
     /// Asks for the queues of a port (OpenFlow 1.0 to 1.3).
     QueueGetConfigRequest(PortNumber),
-    /// Has them.
+    /// The queues of a port.
     QueueGetConfigReply(QueueConfig),
     /// Asks for a role.
     RoleRequest(RoleMessage),

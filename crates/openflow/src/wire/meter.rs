@@ -56,7 +56,7 @@ pub struct Band {
 pub enum BandEffect {
     /// Drops them.
     Drop,
-    /// Raises the precedence with which they may be dropped, by so much.
+    /// Raises their drop precedence by so much.
     Remark(u8),
 }
 

@@ -52,7 +52,7 @@ pub enum NiciraMessage {
     SetPacketInFormat(PacketInFormat),
     /// A packet in Nicira's first form.
     PacketIn(PacketIn),
-    /// Wants to know how long flows have been idle and as they are.
+    /// Asks for the idle and unchanged times of flows.
     FlowAge,
     /// Chooses which messages come unasked, as OpenFlow 1.3's own message does.
     SetAsync(AsyncConfig),
@@ -62,7 +62,7 @@ pub enum NiciraMessage {
     SetControllerId(u16),
     /// A packet in Nicira's second form.
     PacketIn2(PacketIn),
-    /// Has a packet go on that came in that form.
+    /// Resumes a packet that was sent in that form.
     Resume(PacketIn),
     /// Forgets the connections of a zone.
     FlushZone(u16),

@@ -19,15 +19,15 @@ numbered! {
     pub enum PacketInReason: u8 {
         /// No flow matched, or the one of a table that matches everything.
         NoMatch = 0,
-        /// An action of a flow said so.
+        /// By an action of a flow.
         Action = 1,
         /// Its time to live has ended.
         InvalidTtl = 2,
-        /// An action done at the end said so (OpenFlow 1.4 and later; an action before).
+        /// By an action at the end (OpenFlow 1.4 and later; an action before).
         ActionSet = 3,
-        /// A bucket of a group said so (OpenFlow 1.4 and later; an action before).
+        /// By a bucket of a group (OpenFlow 1.4 and later; an action before).
         Group = 4,
-        /// A controller said so (OpenFlow 1.4 and later; an action before).
+        /// By a packet-out (OpenFlow 1.4 and later; an action before).
         PacketOut = 5,
     }
 }
@@ -41,9 +41,9 @@ pub struct PacketIn {
     pub total_len: u32,
     /// Why it is sent.
     pub reason: PacketInReason,
-    /// The table it was in; OpenFlow 1.0 does not say it.
+    /// The table it was in; OpenFlow 1.0 lacks it.
     pub table: u8,
-    /// The cookie of the flow, `u64::MAX` without one; OpenFlow 1.0 does not say it.
+    /// The cookie of the flow, `u64::MAX` without one; OpenFlow 1.0 lacks it.
     pub cookie: u64,
     /// Its metadata fields, at least its port; OpenFlow 1.0 has that alone.
     pub fields: Match,

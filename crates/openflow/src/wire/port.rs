@@ -269,9 +269,9 @@ numbered! {
 /// Status message of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortStatus {
-    /// How.
+    /// Type of the change.
     pub reason: PortReason,
-    /// The port, as it is now or was.
+    /// The port after the change, or before its removal.
     pub port: Port,
 }
 

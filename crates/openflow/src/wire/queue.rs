@@ -16,10 +16,10 @@ const MIN_RATE: u16 = 1;
 const MAX_RATE: u16 = 2;
 const EXPERIMENTER: u16 = 0xffff;
 
-/// A queue of a port. Rates are in tenths of a percent; above 1000 they are not said to be bounded.
+/// A queue of a port. Rates are in tenths of a percent; above 1000 they are unbounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// Its port; OpenFlow 1.0 says it for all queues together.
+    /// Its port; OpenFlow 1.0 sends it once for all queues.
     pub port: PortNumber,
     /// Its number.
     pub number: u32,
@@ -74,7 +74,7 @@ impl Queue {
 /// The queues of a port, up to OpenFlow 1.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// The port that was asked for.
+    /// The port of the request.
     pub port: PortNumber,
     /// Its queues.
     pub queues: Vec<Queue>,

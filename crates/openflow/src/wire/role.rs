@@ -21,7 +21,7 @@ numbered! {
     }
 }
 
-/// A role, asked for or given.
+/// Request for a role, or reply with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoleMessage {
     /// The role.

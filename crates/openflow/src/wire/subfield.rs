@@ -73,7 +73,7 @@ impl Subfield {
     }
 }
 
-/// Reads a field's header, which says which field is meant and no more.
+/// Reads the header of a field without a value.
 pub(crate) fn decode_header(reader: &mut Reader<'_>) -> Result<Field, Fault> {
     let id = FieldId::decode(reader, &IN_ACTION)?;
     let field = id.field().ok_or(Fault::BadSetType)?;

@@ -16,17 +16,17 @@ flags! {
         const MISS_DROP = 1 << 1;
         /// In a full table, flows of less importance go (OpenFlow 1.4 and later).
         const EVICTION = 1 << 2;
-        /// It is told when it fills and empties (OpenFlow 1.4 and later).
+        /// Vacancy events are sent when it fills and empties (OpenFlow 1.4 and later).
         const VACANCY_EVENTS = 1 << 3;
     }
 }
 
-/// When it is told that a table fills and empties, in percent of room that is left.
+/// Limits for vacancy events, in percent of free room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vacancy {
-    /// Less room than this is told.
+    /// An event is sent when less is free.
     pub down: u8,
-    /// More room than this is told.
+    /// An event is sent when more is free.
     pub up: u8,
     /// Free part of the table; only sent by a switch.
     pub now: u8,
@@ -37,7 +37,7 @@ pub struct Vacancy {
 pub struct TableProperties {
     /// Order in which flows go: bit 0 as the switch likes, 1 by importance, 2 by life-time.
     pub eviction: Option<u32>,
-    /// When it is told how full it is.
+    /// Limits for vacancy events.
     pub vacancy: Option<Vacancy>,
 }
 
@@ -161,9 +161,9 @@ impl TableDesc {
 numbered! {
     /// Vacancy event of a table.
     pub enum TableReason: u8 {
-        /// Less room than was asked for is left.
+        /// Less room is free than the lower limit.
         VacancyDown = 3,
-        /// More room than was asked for is left.
+        /// More room is free than the upper limit.
         VacancyUp = 4,
     }
 }

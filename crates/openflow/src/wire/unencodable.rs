@@ -6,10 +6,10 @@ use super::port_number::PortNumber;
 /// Why a message cannot be written in the version that is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unencodable {
-    /// It is longer than the length in its header, or a part than its own, can say.
+    /// It is too long for the length in its header, or a part is.
     #[error("longer than 65,535 bytes")]
     TooLong,
-    /// The version has no such message, action, instruction or other thing.
+    /// The version lacks such a message, action, instruction or field.
     #[error("{0} cannot be said in this version of OpenFlow")]
     Absent(&'static str),
     /// The version's match has no such field, or not with such a mask.

@@ -11,7 +11,7 @@ use super::siphash::siphash;
 /// uses one bit of the value.
 const STEP: u32 = 6;
 
-/// A mapping: a key, and the prefixes that are preserved as they are.
+/// A mapping: a key, and the prefixes that stay unchanged.
 #[derive(Debug)]
 pub(super) struct Map {
     key: [u64; 2],

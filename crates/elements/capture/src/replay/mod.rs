@@ -60,7 +60,7 @@ pub(super) const MULTI: Class = Class {
 /// The timer for the next packet.
 const TIMER: u32 = 0;
 const SECOND: u64 = 1_000_000_000;
-/// A packet that is due within so many nanoseconds is due.
+/// A packet that is due within so many nanoseconds is sent.
 const SOON: u64 = 10_000;
 
 #[derive(Arguments)]
@@ -110,8 +110,8 @@ struct ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    /// Reads packets until an input has no more, and says whether it has them
-    /// all; if not, there may be more later.
+    /// Reads packets until an input has no more, and returns true if it has them all; if not, there
+    /// may be more later.
     fn load(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         if !self.loading {
             self.loading = true;

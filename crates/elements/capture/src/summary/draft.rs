@@ -37,7 +37,7 @@ pub(crate) struct Draft {
     pub(super) is_ip: bool,
     pub(super) has_icmp_type: bool,
     pub(super) has_icmp_code: bool,
-    /// Whether the line says how long the headers are.
+    /// Whether the line has the length of the headers.
     pub(super) has_ip_length: bool,
     pub(super) has_tcp_length: bool,
     /// Wanted length of the packet; zero when the line has none.
@@ -295,8 +295,7 @@ impl Draft {
         self.first_time
     }
 
-    /// Makes the IP length, and that of UDP, say `length` bytes from the IP
-    /// header on.
+    /// Sets the IP length, and that of UDP, to `length` bytes from the IP header on.
     pub(crate) fn set_ip_length(&mut self, length: usize) {
         let Some(network) = self.network else { return };
         let length = length.min(0xffff) as u16;

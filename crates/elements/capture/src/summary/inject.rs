@@ -19,7 +19,7 @@ pub(super) fn paint(d: &mut Draft, value: Datum<'_>) {
     d.paint = value.number() as u8;
 }
 
-/// Makes sure of an Ethernet header, of an IP packet unless said otherwise.
+/// Makes sure of an Ethernet header, with the type of IP by default.
 fn make_ethernet(d: &mut Draft) {
     if !d.ethernet {
         d.insert(0, 14);

@@ -86,7 +86,7 @@ fn print_route(name: &str, option: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Times, with addresses where the flag says so.
+/// Prints times, with addresses if the flag is set.
 fn print_times(option: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let &[_, _, pointer, flags] = option.first_chunk()?;
     let pointer = usize::from(pointer).checked_sub(1).filter(|pointer| *pointer >= 4)?;

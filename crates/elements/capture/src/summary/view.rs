@@ -35,7 +35,7 @@ pub(crate) struct View<'a> {
     pub(super) count: u32,
     /// Set if lengths include bytes that were not captured.
     pub(super) with_extra: bool,
-    /// Fault of the packet, when that is asked for.
+    /// Fault of the packet, if it is to be noted.
     bad: Option<&'a mut String>,
 }
 

@@ -7,7 +7,7 @@ use linerate_packet::{
     flow::VlanRule,
 };
 
-/// From packets to hashes.
+/// Function from packets to hashes.
 pub(super) struct Key {
     affinity: Affinity,
     /// The calculation of a number in its place, if the packet has the bytes.

@@ -10,9 +10,9 @@ use linerate_graph::{
 /// A selector of packets: those that both of these accept, or all.
 #[derive(Default)]
 pub(super) struct PacketSelector {
-    /// In tcpdump's language.
+    /// Filter in tcpdump's language.
     filter: Option<Filter>,
-    /// In `IPFilter`'s.
+    /// Filter in `IPFilter`'s language.
     expression: Option<Expression>,
 }
 

@@ -185,7 +185,7 @@ pub(super) struct Script {
     at: usize,
     /// Steps taken so far.
     steps: i64,
-    /// Steps asked for while the script runs; `None` while it does not.
+    /// Steps requested while the script runs; `None` while it does not.
     more_steps: Option<i64>,
     /// The right of the call that started it, which it keeps after waiting.
     caller: Option<Right>,

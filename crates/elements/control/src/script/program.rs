@@ -136,7 +136,7 @@ fn plain(op: Op) -> Instruction {
     Instruction { op, text: String::new() }
 }
 
-/// A script starts with something that waits, so that it can be started.
+/// Adds an instruction. A script begins with one that waits, so that it can be started.
 fn add(program: &mut Vec<Instruction>, instruction: Instruction) {
     if program.is_empty() && !matches!(instruction.op, Op::Pause { .. } | Op::Wait) {
         program.push(plain(Op::Initial { first: false }));

@@ -96,7 +96,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The signals that have come since this was last asked.
+    /// Returns the signals since the last call.
     pub(super) fn take(&mut self) -> Vec<i32> {
         // Bytes in the socket only wake.
         while matches!(self.wake.read(&mut [0; 64]), Ok(1..)) {}

@@ -14,7 +14,7 @@ use super::numbers::Answer;
 /// Most characters a conversion is padded to.
 const WIDTH_LIMIT: usize = 4096;
 
-/// One conversion as it is written.
+/// One conversion.
 #[derive(Default)]
 struct Conversion {
     zero: bool,

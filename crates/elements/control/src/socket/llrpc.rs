@@ -95,7 +95,7 @@ pub(super) fn flow_data(text: &str) -> Option<Vec<u8>> {
     Some([addresses.concat(), ports.concat()].concat())
 }
 
-/// An address that a handler tells, in the order of the network.
+/// Converts the address in a handler's answer to network order.
 pub(super) fn address_data(text: &str) -> Option<[u8; 4]> {
     Some(text.trim().parse::<Ipv4Addr>().ok()?.octets())
 }

@@ -142,7 +142,7 @@ struct ControlSocket {
     listener: Option<Listener>,
     /// Set if the listener is registered in epoll.
     listening: bool,
-    /// Whether it has been said that no client can be taken in.
+    /// Whether the lack of descriptors or memory for clients has been reported.
     exhausted: bool,
     epoll: Option<OwnedFd>,
     clients: BTreeMap<u64, Client>,
@@ -464,7 +464,7 @@ impl ControlSocket {
         }
     }
 
-    /// The handler a client means; it has been told if there is none.
+    /// Returns the handler of a client's name; if there is none, the client is answered so.
     fn find(&mut self, cx: &mut Context, client: &mut Client, full: &str) -> Option<Found> {
         let name = canonical(full);
         let global;

@@ -30,9 +30,9 @@ pub(super) enum Notice {
     Route(Prefix, Way),
     /// The Ethernet address of a neighbour behind an interface, if it is known.
     Neighbour { device: Device, address: IpAddr, mac: Option<[u8; 6]> },
-    /// All there was at the start has been told.
+    /// The initial routes and neighbours are complete.
     Whole,
-    /// Nothing more will be told, for this reason.
+    /// There will be no more notices, for this reason.
     Failed(String),
 }
 

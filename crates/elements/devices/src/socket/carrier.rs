@@ -90,7 +90,7 @@ pub(super) struct Settings {
     pub(super) snaplen: usize,
     pub(super) timestamp: bool,
     pub(super) verbose: bool,
-    /// Whether a first byte that says it is no IP packet is refused.
+    /// Whether packets whose first byte is not that of IP are refused.
     pub(super) raw: bool,
     /// Peers that a server takes packets from.
     pub(super) access: Access,

@@ -54,7 +54,7 @@ fn is_unicast(address: [u8; 4], bad: &[[u8; 4]]) -> bool {
     address != [255; 4] && !is_multicast(address) && !bad.contains(&address)
 }
 
-/// Returns true if something can be sent to the source of a packet.
+/// Returns true if an error can be sent to the source of a packet.
 fn is_source(address: [u8; 4], bad: &[[u8; 4]]) -> bool {
     is_unicast(address, bad) && !matches!(address[0], 0 | 127 | 240..)
 }

@@ -32,7 +32,7 @@ use linerate_kit::{
 const ICMP: usize = 8;
 /// Hops Click gives an error.
 const HOPS: u8 = 200;
-/// Code of the error that says how long packets may be.
+/// Code of the error with the MTU.
 const NEED_FRAGMENTATION: u8 = 4;
 /// Code of the error that points at a byte.
 const ERROR_AT_POINTER: u8 = 0;

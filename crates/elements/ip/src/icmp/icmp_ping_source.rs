@@ -75,7 +75,7 @@ static LISTENING: [Handler; 4] = [
     Handler::read("rtt_max", "longest time an answer took"),
 ];
 
-/// By its old name.
+/// The class by its old name.
 pub(super) const OLD: Class = Class {
     name: "ICMPSendPings",
     example: "ICMPSendPings(1.0.0.1, 2.0.0.2, LIMIT 1, STOP true) -> Discard;",
@@ -220,7 +220,7 @@ impl PingSource {
         cx.set_timer(TIMER, cx.steady().saturating_add(interval));
     }
 
-    /// Goes on where something written allows it.
+    /// Sets the timer again, if a written value allows it.
     fn go_on(&self, cx: &mut Context) {
         if self.timed && self.active && !self.is_at_limit() && cx.timer(TIMER).is_none() {
             self.set_timer(cx);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// When requests were sent and how long answers took.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// By sequence number; 0 when there was none.
+    /// Requests by sequence number; 0 where there was none.
     requests: Vec<Request>,
     received: u64,
     duplicates: u64,
@@ -40,7 +40,7 @@ impl Report {
         self.requests[usize::from(number)] = Request { sent: now, answered: false };
     }
 
-    /// An answer came: the microseconds it took, if it was asked for.
+    /// Notes an answer: returns the microseconds since the request, if there was one.
     pub(super) fn answered(&mut self, number: u16, came: u64) -> Option<u64> {
         let request = &mut self.requests[usize::from(number)];
         if request.sent == 0 {

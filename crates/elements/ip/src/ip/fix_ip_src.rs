@@ -34,7 +34,7 @@ struct FixIpSrc {
     address: Ipv4Addr,
 }
 
-/// Sets the source of a packet that asks for it, once. Whether it did.
+/// Sets the source of a packet whose annotation asks for it, once. Returns true if it did.
 #[inline(always)]
 pub(super) fn fix(packet: &mut PacketMut<'_>, address: [u8; 4]) -> bool {
     if fix_ip_source(packet.meta()) == 0 {

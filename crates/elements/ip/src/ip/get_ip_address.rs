@@ -53,7 +53,7 @@ struct GetIpAddress {
     /// which address of the IP header to take instead
     #[arg(keyword, kind = "src or dst", shown = "")]
     ip: Option<Text>,
-    /// From the packet's start or the IP header's.
+    /// Offset from the packet's start or the IP header's.
     at: usize,
 }
 

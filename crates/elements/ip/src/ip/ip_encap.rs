@@ -90,7 +90,7 @@ impl IpEncap {
     }
 }
 
-/// The type of service byte. The first thing wrong is said.
+/// Returns the type of service byte, and reports the first error.
 fn service(make: &mut Make<'_>, tos: i32, dscp: i32, ect: &str, ce: bool) -> u8 {
     let ect = match (linerate_graph::parse_bool(ect), ect) {
         (_, "") | (Some(false), _) => 0,

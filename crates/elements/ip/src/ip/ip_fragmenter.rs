@@ -195,7 +195,7 @@ impl IpFragmenter {
         }
     }
 
-    /// A buffer with as much room in front as was asked for.
+    /// Returns a buffer with the headroom of the argument.
     fn buffer(&self, cx: &mut Context, length: usize) -> Option<Slot> {
         let Some(headroom) = self.headroom else { return cx.pool.take_one(length) };
         let headroom = headroom as usize;

@@ -222,7 +222,7 @@ impl IpReassembler {
         Some(datagram)
     }
 
-    /// The packet, as far as it is there.
+    /// Builds the packet, as far as it has come.
     fn build(&self, cx: &mut Context, datagram: &Datagram, time: u64) -> Option<Slot> {
         let (front, data) = (&datagram.front, &datagram.data);
         let Some(mut slot) = cx.pool.take_one(front.len() + data.len()) else {

@@ -63,7 +63,7 @@ pub(super) fn process(
     Ok(())
 }
 
-/// The time, asked for once.
+/// The time, read at most once.
 struct Time<F> {
     read: Option<F>,
     value: u32,

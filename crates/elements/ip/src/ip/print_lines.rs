@@ -100,16 +100,16 @@ impl Shown {
     }
 }
 
-/// One packet.
+/// Text of one packet.
 pub(super) struct Line<'a> {
     shown: &'a Shown,
     bytes: &'a [u8],
     meta: &'a Meta,
     /// The Ethernet header, where it is to be shown.
     ethernet: Option<&'a [u8; HEADER]>,
-    /// From the IP header on; empty where it is not there.
+    /// Bytes from the IP header on; empty where it is absent.
     ip: &'a [u8],
-    /// From the transport header to the end of the buffer.
+    /// Bytes from the transport header to the end of the buffer.
     behind: &'a [u8],
     /// Likewise to the end of the IP packet.
     transport: &'a [u8],

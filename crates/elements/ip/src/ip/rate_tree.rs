@@ -82,7 +82,7 @@ impl Level {
 #[derive(Debug)]
 pub(super) struct Tree {
     root: Box<Level>,
-    /// From how many packets or bytes per second on there is a level below.
+    /// Packets or bytes per second from which on there is a level below.
     pub(super) threshold: i64,
     /// Limit of memory in bytes; 0 for the default.
     pub(super) limit: u64,

@@ -52,7 +52,7 @@ fn halves(address: u128) -> [u64; 2] {
 /// The configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// From inside to outside.
+    /// Configured mappings, from inside to outside.
     pub(super) fixed: Vec<(Endpoint, Endpoint)>,
     /// Whether ports are in those.
     pub(super) fixed_ports: bool,

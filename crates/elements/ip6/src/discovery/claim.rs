@@ -26,7 +26,7 @@ impl State {
     }
 }
 
-/// The address's state, and whether a conflict was told.
+/// The address's state, and whether a conflict was reported.
 #[derive(Debug)]
 pub(super) struct Claim {
     state: AtomicU8,

@@ -35,7 +35,7 @@ const NO_BUFFER: usize = 2;
 const TOO_LONG: usize = 3;
 const DUPLICATE: usize = 4;
 
-/// Milliseconds an address is good for unless told otherwise; Click's.
+/// Default milliseconds for which an address is good; Click's.
 const TIMEOUT: u64 = 120_000;
 /// Milliseconds after which a group's header is made anew.
 const GROUP: u64 = 1000;

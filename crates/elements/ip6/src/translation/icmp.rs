@@ -4,7 +4,7 @@
 /// Echo request and reply, in both versions.
 const ECHO: [(u8, u8); 2] = [(8, 128), (0, 129)];
 
-/// Sizes links have (RFC 1191 section 7), for routers that do not tell.
+/// MTUs of common links (RFC 1191 section 7), for routers that report none.
 const PLATEAUS: [u32; 10] = [65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296];
 /// The least MTU of an IPv6 link.
 const LEAST_MTU: u32 = 1280;
@@ -22,7 +22,7 @@ pub(super) fn echo_v4(kind: u8) -> Option<u8> {
     ECHO.iter().find(|(_, v6)| *v6 == kind).map(|(v4, _)| *v4)
 }
 
-/// Bytes of the quoted packet in an error, where it is said (RFC 4884).
+/// Returns the bytes of the quoted packet in an error, if it has the field (RFC 4884).
 pub(super) fn quoted_v4((_, _, rest): Fields) -> Option<usize> {
     let words = usize::from(rest.to_be_bytes()[1]);
     (words > 0).then_some(words * 4)

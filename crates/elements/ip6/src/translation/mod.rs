@@ -37,7 +37,7 @@ const LEAST_MTU: usize = 1280;
 /// Why a packet is not translated, by its drop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// It is no sound packet.
+    /// The packet is malformed.
     Malformed = 2,
     /// An address that the other side cannot have.
     Address,
@@ -87,7 +87,7 @@ struct Head {
     length: usize,
     /// Bytes of the headers it takes the place of.
     replaced: usize,
-    /// Bytes behind them, as the packet says.
+    /// Bytes behind them, by the length field.
     payload: usize,
     /// Protocol of these bytes in the new packet.
     protocol: u8,

@@ -11,7 +11,7 @@ use super::{
 
 const MORE: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
-/// Options by which a source says the way.
+/// Options for source routes.
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
 /// The header for an IPv4 packet, which may be cut off where it is `quoted`.

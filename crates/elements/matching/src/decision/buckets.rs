@@ -55,7 +55,7 @@ pub(super) struct Buckets {
     answers: Vec<u32>,
 }
 
-/// By the numbers of four halves a conjunction has.
+/// Cuts, by the numbers of four halves that conjunctions need.
 #[derive(Debug)]
 enum Cuts {
     Two(Vec<Cut<2>>),
@@ -66,7 +66,7 @@ enum Cuts {
 #[derive(Debug)]
 struct Cut<const NUMBERS: usize> {
     column: Column,
-    /// By class.
+    /// Lists by class.
     lists: Vec<List<NUMBERS>>,
     /// Entries that do not fit there, the lists one behind the other.
     more: Vec<(Entry<NUMBERS>, u16)>,
@@ -91,7 +91,7 @@ struct Entry<const NUMBERS: usize> {
 }
 
 impl Buckets {
-    /// `None` where rules are too much alike to be told apart by few values.
+    /// Files the rules; `None` where they are too much alike to be told apart by few values.
     pub(super) fn new(rules: &[(Formula, To)]) -> Option<Buckets> {
         let all = conjunctions(rules)?;
         let mut left: Vec<usize> = (0..all.len()).collect();

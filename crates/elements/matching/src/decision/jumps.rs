@@ -87,7 +87,7 @@ impl Threader<'_> {
         Answer { step: self.same[step], yes }
     }
 
-    /// Sends one of the edges that leave a step elsewhere.
+    /// Redirects one of the edges that leave a step.
     fn redirect(&mut self, from: Answer, to: To) {
         let before = self.steps[from.step].to(from.yes);
         if before == to {

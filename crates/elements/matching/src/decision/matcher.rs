@@ -47,11 +47,11 @@ enum Way {
 struct Steps {
     all: Choices,
     first: Option<Choices>,
-    /// Frames for which the first word is not asked alone.
+    /// Frames for which the first word is not tested alone.
     skipped: u32,
 }
 
-/// Frames for which the first word is not asked alone after one that it has not decided.
+/// Frames for which the first word is not tested alone after one that it has not decided.
 const SKIPPED: u32 = 15;
 
 impl Steps {

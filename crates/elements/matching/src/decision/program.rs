@@ -209,7 +209,7 @@ impl fmt::Display for To {
     }
 }
 
-/// As Click's handler `program` shows it.
+/// Prints the program as Click's handler `program` does.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, Step { test, yes, no }) in self.steps.iter().enumerate() {

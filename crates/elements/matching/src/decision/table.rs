@@ -40,10 +40,10 @@ struct Step {
     second: bool,
     /// Place of the words.
     row: usize,
-    /// By the first byte, where the classes by the second begin.
+    /// Begin of the classes by the second byte, by the first byte.
     pages: Box<[u16; 256]>,
     classes: Vec<u8>,
-    /// By state and class, the next step's state.
+    /// Next state, by state and class.
     next: Vec<u16>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Headers {
     /// from there on the network header, from [`Headers::TRANSPORT`] on that
     /// behind it.
     Ip {
-        /// Whether elements of the graph say where Ethernet headers are.
+        /// Whether elements of the graph mark Ethernet headers.
         marked: bool,
     },
 }

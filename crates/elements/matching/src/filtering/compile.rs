@@ -1,4 +1,4 @@
-//! From trees to formulas: tests of packets' words for primitives.
+//! Compiler from trees to formulas: tests of packets' words for primitives.
 
 use super::{
     kind::{Sides, protocol},
@@ -16,7 +16,7 @@ const DESTINATION: usize = Headers::IP + 16;
 const PORTS: usize = Headers::TRANSPORT;
 const TCP_FLAGS: usize = Headers::TRANSPORT + 12;
 
-/// The order tests are put in: the protocol is asked for early.
+/// Returns the rank of a test: the protocol is tested early.
 pub(super) fn place(offset: usize) -> usize {
     if offset == PROTOCOL { Headers::IP + 3 } else { offset }
 }

@@ -46,7 +46,7 @@ struct IpClassifier {
     matcher: Matcher,
 }
 
-/// Rules of `IPFilter` that say the same.
+/// Returns equivalent rules of `IPFilter`.
 fn as_rules(patterns: &[String]) -> Vec<String> {
     patterns.iter().enumerate().map(|(output, pattern)| format!("{output} {pattern}")).collect()
 }

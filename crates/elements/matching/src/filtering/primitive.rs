@@ -51,11 +51,11 @@ pub(super) enum Prefix {
     Ethernet,
 }
 
-/// A primitive as it is written.
+/// A primitive as written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
     pub(super) kind: Option<Kind>,
-    /// A name in it has no meaning here, which has been said.
+    /// A name in it is unknown, which has been reported.
     pub(super) broken: bool,
     pub(super) data: Data,
     pub(super) relation: Relation,
@@ -65,7 +65,7 @@ pub(super) struct Draft {
     pub(super) number: u32,
     pub(super) address: u32,
     pub(super) ethernet: [u8; 6],
-    /// Of an address or a network.
+    /// Mask of an address or a network.
     pub(super) address_mask: u32,
 }
 
@@ -406,7 +406,7 @@ impl Draft {
 
 /// Fault of a primitive.
 enum Wrong {
-    /// It has been said.
+    /// It has been reported.
     Said,
     With(&'static str),
 }

@@ -76,7 +76,7 @@ impl Rules {
         told.next().map(|told| told.finding.text.as_str())
     }
 
-    /// Says all that is to be said of patterns that are written so.
+    /// Reports the findings about patterns.
     pub(super) fn tell(&self, make: &mut Make<'_>, patterns: &[String]) {
         for Told { pattern, finding, follows } in &self.findings {
             let text = finding.text.clone();

@@ -2,8 +2,7 @@
 
 use super::kind::Sides;
 
-/// A condition on packets, as it was written. Parts that say nothing are as good
-/// as not there.
+/// A condition on packets, as written. Empty parts do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tree {
     Constant(bool),

@@ -88,7 +88,7 @@ pub(super) enum Meaning {
     Kind(Kind),
     /// A name for a value of such a kind.
     Value(Kind, u32),
-    /// A name for values, but not of the kind asked for, or of several; with a message about it.
+    /// A name for values, but not of the expected kind, or of several; with a message about it.
     Unclear(String),
     /// No name.
     Other,

@@ -20,7 +20,7 @@ const BUNDLES: usize = 16;
 /// always room for others.
 const OWN: usize = 1 << 20;
 
-/// Bytes of a message that an error says again.
+/// Bytes of a message that an error quotes.
 const SAID: usize = 64;
 
 /// The bundles of a controller.
@@ -36,7 +36,7 @@ pub(super) struct Bundles {
 struct Open {
     flags: BundleFlags,
     closed: bool,
-    /// The message that opened it, as much as an error says of it.
+    /// The message that opened it, as much as an error quotes of it.
     xid: u32,
     said: Vec<u8>,
     used: Instant,
@@ -211,7 +211,8 @@ impl Session {
         Ok(())
     }
 
-    /// Does all of them, or says which one was wrong and does none. Packets go out behind all changes.
+    /// Does all of them, or returns the fault of the first wrong one and does none. Packets go out
+    /// behind all changes.
     fn commit(&mut self, kept: &MessageBuffer, version: Version, xid: u32) -> Result<(), Fault> {
         let stop = &self.shared.stop;
         // Each is decoded in its turn: decoded messages take many times the memory.

@@ -35,7 +35,8 @@ impl MessageBuffer {
         }
     }
 
-    /// Adds a message. Returns false if there is no memory for it, or it is longer than a length can say.
+    /// Adds a message. Returns false if there is no memory for it, or it is too long for its
+    /// length.
     pub(super) fn push(&mut self, message: &[u8]) -> bool {
         let Ok(length) = u32::try_from(message.len()) else { return false };
         let growth = self.growth(message.len());

@@ -27,7 +27,7 @@ use crate::switch::{Records, Saved};
 const MAGIC: &[u8; 8] = b"flows 1\n";
 const HEADER: usize = 8 + 8 + 1 + 4;
 
-/// The bit of a record's length that says that the next one goes on with its change.
+/// The bit of a record's length for a change that goes on in the next record.
 const MORE: u32 = 1 << 31;
 
 /// About how long a record is at most.
@@ -206,7 +206,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins one. `goes_on` says that the one before is complete up to here.
+    /// Begins a journal. `goes_on` is set if the one before is complete up to here.
     pub(super) fn create(files: &Files, number: u64, goes_on: bool) -> io::Result<Journal> {
         let mut options = OpenOptions::new();
         let path = files.journal(number);

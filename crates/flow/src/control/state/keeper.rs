@@ -42,7 +42,7 @@ pub(in crate::control) struct Keeper {
     /// The last text, and when its writing ended.
     text: Written,
     rewritten: Instant,
-    /// When something was written to the journal last.
+    /// Time of the last write to the journal.
     appended: Instant,
 }
 
@@ -158,7 +158,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Waits until there is something to do, and a moment for more of it.
+    /// Waits until there is work, and a moment for more of it.
     fn rest(&self, failed: bool) {
         let is_pending = self.journal.len() > 0 || !self.is_complete || self.rewriting.is_some();
         let timeout = (failed || is_pending).then_some(PAUSE);

@@ -12,16 +12,16 @@ use crate::wire::standard;
 use crate::wire::unencodable::Unencodable;
 use crate::wire::version::Version;
 
-/// Filter of the flows asked for.
+/// Filter of the requested flows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowRequest {
-    /// Of this table; [`ALL_TABLES`] is all.
+    /// Flows of this table; [`ALL_TABLES`] is all.
     pub table: u8,
     /// Flows with an output to this port; `ANY` is all.
     pub out_port: PortNumber,
     /// Flows with an output to this group; [`ANY_GROUP`] is all.
     pub out_group: u32,
-    /// With such a cookie.
+    /// Flows with such a cookie.
     pub filter: CookieFilter,
     /// Flows that this match covers.
     pub matching: Match,

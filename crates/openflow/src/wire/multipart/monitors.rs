@@ -59,20 +59,20 @@ pub struct FlowMonitor {
     pub command: FlowMonitorCommand,
     /// The events and details that it wants.
     pub flags: FlowMonitorFlags,
-    /// Of flows that send here; `ANY` is all.
+    /// Flows with an output to this port; `ANY` is all.
     pub out_port: PortNumber,
-    /// Of flows that send to this group; [`ANY_GROUP`] is all.
+    /// Flows with an output to this group; [`ANY_GROUP`] is all.
     pub out_group: u32,
-    /// Of this table; [`ALL_TABLES`](crate::wire::ALL_TABLES) is all.
+    /// Flows of this table; [`ALL_TABLES`](crate::wire::ALL_TABLES) is all.
     pub table: u8,
-    /// Of flows that this covers.
+    /// Flows that this match covers.
     pub matching: Match,
 }
 
 /// An event of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowEvent {
-    /// It is there; up to OpenFlow 1.3 as if it were added.
+    /// A flow from before the monitor; up to OpenFlow 1.3 as if it were added.
     Initial,
     /// It was added.
     Added,
@@ -87,7 +87,7 @@ pub enum FlowEvent {
 pub enum FlowUpdate {
     /// Something happened to a flow.
     Flow(FlowUpdated),
-    /// The changes that this message of the controller asked for were made.
+    /// The changes of this message of the controller were made.
     Abbreviated {
         /// The message.
         xid: u32,

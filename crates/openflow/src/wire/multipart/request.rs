@@ -30,7 +30,7 @@ pub enum Request {
     Port(PortNumber),
     /// Statistics of queues.
     Queue {
-        /// Of this port; `ANY` is all.
+        /// Queues of this port; `ANY` is all.
         port: PortNumber,
         /// This queue; [`ALL_QUEUES`](super::super::queue::ALL_QUEUES) is all.
         queue: u32,
@@ -55,7 +55,7 @@ pub enum Request {
     TableDesc,
     /// Queues of ports (OpenFlow 1.4 and later).
     QueueDesc {
-        /// Of this port; `ANY` is all.
+        /// Queues of this port; `ANY` is all.
         port: PortNumber,
         /// This queue; [`ALL_QUEUES`](super::super::queue::ALL_QUEUES) is all.
         queue: u32,

@@ -63,8 +63,8 @@ impl KindId {
     }
 }
 
-/// Something a table can. Where it may differ for packets that match no flow, `miss` says for which
-/// it is.
+/// Feature of a table. Where it may differ for packets that match no flow, `miss` is set for that
+/// of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableProperty {
     /// These instructions.
@@ -95,7 +95,7 @@ pub enum TableProperty {
         /// Their types.
         kinds: Vec<KindId>,
     },
-    /// These fields in matches, with masks where they say so.
+    /// Fields in matches, with the mask bit for those that may be masked.
     Match(Vec<FieldId>),
     /// These fields left out of matches.
     Wildcards(Vec<FieldId>),
