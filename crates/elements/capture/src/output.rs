@@ -71,7 +71,7 @@ impl<W: Send + 'static> Dump<W> {
 }
 
 impl<W> Target<W> {
-    /// Opens the file, unless another replica has. Whether it can be written to at once.
+    /// Opens the file, unless another replica has. Returns true if it can be written to at once.
     pub(super) fn open(&mut self, path: &str) -> io::Result<bool> {
         if self.path == path && !self.is_closed() {
             return Ok(false);

@@ -314,7 +314,7 @@ impl Tunnel {
         }
     }
 
-    /// Moves packets that are pulled or wait; whether there were any.
+    /// Moves packets that are pulled or wait. Returns true if there were any.
     fn run_outlet(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let Some(outlet) = &mut self.outlet else { return false };
         if outlet.is_blocked() && (!outlet.retry(cx) || outlet.is_blocked()) {

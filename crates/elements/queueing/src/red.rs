@@ -140,7 +140,7 @@ pub(super) struct Red {
     pulls: bool,
     /// Whether packets come from outside.
     live: bool,
-    /// A round, and the packets in the queues and in the output of that round.
+    /// A round, and the length of the queues with the packets let through in it.
     left: (u64, usize),
     /// Packets since the last drop; `None` below the limits.
     since: Option<u64>,

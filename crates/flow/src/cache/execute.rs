@@ -307,7 +307,7 @@ impl FastPath {
         finish(out, slot, is_sent, Drop::Flows);
     }
 
-    /// Steps are done with a copy. Whether there was one.
+    /// Executes steps on a copy. Returns true if there was a buffer for one.
     fn copy<T: Tables, O: Outlet>(
         &mut self,
         tables: &T,

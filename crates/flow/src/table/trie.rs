@@ -156,7 +156,7 @@ impl<T: Ranked + Clone> Trie<T> {
         true
     }
 
-    /// Takes an entry away. Returns whether it was there.
+    /// Removes an entry. Returns true if it was there.
     pub(crate) fn remove(&mut self, hash: u64, is: impl Fn(&T) -> bool) -> bool {
         self.modify(hash, is, |_| false)
     }

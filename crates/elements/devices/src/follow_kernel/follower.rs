@@ -108,7 +108,7 @@ impl Follower {
         self.channel.bell.as_fd()
     }
 
-    /// Takes the oldest notices, at most `count`; whether there are more.
+    /// Takes the oldest notices, at most `count`. Returns true if there are more.
     pub(super) fn take(&self, count: usize, into: &mut Vec<Notice>) -> bool {
         let mut notices = self.channel.notices();
         let count = count.min(notices.len());

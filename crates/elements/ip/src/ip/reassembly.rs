@@ -108,7 +108,7 @@ impl Datagram {
         }
     }
 
-    /// Adds a fragment's data. Whether the packet is complete.
+    /// Adds a fragment's data. Returns true if the packet is complete.
     pub(super) fn add(
         &mut self,
         from: usize,

@@ -110,8 +110,8 @@ impl Files {
         }
     }
 
-    /// Writes a text and the journal's number into it. The file has the old content or the new,
-    /// whatever happens in between. Returns its length.
+    /// Writes a text, with the number of the journal that goes on from it. The file has the old
+    /// content or the new, also after a crash. Returns its length.
     pub(super) fn write(&self, saved: &Saved, journal: u64) -> io::Result<u64> {
         let beside = self.beside(".new");
         let mut new = BufWriter::new(File::create(&beside)?);
