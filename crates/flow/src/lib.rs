@@ -1,7 +1,7 @@
 //! The flow switch: a switch whose behaviour is a set of flow tables that a controller writes.
 //!
-//! [`wire`] is the language controllers speak. A packet is a [`key`] to the [`table`]s, which only ever
-//! change as a whole; the [`pipeline`] walks them and decides.
+//! [`wire`] is the language controllers speak. A packet is a [`key`] to the [`table`]s, which only
+//! ever change as a whole; the [`pipeline`] walks them and decides.
 
 #![forbid(unsafe_code)]
 

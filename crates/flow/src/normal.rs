@@ -1,7 +1,7 @@
 //! `NORMAL`: MAC learning and forwarding, as by a switch without a controller.
 //!
-//! All ports carry all VLANs. There is no spanning tree, no bonding and no snooping of multicast: packets
-//! for many, and for addresses not seen yet, go to all ports.
+//! All ports carry all VLANs. There is no spanning tree, no bonding and no snooping of multicast:
+//! packets for many, and for addresses not seen yet, go to all ports.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -301,8 +301,8 @@ impl Open {
         true
     }
 
-    /// Gives a new connection a place, if there is one for it. Clients send nothing here, so no client
-    /// is quieter than another: a connection of another user displaces none.
+    /// Gives a new connection a place, if there is one for it. Clients send nothing here, so no
+    /// client is quieter than another: a connection of another user displaces none.
     fn admit(&mut self, stream: Stream, source: Source, now: u64, greets: bool) {
         let guest = |(number, client): (&u64, &Client)| Guest {
             number: *number,

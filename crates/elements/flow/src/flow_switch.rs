@@ -472,7 +472,8 @@ impl Element for FlowSwitch {
         old.worker.set_working(false);
         let switch = old.home.switch();
         if switch.options().tables == self.switch.options().tables {
-            // A replica on a worker that had none before takes nothing over: it sees that its home has changed.
+            // A replica on a worker that had none before takes nothing over: it sees that its home
+            // has changed.
             self.home.adopt(&switch);
             self.settle();
             self.add_ports(now);

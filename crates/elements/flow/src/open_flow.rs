@@ -17,7 +17,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{FAMILY, flow_switch, switches};
 
-/// The timer by which an agent is started that could not be at first, and how often it is tried, in nanoseconds.
+/// The timer by which an agent is started that could not be at first, and how often it is tried, in
+/// nanoseconds.
 const LOOK: u32 = 0;
 const LOOK_TIME: u64 = 1_000_000_000;
 /// Nanoseconds between attempts while its switch changes over.

@@ -56,8 +56,8 @@ pub(crate) fn trace(
     Ok(told)
 }
 
-/// A state of a connection, in the words of a match: `est|trk`, `+est+trk`, or as Open vSwitch has it
-/// `est,trk`.
+/// A state of a connection, in the words of a match: `est|trk`, `+est+trk`, or as Open vSwitch has
+/// it `est,trk`.
 fn state_of(syntax: &Syntax<'_>, text: &str) -> Result<u32, String> {
     let wanted = format!("ct_state={}", text.replace(',', "|"));
     let said = syntax.matching(&wanted).map_err(|error| error.shown(&wanted))?;

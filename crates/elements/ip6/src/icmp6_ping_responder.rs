@@ -58,7 +58,8 @@ fn answer(ip: &mut [u8]) -> bool {
     // The pseudo header's sum stays: it does not know which address is which.
     ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
     ip[HOPS] = HOP_LIMIT;
-    // The flow label is one of the sender of the request (RFC 6437); the class is kept, as Linux keeps it.
+    // The flow label is one of the sender of the request (RFC 6437); the class is kept, as Linux
+    // keeps it.
     ip[1] &= 0xf0;
     ip[2..4].fill(0);
     let message = &mut ip[LEAST..];

@@ -150,7 +150,8 @@ fn every_interval_adds_up() {
 }
 
 /// Reads a worker's figures every now and then, from its first round on, or from the first that
-/// `works`; each interval has the cycles of the time that went by. Returns the figures of all intervals.
+/// `works`; each interval has the cycles of the time that went by. Returns the figures of all
+/// intervals.
 fn read_intervals(text: &'static str, idle: Idle, works: bool) -> Usage {
     let mut router = router(text, Options { idle, ..Options::default() });
     let control = router.control();

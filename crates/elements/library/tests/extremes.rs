@@ -1,9 +1,9 @@
-//! Every argument and every handler of every class takes any value without a panic, an abort or a loop without an end:
-//! the value is used, or refused with an error.
+//! Every argument and every handler of every class takes any value without a panic, an abort or a
+//! loop without an end: the value is used, or refused with an error.
 //!
-//! Arguments and handlers are those of the definitions, so that a new one is tried, too. A class is tried in its example,
-//! with one of its arguments replaced or added. Elements are made and initialized with each value, and run with those
-//! that they take.
+//! Arguments and handlers are those of the definitions, so that a new one is tried, too. A class is
+//! tried in its example, with one of its arguments replaced or added. Elements are made and
+//! initialized with each value, and run with those that they take.
 
 use std::io;
 
@@ -171,8 +171,8 @@ impl<'a> Trial<'a> {
 /// A configuration as a function of a value.
 type Config = Box<dyn Fn(&str) -> String>;
 
-/// Configurations of a class: each argument, each word of one of several words, and arguments that the
-/// example does not have.
+/// Configurations of a class: each argument, each word of one of several words, and arguments that
+/// the example does not have.
 fn configs(class: &Class, config: &str) -> Vec<Config> {
     let given = split(config);
     let keyword = |text: &str| {

@@ -310,8 +310,8 @@ mod tests {
             }
             at += 1;
         }
-        // Click enters the state two intervals after the first packet that is late, unless it was in
-        // it within the last interval.
+        // Click enters the state two intervals after the first packet that is late, unless it was
+        // in it within the last interval.
         assert_eq!(drops, [200, 300, 373, 432, 482, 528, 569]);
     }
 

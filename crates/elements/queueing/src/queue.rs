@@ -565,7 +565,8 @@ mod tests {
 
     use super::*;
 
-    /// Each time, not only when it was filled: a reader may have taken that wish for an earlier one.
+    /// Each time, not only when it was filled: a reader may have taken that wish for an earlier
+    /// one.
     #[test]
     fn who_finds_no_room_is_told_of_it_however_often_he_looks() {
         let side = Side::Untaken { pushed: true, pulled: false };

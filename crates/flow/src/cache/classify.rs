@@ -20,7 +20,8 @@ pub(super) enum Found {
 }
 
 impl FastPath {
-    /// The entry that had the last packet of a port, if it holds still, and the near words of its mask.
+    /// The entry that had the last packet of a port, if it holds still, and the near words of its
+    /// mask.
     #[inline]
     pub(super) fn last_of(&self, place: usize) -> Option<(u32, &[u64; NEAR])> {
         let port = &self.ports[place];

@@ -1,7 +1,7 @@
 //! Entry table of the flow cache, and its index.
 //!
-//! An entry has the words of its packets that are asked most, its counters, and where its packets go in
-//! one cache line; everything else is elsewhere. Masks are few and have numbers.
+//! An entry has the words of its packets that are asked most, its counters, and where its packets
+//! go in one cache line; everything else is elsewhere. Masks are few and have numbers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -60,7 +60,8 @@ pub(super) struct Cold {
     /// When it was made, and when it was last found in use.
     pub(super) made: u64,
     pub(super) used: u64,
-    /// Whether it was in use since the clock's hand came by, by more packets than the one it was made for.
+    /// Whether it was in use since the clock's hand came by, by more packets than the one it was
+    /// made for.
     pub(super) is_used: bool,
 }
 

@@ -323,7 +323,8 @@ impl FastPath {
         true
     }
 
-    /// The rest of the steps is done with all fragments of a packet, the last of which had come as `slot`.
+    /// The rest of the steps is done with all fragments of a packet, the last of which had come as
+    /// `slot`.
     #[cold]
     #[inline(never)]
     fn go_on_with<T: Tables, O: Outlet>(
@@ -449,8 +450,8 @@ fn change<O: Outlet>(out: &mut O, slot: &mut Slot, step: &Step) -> bool {
     edit::apply(step, &mut packet)
 }
 
-/// The step that raises the precedence with which a packet may be dropped, where it is of a class that
-/// has such (assured forwarding, RFC 2597).
+/// The step that raises the precedence with which a packet may be dropped, where it is of a class
+/// that has such (assured forwarding, RFC 2597).
 fn remarked(key: &Key, levels: u8) -> Option<Step> {
     let class = key.get(Field::IpDscp) as u8;
     let (group, precedence) = (class >> 3, class >> 1 & 3);
@@ -474,8 +475,8 @@ fn chosen<'a>(select: &'a Select, key: &Key) -> Option<(&'a crate::table::Counte
     way.map(|(_, counters, steps)| (&**counters, steps.as_slice()))
 }
 
-/// The hash of some fields, or of all addresses, protocol and ports: the same in every worker and every
-/// run.
+/// The hash of some fields, or of all addresses, protocol and ports: the same in every worker and
+/// every run.
 fn hash_of(key: &Key, fields: &Mask, basis: u32) -> u32 {
     let usual;
     let fields = if fields.is_empty() {

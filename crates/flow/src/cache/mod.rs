@@ -6,17 +6,17 @@
 //! *union*:
 //!
 //! - Where the union has no bit of a packet, one entry has the frame, and no packet is touched.
-//! - Else only the headers that have bits of it are read, a row of words for each packet; a frame that is all the entry's
-//!   that had the one before is seen on the way.
+//! - Else only the headers that have bits of it are read, a row of words for each packet; a frame
+//!   that is all the entry's that had the one before is seen on the way.
 //! - Else each row is hashed under the union, and signatures lead to a candidate, which is compared
 //!   under its own mask. Lines of all packets are asked for before the first is read.
 //! - Other packets are looked up by all masks one after the other (tuple space search: Srinivasan,
 //!   Suri and Varghese, "Packet classification using tuple space search", SIGCOMM 1999), and
 //!   decided by the [pipeline](crate::pipeline) in the end.
 //!
-//! Unions are what makes this short: packets of any number of masks are found by one hash, at the price of
-//! a signature for each kind of packet that the *union* tells apart, which may be many for an entry.
-//! That is why signatures are apart from entries, and small.
+//! Unions are what makes this short: packets of any number of masks are found by one hash, at the
+//! price of a signature for each kind of packet that the *union* tells apart, which may be many for
+//! an entry. That is why signatures are apart from entries, and small.
 //!
 //! A change of the tables stops no worker and empties no cache. Entries have the version they were
 //! decided for; one that is met with an older one is held against the changes since then, and

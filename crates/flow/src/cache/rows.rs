@@ -7,8 +7,8 @@ use linerate_memory::{Arena, Frame};
 use crate::key::extract::{HEADER_WORDS, Needed, extract_words};
 use crate::key::{Mask, WORDS};
 
-/// Words of headers that an entry has beside its counters, behind the first: those of Ethernet, IPv4 and
-/// ports.
+/// Words of headers that an entry has beside its counters, behind the first: those of Ethernet,
+/// IPv4 and ports.
 pub(super) const NEAR: usize = 5;
 /// A row with room for them.
 pub(super) const NARROW: usize = 8;
@@ -18,8 +18,8 @@ pub(super) const WIDE: usize = HEADER_WORDS;
 /// The words of headers.
 pub(super) type Union = [u64; WIDE];
 
-/// Reads rows of the packets of a frame, and returns the bits of near words, under a mask, in which some
-/// packet differs from those given.
+/// Reads rows of the packets of a frame, and returns the bits of near words, under a mask, in which
+/// some packet differs from those given.
 #[inline]
 pub(super) fn read<const W: usize>(
     (arena, frame): (&Arena, &Frame),

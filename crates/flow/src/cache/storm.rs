@@ -35,7 +35,8 @@ impl Storm {
         self.is_on
     }
 
-    /// An entry was forgotten for another. It was of use if others had it than the packet it was made for.
+    /// An entry was forgotten for another. It was of use if others had it than the packet it was
+    /// made for.
     pub(super) fn forgotten(&mut self, was_useful: bool) {
         self.useless += u32::from(!was_useful);
         self.judged += 1;

@@ -21,7 +21,8 @@ const FRAME: usize = 256;
 struct Counted {
     pool: PoolCache,
     sent: [u64; 4],
-    /// The versions that packets were marked with, the last one, and how often one came behind a later.
+    /// The versions that packets were marked with, the last one, and how often one came behind a
+    /// later.
     version: u32,
     backwards: u64,
     dropped: [u64; Drop::NAMES.len()],
@@ -142,9 +143,9 @@ struct Found {
     dropped: [u64; Drop::NAMES.len()],
 }
 
-/// A pair of flows in two tables is changed again and again, both at once, under full load: no packet meets one
-/// of a pair and not the other, none is lost, none goes by older tables than one before it, and the
-/// counters say how many there were.
+/// A pair of flows in two tables is changed again and again, both at once, under full load: no
+/// packet meets one of a pair and not the other, none is lost, none goes by older tables than one
+/// before it, and the counters say how many there were.
 fn changes(count: u32, pause: Duration) -> (u64, Found) {
     let pair = |version: u32, old: u32| {
         format!(
@@ -221,8 +222,9 @@ fn packets_meet_old_tables_or_new_ones() {
     println!("{made} changes, {} packets, {:?}", found.packets, found.counts);
 }
 
-/// Every packet of a port is a new flow, while another port has packets of flows that are known, and
-/// flows are added: of the other port nothing is lost. Returns how long additions took, in order.
+/// Every packet of a port is a new flow, while another port has packets of flows that are known,
+/// and flows are added: of the other port nothing is lost. Returns how long additions took, in
+/// order.
 fn storm(flows: u64) -> (Vec<Duration>, Found) {
     // The other port's flows have to be decided anew whenever this is written again.
     const KNOWN: &str = "priority=1,in_port=2,udp \

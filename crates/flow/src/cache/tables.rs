@@ -11,7 +11,8 @@ use crate::wire::Ct;
 
 /// Decides packets without an entry, and does the steps that the fast path cannot do.
 pub trait Tables {
-    /// Takes the newest tables if there are newer ones that can be had at once. Returns true if it did.
+    /// Takes the newest tables if there are newer ones that can be had at once. Returns true if it
+    /// did.
     fn refresh(&self, snapshot: &mut Arc<Snapshot>) -> bool;
 
     /// Decides a packet.

@@ -485,8 +485,9 @@ fn fast(rules: &[Rule], events: &[Event], limit: usize, entries: usize) -> (Outc
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 96 }))]
 
-    /// Ports, bytes, order by port and counters are as when each packet is decided by itself, in frames of any size, with caches
-    /// of any size, with changes between frames and changes that packets make.
+    /// Ports, bytes, order by port and counters are as when each packet is decided by itself, in
+    /// frames of any size, with caches of any size, with changes between frames and changes that
+    /// packets make.
     #[test]
     fn the_fast_path_does_what_the_slow_path_does(
         seed: u64, rules in 0..20u64, kinds in prop::sample::select(vec![9u64, 12, 17]),

@@ -1,12 +1,12 @@
 //! Limits of a listener's connections.
 //!
-//! A connection is half-open until its peer has sent a hello, after the TLS handshake where the listener
-//! requires TLS. Half-open connections have few places, for a short time; when all are taken, the source with
-//! the most loses its oldest, so a source that opens connections and sends nothing displaces only its own. A hello that
-//! arrives before the displaced connection is closed gives it a controller's place all the same: among many
-//! connections the thread that reads it may run late. After the hello a connection is a controller. The
-//! controllers of one source are limited, and the last places of a listener are reserved for the
-//! administrators of this machine.
+//! A connection is half-open until its peer has sent a hello, after the TLS handshake where the
+//! listener requires TLS. Half-open connections have few places, for a short time; when all are
+//! taken, the source with the most loses its oldest, so a source that opens connections and sends
+//! nothing displaces only its own. A hello that arrives before the displaced connection is closed
+//! gives it a controller's place all the same: among many connections the thread that reads it may
+//! run late. After the hello a connection is a controller. The controllers of one source are
+//! limited, and the last places of a listener are reserved for the administrators of this machine.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use super::waker::Waker;
 
 /// Limits of each listener's connections, and of their memory and time.
 ///
-/// A source is a user where the peer is on this machine, else an address (of IPv6 the first 64 bits). An
-/// administrator is root, or the user the switch runs as.
+/// A source is a user where the peer is on this machine, else an address (of IPv6 the first 64
+/// bits). An administrator is root, or the user the switch runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most controllers at a time.
@@ -31,8 +31,8 @@ pub struct Limits {
     pub half_open: usize,
     /// Most connections without a hello of one source.
     pub half_open_of_source: usize,
-    /// Most bytes of messages in the bundles of the controllers of all listeners, in addition to the bytes
-    /// that each controller may always have.
+    /// Most bytes of messages in the bundles of the controllers of all listeners, in addition to
+    /// the bytes that each controller may always have.
     pub bundled: usize,
     /// Time limit of the hello, with the TLS handshake before it.
     pub hello: Duration,

@@ -20,8 +20,8 @@ use crate::wire::{
     Message, MultipartRequest, Stream, Unencodable, Version,
 };
 
-/// Bytes of output that block further messages. Twice as many block reading too, as input may need an
-/// answer.
+/// Bytes of output that block further messages. Twice as many block reading too, as input may need
+/// an answer.
 const WAITING: usize = 256 * 1024;
 
 /// Most unsolicited messages that wait for [`Client::next`], and their bytes. More are dropped.

@@ -78,8 +78,8 @@ impl Dial<'_> {
         }
     }
 
-    /// The addresses of a host. A thread of its own looks a name up, as the resolver may wait long for its
-    /// servers.
+    /// The addresses of a host. A thread of its own looks a name up, as the resolver may wait long
+    /// for its servers.
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);

@@ -324,8 +324,8 @@ mod tests {
     use crate::switch::{Switch, SwitchOptions};
     use crate::wire::{Hello, Message, Version};
 
-    /// Carries a connection that has lost its place before its thread runs, and by then has said this.
-    /// Returns how it ended, and whether it was a controller's.
+    /// Carries a connection that has lost its place before its thread runs, and by then has said
+    /// this. Returns how it ended, and whether it was a controller's.
     fn displaced(said: &[u8]) -> (Ended, bool) {
         let limits = Limits { half_open: 1, ..Limits::default() };
         let options = AgentOptions { limits, ..AgentOptions::default() };

@@ -5,8 +5,9 @@
 //! (BENCHMARKS.md). So the socket of a controller that sent right after the last answer is polled
 //! for a moment after the next.
 //!
-//! Between two looks the core is offered to others. Where some program takes it for a time slice, the controller
-//! waits for that program and this thread, which would be woken at once if it slept: then it sleeps for a while.
+//! Between two looks the core is offered to others. Where some program takes it for a time slice,
+//! the controller waits for that program and this thread, which would be woken at once if it slept:
+//! then it sleeps for a while.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The OpenFlow channel: active and passive connections to the controllers of a
 //! [`Switch`](crate::switch::Switch).
 //!
-//! An [`Agent`] serves any number of [`Target`]s at a time, in OpenFlow 1.0, 1.3, 1.4 and 1.5 with the
-//! extensions of Nicira and ONF that Open vSwitch's tools use.
+//! An [`Agent`] serves any number of [`Target`]s at a time, in OpenFlow 1.0, 1.3, 1.4 and 1.5 with
+//! the extensions of Nicira and ONF that Open vSwitch's tools use.
 //!
 //! # What controllers can count on
 //!
@@ -15,15 +15,16 @@
 //!
 //! # What the switch can count on
 //!
-//! Only an authenticated peer is a controller: one with a certificate, or one whose user may control the
-//! switch ([`Trust`]). The connections of each listener are limited, in all and of one source, and those
-//! without a hello have few places and little time ([`Limits`]).
+//! Only an authenticated peer is a controller: one with a certificate, or one whose user may
+//! control the switch ([`Trust`]). The connections of each listener are limited, in all and of one
+//! source, and those without a hello have few places and little time ([`Limits`]).
 //!
-//! A controller cannot block another. A thread of its own reads its messages, never more than 64 KiB and one
-//! message ahead. While 256 KiB of answers wait, nothing is read, and a long answer is not continued;
-//! unsolicited messages that wait are bounded, and further ones dropped and counted. The bundles of a
-//! controller take at most as much memory as they leave to others, of 128 MiB in all. Changes are made in
-//! turn. A connection ends if its peer sends no hello, stays silent, stops in a message or does not read.
+//! A controller cannot block another. A thread of its own reads its messages, never more than 64
+//! KiB and one message ahead. While 256 KiB of answers wait, nothing is read, and a long answer is
+//! not continued; unsolicited messages that wait are bounded, and further ones dropped and counted.
+//! The bundles of a controller take at most as much memory as they leave to others, of 128 MiB in
+//! all. Changes are made in turn. A connection ends if its peer sends no hello, stays silent, stops
+//! in a message or does not read.
 //!
 //! # What is not there
 //!

@@ -1,13 +1,13 @@
 //! Flow monitors: updates to controllers about changes of flows.
 //!
-//! The switch [records](crate::switch::Journal) changes while there is a monitor. The thread that has made one for a
-//! controller tells it before it goes on, so updates come before the answer to a barrier behind the change; changes of
-//! workers and of time are told by the thread of events.
+//! The switch [records](crate::switch::Journal) changes while there is a monitor. The thread that
+//! has made one for a controller tells it before it goes on, so updates come before the answer to a
+//! barrier behind the change; changes of workers and of time are told by the thread of events.
 //!
-//! As in Open vSwitch, a controller's own change is one update that names the message, unless the monitor wants all in
-//! full, and updates pause where a controller does not read them: then only those flows are remembered that have
-//! changed, which are told when it has read all. A monitor's first flows are told as fast as they are read, and changes
-//! wait for them in the same way.
+//! As in Open vSwitch, a controller's own change is one update that names the message, unless the
+//! monitor wants all in full, and updates pause where a controller does not read them: then only
+//! those flows are remembered that have changed, which are told when it has read all. A monitor's
+//! first flows are told as fast as they are read, and changes wait for them in the same way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,11 +65,13 @@ impl Monitor {
 /// Changes that wait to be sent.
 #[derive(Debug, Default)]
 struct Held {
-    /// Flows that came or became others, by number, and whether the controller knows of one like it.
+    /// Flows that came or became others, by number, and whether the controller knows of one like
+    /// it.
     changed: BTreeMap<u64, (Arc<Flow>, bool)>,
     /// Flows that went and the controller knows.
     removed: VecDeque<(Arc<Flow>, FlowRemovedReason)>,
-    /// The number of the first flow that came, also of those no monitor is about: the controller knows none from it on.
+    /// The number of the first flow that came, also of those no monitor is about: the controller
+    /// knows none from it on.
     first_new: Option<u64>,
     /// Whether the controller was sent the pause of updates.
     is_told: bool,
@@ -419,7 +421,8 @@ impl Watcher {
 }
 
 impl Held {
-    /// Remembers a change. There are never more entries than flows that are there now or were when it began.
+    /// Remembers a change. There are never more entries than flows that are there now or were when
+    /// it began.
     fn note(
         &mut self,
         event: FlowEvent,

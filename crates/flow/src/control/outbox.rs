@@ -7,9 +7,9 @@ use super::waker::Waker;
 
 /// Messages for one controller, in order.
 ///
-/// Answers always find room: a controller is not read while more than [`Outbox::FULL`] bytes of them wait, so
-/// there is never more than that and one answer. Asynchronous messages find room up to a limit of their own,
-/// and are dropped and counted behind it.
+/// Answers always find room: a controller is not read while more than [`Outbox::FULL`] bytes of
+/// them wait, so there is never more than that and one answer. Asynchronous messages find room up
+/// to a limit of their own, and are dropped and counted behind it.
 #[derive(Debug)]
 pub(super) struct Outbox {
     queue: Mutex<Queue>,

@@ -1,7 +1,7 @@
 //! Controllers: their roles, and their choice of asynchronous messages.
 //!
-//! One lock has all of them, since a role is about all: where one becomes the master, the one before is a
-//! slave at once.
+//! One lock has all of them, since a role is about all: where one becomes the master, the one
+//! before is a slave at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -206,8 +206,8 @@ impl All {
         self.generation.unwrap_or(u64::MAX)
     }
 
-    /// Gives a controller a role, and returns the one it has now. `generation` is that of its request
-    /// where its version has one.
+    /// Gives a controller a role, and returns the one it has now. `generation` is that of its
+    /// request where its version has one.
     pub(super) fn set_role(
         &mut self,
         number: u64,

@@ -68,8 +68,9 @@ pub(super) enum HelloCheck {
     Open,
     /// The limits of a listener.
     Listener(Ticket),
-    /// The user of a peer that the switch connected to: it may have to be one that may control the switch.
-    /// The kernel knows the user only after the peer has accepted the connection, so after its hello.
+    /// The user of a peer that the switch connected to: it may have to be one that may control the
+    /// switch. The kernel knows the user only after the peer has accepted the connection, so after
+    /// its hello.
     Dialled { ours: SocketAddr, theirs: SocketAddr },
 }
 
@@ -631,9 +632,9 @@ impl Drop for Session {
 
 /// Completes a flow change of OpenFlow 1.0 with the table and flags that other versions have.
 ///
-/// There are no tables, and the upper byte of the command is part of it unless Nicira's extension is on. The switch
-/// then chooses: flows are added to the first table, and changed or deleted in all. One that is added begins to count
-/// anew.
+/// There are no tables, and the upper byte of the command is part of it unless Nicira's extension
+/// is on. The switch then chooses: flows are added to the first table, and changed or deleted in
+/// all. One that is added begins to count anew.
 fn with_what_is_meant(mut flow: FlowMod, table_ids: bool) -> Result<FlowMod, Fault> {
     if !table_ids {
         if flow.table != 0 {

@@ -4,8 +4,8 @@
 //! certificates are not looked at, as Open vSwitch does it: an authority of OpenFlow signs for
 //! controllers and switches alone, whose addresses change and are in no certificate.
 //!
-//! Keys and certificates are read once; cryptography is graviola's (see `docs/dependencies.md`), which
-//! needs a processor of about 2014 or later.
+//! Keys and certificates are read once; cryptography is graviola's (see `docs/dependencies.md`),
+//! which needs a processor of about 2014 or later.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

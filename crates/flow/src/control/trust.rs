@@ -1,8 +1,9 @@
 //! Authentication of peers: the right to control the switch.
 //!
-//! TLS authenticates a peer by its certificate. Without TLS a peer is authenticated by its user, which the
-//! kernel reports for UNIX sockets, and for TCP within this machine: root, the user the switch runs as and
-//! the users named in the options may control it. An option lets every peer control it.
+//! TLS authenticates a peer by its certificate. Without TLS a peer is authenticated by its user,
+//! which the kernel reports for UNIX sockets, and for TCP within this machine: root, the user the
+//! switch runs as and the users named in the options may control it. An option lets every peer
+//! control it.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -22,8 +23,8 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// The source of a connection, if its peer may control the switch. `by_certificate` is true after a
-    /// TLS handshake with a valid certificate.
+    /// The source of a connection, if its peer may control the switch. `by_certificate` is true
+    /// after a TLS handshake with a valid certificate.
     pub(super) fn check(&self, peer: &Peer, by_certificate: bool) -> io::Result<Source> {
         if by_certificate || self.any_peer {
             return Ok(peer.source());
@@ -41,8 +42,9 @@ impl Trust {
         }
     }
 
-    /// Checks that the peer the switch has connected to may control it. Another machine may, as its address
-    /// was configured; a service of this machine needs a user that may. One that has closed its end has none.
+    /// Checks that the peer the switch has connected to may control it. Another machine may, as its
+    /// address was configured; a service of this machine needs a user that may. One that has closed
+    /// its end has none.
     pub(super) fn check_dialled(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<()> {
         let peer = Peer::at(ours, theirs);
         // A connection to an address of this machine comes from the same address.

@@ -1,7 +1,8 @@
 //! A fair lock for changes of the switch.
 //!
-//! A mutex is often taken again by the thread that has just released it, so one controller that makes
-//! changes all the time would starve the others. Here threads get their turn in the order they asked.
+//! A mutex is often taken again by the thread that has just released it, so one controller that
+//! makes changes all the time would starve the others. Here threads get their turn in the order
+//! they asked.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -20,8 +20,8 @@ use crate::pipeline::Step;
 
 /// Does a step that changes headers; others are none of its business.
 ///
-/// A packet that does not have the header is left as it is. `false`, changing nothing, where the packet
-/// has no room for a header that is to be added.
+/// A packet that does not have the header is left as it is. `false`, changing nothing, where the
+/// packet has no room for a header that is to be added.
 pub fn apply(step: &Step, packet: &mut impl Bytes) -> bool {
     match step {
         Step::Set(entry) => {

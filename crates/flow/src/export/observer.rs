@@ -106,7 +106,8 @@ impl Observer {
         }
     }
 
-    /// Looks at a packet, before its headers are changed. `now` is of the steady clock, in nanoseconds.
+    /// Looks at a packet, before its headers are changed. `now` is of the steady clock, in
+    /// nanoseconds.
     #[inline]
     pub fn see(&mut self, packet: &[u8], way: Way, now: u64) {
         if self.flow_sampling != 0 {

@@ -46,7 +46,8 @@ pub struct FlowRecord {
     pub stream: Stream,
     /// Packets since the record before.
     pub packets: u64,
-    /// Their bytes from the header of IP on, or all behind the header of Ethernet where there is none.
+    /// Their bytes from the header of IP on, or all behind the header of Ethernet where there is
+    /// none.
     pub bytes: u64,
     /// Their bytes with all headers.
     pub frame_bytes: u64,

@@ -1,7 +1,7 @@
 //! Samples as datagrams of sFlow version 5 (sflow.org, "sFlow Version 5", July 2004).
 //!
-//! Flow samples with the first bytes of a packet, and counter samples with the generic counters of an
-//! interface. Nothing is said of routes, users or media.
+//! Flow samples with the first bytes of a packet, and counter samples with the generic counters of
+//! an interface. Nothing is said of routes, users or media.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

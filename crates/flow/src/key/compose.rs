@@ -12,8 +12,8 @@ use crate::wire::{Field, VLAN_PRESENT};
 /// Ethernet's least, without its checksum.
 const SHORTEST: usize = 60;
 
-/// The bytes of a packet with these fields; those of headers it cannot have are left out. Checksums but that
-/// of IPv4 are zero.
+/// The bytes of a packet with these fields; those of headers it cannot have are left out. Checksums
+/// but that of IPv4 are zero.
 #[must_use]
 pub fn compose(key: &Key) -> Vec<u8> {
     let mut packet = Vec::with_capacity(128);

@@ -32,8 +32,8 @@ impl Bucket {
         Bucket { full: AtomicU64::new(0), unit, burst }
     }
 
-    /// Takes thousandths of units at a time in nanoseconds since the meter was added, if there are as
-    /// many.
+    /// Takes thousandths of units at a time in nanoseconds since the meter was added, if there are
+    /// as many.
     pub(super) fn take(&self, thousandths: u64, since: u64) -> bool {
         let now = since.saturating_mul(PARTS);
         let cost = (u128::from(thousandths) * self.unit / 1000) >> 16;

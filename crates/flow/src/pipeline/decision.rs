@@ -42,13 +42,13 @@ pub struct Depends {
     pub meters: Vec<u32>,
     /// Addresses that `NORMAL` looked up, each with the number of its VLAN.
     pub hosts: Vec<(u16, u64)>,
-    /// Whether `NORMAL` had no room for where the packet came from: it is tried again when any address
-    /// has moved or was forgotten.
+    /// Whether `NORMAL` had no room for where the packet came from: it is tried again when any
+    /// address has moved or was forgotten.
     pub unlearnt: bool,
     /// Flows that `learn` has made, or found made.
     pub learnt: Vec<Learnt>,
-    /// The tables `learn` had no room in, or is to make a flow in yet, a bit for each: when flows of them
-    /// come or go it is tried again.
+    /// The tables `learn` had no room in, or is to make a flow in yet, a bit for each: when flows
+    /// of them come or go it is tried again.
     pub unsettled: [u64; 4],
 }
 
@@ -119,8 +119,8 @@ pub enum Step {
         /// Number of the queue.
         queue: u32,
     },
-    /// Bits of a header field are set, and checksums with them. A packet that does not have the header is
-    /// left as it is.
+    /// Bits of a header field are set, and checksums with them. A packet that does not have the
+    /// header is left as it is.
     Set(Entry),
     /// A tag of this type is added, with this control information.
     PushVlan {
@@ -142,7 +142,8 @@ pub enum Step {
     },
     /// The outer label is taken away; the type of Ethernet becomes this.
     PopMpls(u16),
-    /// A label is added in front of the packet, behind a header of Ethernet of its own that has no addresses.
+    /// A label is added in front of the packet, behind a header of Ethernet of its own that has no
+    /// addresses.
     EncapMpls {
         /// Its type.
         kind: u16,
@@ -226,8 +227,8 @@ pub struct Punt {
     pub userdata: Vec<u8>,
     /// The meter of its own it goes by, 0 without one.
     pub meter: u32,
-    /// Fields that no header has, as they were at this point: metadata and registers, and those written of
-    /// the rest.
+    /// Fields that no header has, as they were at this point: metadata and registers, and those
+    /// written of the rest.
     pub state: Box<Key>,
     /// Bits of it that differ from the packet as it arrived, beside metadata and registers.
     pub written: Box<Mask>,

@@ -21,15 +21,15 @@ pub struct Memory {
 
 /// Receiver of changes that packets make in the switch.
 pub trait Outside: Sync {
-    /// A flow is to be made, or to take the place of one with its match and priority. With a limit other
-    /// than 0, not if its table has as many flows with its cookie already.
+    /// A flow is to be made, or to take the place of one with its match and priority. With a limit
+    /// other than 0, not if its table has as many flows with its cookie already.
     fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning;
 
     /// Notes that `NORMAL` sends packets for this address to another port from now on.
     fn host_changed(&self, vlan: u16, address: u64);
 
-    /// A connection of a flow ends: time-outs of the flow that are longer than these, in seconds, become
-    /// these; 0 leaves one.
+    /// A connection of a flow ends: time-outs of the flow that are longer than these, in seconds,
+    /// become these; 0 leaves one.
     fn shorten(&self, flow: &Arc<Flow>, idle: u16, hard: u16, now: u64);
 }
 

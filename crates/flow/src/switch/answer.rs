@@ -1,7 +1,7 @@
 //! Answers to multipart requests: from the tables as they are at one moment, without the mutex.
 //!
-//! Long answers, of flows, groups and meters, are made a piece at a time, as fast as the receiver reads them.
-//! An answer that waits holds references to its entries and no copies.
+//! Long answers, of flows, groups and meters, are made a piece at a time, as fast as the receiver
+//! reads them. An answer that waits holds references to its entries and no copies.
 
 use std::sync::Arc;
 use std::vec::IntoIter;

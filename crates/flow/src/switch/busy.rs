@@ -34,8 +34,8 @@ fn flows(switch: &Switch) -> usize {
     switch.snapshot().table(0).map_or(0, |table| table.len())
 }
 
-/// A controller's bundle of a million flows holds the state for seconds: a worker that checks its links or
-/// expires flows does not wait for it.
+/// A controller's bundle of a million flows holds the state for seconds: a worker that checks its
+/// links or expires flows does not wait for it.
 #[test]
 fn a_worker_waits_for_no_change() {
     let switch = Switch::new(SwitchOptions { tables: 1, ..SwitchOptions::default() });

@@ -73,7 +73,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Takes flows away that are there. Where these are all of a table, it is not taken apart flow by flow.
+    /// Takes flows away that are there. Where these are all of a table, it is not taken apart flow
+    /// by flow.
     pub(super) fn remove_all(&mut self, flows: &[Arc<Flow>], reason: FlowRemovedReason) {
         let mut left = [0usize; 256];
         flows.iter().for_each(|flow| left[usize::from(flow.table)] += 1);

@@ -1,7 +1,7 @@
 //! Changes of flows, by command.
 //!
-//! Sources: OpenFlow 1.0.2 section 4.6, 1.3.5 section 6.4, 1.4.1 sections 6.4 and 6.5, and Open vSwitch
-//! where they say nothing.
+//! Sources: OpenFlow 1.0.2 section 4.6, 1.3.5 section 6.4, 1.4.1 sections 6.4 and 6.5, and Open
+//! vSwitch where they say nothing.
 
 use std::sync::Arc;
 
@@ -115,7 +115,8 @@ pub(super) fn plan(
         return Ok(Plan::Add);
     }
     check_goto(tables, table, &change.instructions)?;
-    // As in Open vSwitch, groups and meters have to be there only when there is a flow to refer to them.
+    // As in Open vSwitch, groups and meters have to be there only when there is a flow to refer to
+    // them.
     let found = Chosen { change, outputs: false }.find(tables, state);
     for flow in &found {
         check_instructions(tables, flow.table, &change.instructions)?;

@@ -106,7 +106,8 @@ impl Edit<'_> {
         GroupBucket { bucket, counters: Arc::new(Counters::new(self.now)) }
     }
 
-    /// The group of a message, or one that takes the place of another and goes on with its counters.
+    /// The group of a message, or one that takes the place of another and goes on with its
+    /// counters.
     fn set_group(
         &mut self,
         change: &GroupMod,
@@ -165,7 +166,8 @@ impl Edit<'_> {
         if self.leads_to(&next, group.number) {
             return Err(Fault::GroupLoop);
         }
-        // As in Open vSwitch, groups that buckets send to may come later; until then the packet ends there.
+        // As in Open vSwitch, groups that buckets send to may come later; until then the packet
+        // ends there.
         for bucket in buckets_of(group) {
             check_meters(self.tables, &bucket.actions)?;
         }

@@ -116,8 +116,8 @@ impl Journals {
         Journal { inbox }
     }
 
-    /// Records a change that has been made. A worker calls this, too: the locks are held for as long as it takes to
-    /// append to a list.
+    /// Records a change that has been made. A worker calls this, too: the locks are held for as
+    /// long as it takes to append to a list.
     pub(super) fn record(&self, effects: &[Effect], tables: &Snapshot, origin: Option<Origin>) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -202,7 +202,8 @@ impl Records {
         self.waiting.ends.is_empty() && !self.waiting.is_incomplete
     }
 
-    /// Returns true if some are missing, as more changed than there is room for: then the whole state is to be saved.
+    /// Returns true if some are missing, as more changed than there is room for: then the whole
+    /// state is to be saved.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.waiting.is_incomplete
@@ -219,8 +220,8 @@ impl Records {
         })
     }
 
-    /// Writes the changes, one after the other, in pieces of about `size` bytes: `piece` gets each with
-    /// whether it is the last of its change.
+    /// Writes the changes, one after the other, in pieces of about `size` bytes: `piece` gets each
+    /// with whether it is the last of its change.
     pub fn write<E: From<SaveError>>(
         &self,
         size: usize,

@@ -1,4 +1,5 @@
-//! Deferred changes: a worker makes them at once if no other thread changes the tables, else leaves them to it.
+//! Deferred changes: a worker makes them at once if no other thread changes the tables, else leaves
+//! them to it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +50,8 @@ pub(super) struct Deferred {
 }
 
 impl Switch {
-    /// Makes a change now if no other thread makes one, else soon. Returns the result, if it is known.
+    /// Makes a change now if no other thread makes one, else soon. Returns the result, if it is
+    /// known.
     pub(super) fn change_or_defer(
         &self,
         change: DeferredChange,
@@ -68,7 +70,8 @@ impl Switch {
         None
     }
 
-    /// Makes the deferred changes. Every change of the tables begins with that, and the timer does it.
+    /// Makes the deferred changes. Every change of the tables begins with that, and the timer does
+    /// it.
     pub(super) fn do_deferred(&self, state: &mut State) {
         if !self.deferred.some.load(Ordering::Acquire) {
             return;

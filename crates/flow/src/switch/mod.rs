@@ -1,8 +1,9 @@
 //! The switch's state, as controllers change and read it.
 //!
-//! A [`Switch`] has the tables, groups, meters and ports in a [`Snapshot`] that it publishes anew with
-//! every change. Threads that control it change it under a mutex; workers take the newest snapshot
-//! without ever waiting ([`Switch::refresh`]), and go on with the one they have while it is being made.
+//! A [`Switch`] has the tables, groups, meters and ports in a [`Snapshot`] that it publishes anew
+//! with every change. Threads that control it change it under a mutex; workers take the newest
+//! snapshot without ever waiting ([`Switch::refresh`]), and go on with the one they have while it
+//! is being made.
 //!
 //! There are two mutexes. One serialises changes, and is held for as long as a change takes. The
 //! other protects the published snapshot: it is held while a small change is made in it, some
@@ -10,9 +11,9 @@
 //! unchanged parts. A change of many flows is always made in a copy, so that no reader waits for
 //! it.
 //!
-//! Former snapshots are kept until nothing else refers to them. The thread that serves controllers frees them
-//! ([`Switch::free_unused`]), or, if there are many, the next change: a worker that takes a newer snapshot never
-//! frees tables.
+//! Former snapshots are kept until nothing else refers to them. The thread that serves controllers
+//! frees them ([`Switch::free_unused`]), or, if there are many, the next change: a worker that
+//! takes a newer snapshot never frees tables.
 
 mod answer;
 #[cfg(test)]
@@ -154,8 +155,8 @@ impl Switch {
         true
     }
 
-    /// Makes a change: all of it, or on a fault nothing. One that is not in a copy (`copied`) has to leave
-    /// all as it was where it fails.
+    /// Makes a change: all of it, or on a fault nothing. One that is not in a copy (`copied`) has
+    /// to leave all as it was where it fails.
     fn change<R, E>(
         &self,
         state: &mut State,
@@ -259,11 +260,11 @@ impl Switch {
         self.change(&mut state, false, now, make)
     }
 
-    /// Changes flows, at a time of the steady clock in nanoseconds. `version` is that of the message:
-    /// OpenFlow 1.0 means some things otherwise.
+    /// Changes flows, at a time of the steady clock in nanoseconds. `version` is that of the
+    /// message: OpenFlow 1.0 means some things otherwise.
     ///
-    /// With [`ALL_TABLES`](crate::wire::ALL_TABLES) flows are changed in all tables, and added to the
-    /// first. It costs some microseconds for each flow that is changed.
+    /// With [`ALL_TABLES`](crate::wire::ALL_TABLES) flows are changed in all tables, and added to
+    /// the first. It costs some microseconds for each flow that is changed.
     pub fn flow_mod(&self, change: &FlowMod, version: Version, now: u64) -> Result<(), Fault> {
         self.flow_mod_with(&mut self.control(), change, version, now)
     }
@@ -454,8 +455,9 @@ impl Switch {
         was_there.unwrap_or_default()
     }
 
-    /// Sets the state of a port: now or, while another thread makes a change, right after it, since a worker
-    /// calls this. When the link is down, `NORMAL` forgets the hosts behind it, and learns none there.
+    /// Sets the state of a port: now or, while another thread makes a change, right after it, since
+    /// a worker calls this. When the link is down, `NORMAL` forgets the hosts behind it, and learns
+    /// none there.
     pub fn set_port_state(&self, number: PortNumber, state: PortState, now: u64) {
         let _done = self.change_or_defer(DeferredChange::PortState(number, state), now);
         if state.contains(PortState::LINK_DOWN) {
@@ -463,8 +465,8 @@ impl Switch {
         }
     }
 
-    /// `NORMAL` forgets addresses it has not seen for 300 seconds. To be called every 100 ms or so: each
-    /// looks at a sixteenth of them.
+    /// `NORMAL` forgets addresses it has not seen for 300 seconds. To be called every 100 ms or so:
+    /// each looks at a sixteenth of them.
     pub fn expire_hosts(&self, now: u64) {
         self.forget_hosts(|hosts| hosts.expire(now), now);
     }
@@ -514,8 +516,8 @@ impl Switch {
         state.next_due()
     }
 
-    /// Frees former tables that nothing refers to, which may take as long as changing them did. A thread that is
-    /// no worker calls it every 100 ms or so.
+    /// Frees former tables that nothing refers to, which may take as long as changing them did. A
+    /// thread that is no worker calls it every 100 ms or so.
     pub fn free_unused(&self) {
         let unused = try_lock(&self.state).map(|mut state| state.take_unused());
         // After the lock is released.

@@ -261,7 +261,8 @@ impl Edit<'_> {
             Line::Change(Message::FlowMod(change), version)
                 if change.command == FlowModCommand::Add =>
             {
-                // Actions need not fit the match: those of OpenFlow 1.0 may be said in another version.
+                // Actions need not fit the match: those of OpenFlow 1.0 may be said in another
+                // version.
                 check_instructions(self.tables, change.table, &change.instructions)?;
                 self.carry_out(Plan::Add, change, *version)
             }

@@ -39,8 +39,8 @@ pub struct Flow {
     pub modified: u64,
     /// Packets and bytes that matched.
     pub counters: Arc<Counters>,
-    /// When it was learnt again, as its last use: its hard time-out is counted from there. Only a flow that has
-    /// time-outs, or may get some by its actions, has it.
+    /// When it was learnt again, as its last use: its hard time-out is counted from there. Only a
+    /// flow that has time-outs, or may get some by its actions, has it.
     pub refreshed: Option<Arc<Counters>>,
 }
 

@@ -68,8 +68,8 @@ impl Table {
         self.join(key, mask, found, parts)
     }
 
-    /// The flow a key goes by that decides alone. Those of greater priority that are part of a match in
-    /// several dimensions are added to `parts`.
+    /// The flow a key goes by that decides alone. Those of greater priority that are part of a
+    /// match in several dimensions are added to `parts`.
     fn search<'a>(
         &'a self,
         key: &Key,

@@ -1,5 +1,5 @@
-//! Matches of flows in little memory: tables have hundreds of thousands of flows, each of which matches a few
-//! fields.
+//! Matches of flows in little memory: tables have hundreds of thousands of flows, each of which
+//! matches a few fields.
 
 use crate::key::{Key, Mask, WORDS, place_of, spread};
 use crate::wire::{Entry, Field, Match};
@@ -76,7 +76,8 @@ impl Minimatch {
 /// The bit for a mask behind a value.
 const MASKED: u8 = 0x80;
 
-/// A [`Match`] as bytes: for each field its number, its value, and its mask unless that is all bits.
+/// A [`Match`] as bytes: for each field its number, its value, and its mask unless that is all
+/// bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedMatch(Box<[u8]>);
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::wire::{Port, PortConfig, PortNumber, PortState};
 
-/// A port of the switch. It never changes: one that is set otherwise is another, with the same counters.
+/// A port of the switch. It never changes: one that is set otherwise is another, with the same
+/// counters.
 #[derive(Debug, Clone)]
 pub struct SwitchPort {
     /// Its description: number, name, address, configuration and state.

@@ -1,9 +1,10 @@
 //! Prefixes of addresses and ports in a table, to skip tuples whose prefix is absent.
 //!
-//! A tuple of flows that match a prefix of an address need not be looked at for a packet of whose address
-//! no flow has a prefix of that length. That is known from fewer bits than the prefix has, where flows are
-//! far from the packet: so decisions hold for more packets. The idea is Open vSwitch's (Pfaff et al., "The
-//! design and implementation of Open vSwitch", NSDI 2015, section 5.4).
+//! A tuple of flows that match a prefix of an address need not be looked at for a packet of whose
+//! address no flow has a prefix of that length. That is known from fewer bits than the prefix has,
+//! where flows are far from the packet: so decisions hold for more packets. The idea is Open
+//! vSwitch's (Pfaff et al., "The design and implementation of Open vSwitch", NSDI 2015, section
+//! 5.4).
 //!
 //! A binary trie with paths compressed for each part of the key; persistent, as all of a table.
 
@@ -56,8 +57,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// `None` when there may be flows with its prefix of this length, else from how many bits that is
-    /// known that there are not.
+    /// `None` when there may be flows with its prefix of this length, else from how many bits that
+    /// is known that there are not.
     #[inline]
     pub(super) fn excludes(self, length: u8) -> Option<u8> {
         // Whether there is one of this length depends on no more bits than these.

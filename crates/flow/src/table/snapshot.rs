@@ -113,7 +113,8 @@ impl Snapshot {
         self.tables.get(usize::from(table) / CHUNK)?.get(usize::from(table) % CHUNK)
     }
 
-    /// The flow of a table a key goes by. Bits that were looked at are added to `mask`, as few as can be.
+    /// The flow of a table a key goes by. Bits that were looked at are added to `mask`, as few as
+    /// can be.
     ///
     /// Every key that has the same bits under what was added gets the same flow. Matches in several
     /// dimensions (`conjunction`) are done here: the flow is then the one with the `conj_id`, whose

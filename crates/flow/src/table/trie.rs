@@ -191,7 +191,8 @@ impl<T: Ranked + Clone> Node<T> {
         let Some(at) = self.position(left) else {
             self.used |= 1 << (left & 15);
             if let Some(at) = self.position(left) {
-                // Nodes are many and few of their slots are used: twice the room would mostly stay empty.
+                // Nodes are many and few of their slots are used: twice the room would mostly stay
+                // empty.
                 self.slots.reserve_exact(1);
                 self.slots.insert(at, Slot::Leaf(hash, value));
             }

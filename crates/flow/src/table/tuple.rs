@@ -97,7 +97,8 @@ pub(super) fn hash_of(mask: &Mask) -> u64 {
     mask.words().iter().fold(0, |hash, word| mix(hash, *word))
 }
 
-/// An entry of a trie: flows with one match, where no other has the words so far, or the next stage.
+/// An entry of a trie: flows with one match, where no other has the words so far, or the next
+/// stage.
 #[derive(Debug, Clone)]
 enum Item {
     One(Arc<Flow>),
@@ -157,7 +158,8 @@ impl Item {
         }
     }
 
-    /// Puts a stage in the place of flows, which come behind it, as others with their words so far come up.
+    /// Puts a stage in the place of flows, which come behind it, as others with their words so far
+    /// come up.
     fn move_below(&mut self, shape: &StageShape, later: &[StageShape]) {
         let (Some(next), Some(flow)) = (later.first(), self.flows().first()) else { return };
         let words =
@@ -326,8 +328,8 @@ impl Tuple {
         all.for_each(|&(part, length)| each(part, length));
     }
 
-    /// Flows that have the key's bits as far as both masks have them. Where `mask` has all of a stage,
-    /// only the one entry is looked at.
+    /// Flows that have the key's bits as far as both masks have them. Where `mask` has all of a
+    /// stage, only the one entry is looked at.
     pub(super) fn each_agreeing<'a>(
         &'a self,
         key: &Key,

@@ -1,5 +1,5 @@
-//! Changes beside Open vSwitch: the same commands to both, which then have the same flows, groups and
-//! meters, and refuse the same.
+//! Changes beside Open vSwitch: the same commands to both, which then have the same flows, groups
+//! and meters, and refuse the same.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

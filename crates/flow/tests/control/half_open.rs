@@ -1,4 +1,5 @@
-//! Half-open connections, which send nothing, little, or never enough, and peers that ask for too much.
+//! Half-open connections, which send nothing, little, or never enough, and peers that ask for too
+//! much.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -132,8 +133,8 @@ fn conversation(served: &Served) -> Conversation {
     conversation
 }
 
-/// A long answer is made as it is read: a million flows are not written into memory for a peer that reads
-/// none.
+/// A long answer is made as it is read: a million flows are not written into memory for a peer that
+/// reads none.
 #[test]
 fn a_long_answer_is_made_as_it_is_read() {
     const FLOWS: u32 = 20_000;

@@ -1,4 +1,5 @@
-//! The client beside switches that flood, stall, say too much or nothing: each call ends in its time.
+//! The client beside switches that flood, stall, say too much or nothing: each call ends in its
+//! time.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! Chains of `ct` through up to four zones, with translation and fragments, made at random; conversations
-//! through them go through Open vSwitch and ours, packet by packet.
+//! Chains of `ct` through up to four zones, with translation and fragments, made at random;
+//! conversations through them go through Open vSwitch and ours, packet by packet.
 
 use fastrand::Rng;
 use linerate_flow::wire::Message;
@@ -12,7 +12,8 @@ use crate::{asked, hex, nothing, show};
 
 /// Packets of each chain.
 const PACKETS: usize = 60;
-/// The shortest fragment that is not the last: Open vSwitch's least for IPv4, from the header of IP on.
+/// The shortest fragment that is not the last: Open vSwitch's least for IPv4, from the header of IP
+/// on.
 const SHORTEST: usize = 1200;
 
 /// Repeated lookups of a packet before Open vSwitch drops it.
@@ -146,15 +147,15 @@ fn can_be_cut(packet: &[u8]) -> bool {
     packet[12..14] == [8, 0] && packet[23] == 17
 }
 
-/// A packet that ends a connection. Where the next one begins, Open vSwitch 3.1 takes the ports that a translated
-/// one had to be in use yet.
+/// A packet that ends a connection. Where the next one begins, Open vSwitch 3.1 takes the ports
+/// that a translated one had to be in use yet.
 fn ends(packet: &[u8]) -> bool {
     let tag = if packet[12..14] == [0x81, 0] { 4 } else { 0 };
     packet[tag + 23] == 6 && packet[tag + 47] & 5 != 0
 }
 
-/// Packets of conversations, each with the port it comes to. `number` is that of the next datagram in fragments:
-/// those of former conversations may wait in Open vSwitch yet.
+/// Packets of conversations, each with the port it comes to. `number` is that of the next datagram
+/// in fragments: those of former conversations may wait in Open vSwitch yet.
 fn conversation(rng: &mut Rng, number: &mut u16) -> Vec<(u32, Vec<u8>)> {
     let mut talks = [Talk::default(); 4];
     let (mut packets, mut late) = (Vec::new(), Vec::new());

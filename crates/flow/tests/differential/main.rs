@@ -1,8 +1,8 @@
 //! Open vSwitch as judge: random rule sets and random packets, the same out of both.
 //!
-//! `cargo xtask conformance openflow --differential 2000` does as many as that; the test below does a
-//! few. A difference is made as small as can be, rule by rule, before it is shown, with the seed that
-//! makes it again: `LINERATE_DIFFERENTIAL=SEED:1`.
+//! `cargo xtask conformance openflow --differential 2000` does as many as that; the test below does
+//! a few. A difference is made as small as can be, rule by rule, before it is shown, with the seed
+//! that makes it again: `LINERATE_DIFFERENTIAL=SEED:1`.
 
 mod chains;
 mod first_header;
@@ -107,7 +107,8 @@ fn compare(
     Ok(taken)
 }
 
-/// Has the fast path take packets in frames, several times, so that there are entries for them at last.
+/// Has the fast path take packets in frames, several times, so that there are entries for them at
+/// last.
 fn fast(ours: &mut Ours, packets: &[(u32, Vec<u8>)], slow: &[Sent]) -> Result<(), Difference> {
     let mut fast = Fast::new();
     let mut rng = Rng::with_seed(packets.len() as u64);

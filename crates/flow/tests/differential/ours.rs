@@ -1,5 +1,5 @@
-//! Our switch without a network: the slow path alone, its steps carried out here one by one, and the
-//! fast path of a worker.
+//! Our switch without a network: the slow path alone, its steps carried out here one by one, and
+//! the fast path of a worker.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Random packets: valid ones of all kinds, and some that are cut or damaged. Values are of few, so that
-//! rules find them.
+//! Random packets: valid ones of all kinds, and some that are cut or damaged. Values are of few, so
+//! that rules find them.
 
 use fastrand::Rng;
 

@@ -116,8 +116,8 @@ pub(crate) struct Kind {
     tagged: bool,
     /// Whether there are groups.
     groups: bool,
-    /// Whether packets are cut. Open vSwitch cuts them to a length they have before tags are added that
-    /// were added since the last time it was sent, so it is one or the other.
+    /// Whether packets are cut. Open vSwitch cuts them to a length they have before tags are added
+    /// that were added since the last time it was sent, so it is one or the other.
     cuts: bool,
     labels: Labels,
     /// Set if a packet with a label has only one, where labels are popped: Open vSwitch pops all

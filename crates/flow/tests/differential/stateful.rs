@@ -1,6 +1,6 @@
-//! Rules that remember something: addresses (`NORMAL`), flows (`learn`), connections (`ct`). Sets of them
-//! are fixed, conversations through them are random; the slow path and Open vSwitch take the same packets
-//! in the same order.
+//! Rules that remember something: addresses (`NORMAL`), flows (`learn`), connections (`ct`). Sets
+//! of them are fixed, conversations through them are random; the slow path and Open vSwitch take
+//! the same packets in the same order.
 
 use fastrand::Rng;
 use linerate_flow::text::Syntax;

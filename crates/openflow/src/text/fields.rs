@@ -1,8 +1,8 @@
 //! Names of fields in texts.
 //!
-//! A field has a name that is printed, others that are read, and those of its numbers (`NXM_OF_ETH_SRC`),
-//! of which the first is printed where a part of it is named. Sources: ovs-fields(7), and OpenFlow's
-//! specifications for fields that Open vSwitch does not have.
+//! A field has a name that is printed, others that are read, and those of its numbers
+//! (`NXM_OF_ETH_SRC`), of which the first is printed where a part of it is named. Sources:
+//! ovs-fields(7), and OpenFlow's specifications for fields that Open vSwitch does not have.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

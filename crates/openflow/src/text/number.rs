@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::error::{Fail, Parsed};
 
-/// A number as C has it: hexadecimal behind `0x`, octal behind `0`, `-1` as 64 bits that are all set.
+/// A number as C has it: hexadecimal behind `0x`, octal behind `0`, `-1` as 64 bits that are all
+/// set.
 pub(super) fn integer(text: &str) -> Option<u128> {
     let digits = |text: &str, base: u32| {
         let plain = text.chars().all(|letter| letter.is_digit(base));

@@ -212,7 +212,8 @@ mod tests {
         ConnectionFilter::decode(Reader::new(bytes, Fault::BadLength))
     }
 
-    /// The bytes of `ovs-ofctl ct-flush SWITCH zone=5 ct_nw_src=10.1.1.1,ct_nw_proto=17,ct_tp_src=1`.
+    /// The bytes of `ovs-ofctl ct-flush SWITCH zone=5
+    /// ct_nw_src=10.1.1.1,ct_nw_proto=17,ct_tp_src=1`.
     #[test]
     fn a_filter_is_read_as_open_vswitch_writes_it() {
         let mut bytes = vec![17, 0, 0, 0, 0, 0, 0, 0];

@@ -1,9 +1,9 @@
 //! Consistency of a flow's actions with its match.
 //!
-//! An action that needs a header (a TTL of IP to count down, a label to take away) is only for flows
-//! that match packets which have it, be it because an action before added it (OpenFlow 1.3.5, section
-//! 7.2.5 and `OFPBAC_MATCH_INCONSISTENT`). OpenFlow 1.0 has no such rule: there, such an action does
-//! nothing.
+//! An action that needs a header (a TTL of IP to count down, a label to take away) is only for
+//! flows that match packets which have it, be it because an action before added it (OpenFlow 1.3.5,
+//! section 7.2.5 and `OFPBAC_MATCH_INCONSISTENT`). OpenFlow 1.0 has no such rule: there, such an
+//! action does nothing.
 
 use super::action::{Action, Ct, NatAddresses, Zone};
 use super::fault::Fault;

@@ -1,7 +1,8 @@
 //! Faults of messages, and the numbers each version of the protocol has for them.
 //!
-//! Names are the same for all versions. Numbers are those of the specifications (1.0.2, 1.3.5 with its
-//! extensions, 1.4.1, 1.5.1); where one has none, the one Open vSwitch uses, in Nicira's space or ONF's.
+//! Names are the same for all versions. Numbers are those of the specifications (1.0.2, 1.3.5 with
+//! its extensions, 1.4.1, 1.5.1); where one has none, the one Open vSwitch uses, in Nicira's space
+//! or ONF's.
 
 use std::fmt;
 

@@ -1,12 +1,13 @@
 //! The fields of packets: their properties and numbers.
 //!
-//! A field may have several numbers: OpenFlow's, an extension's, and the one Nicira's format had before.
-//! They are one field here, except where a number has fewer bits than another: then the narrower is a
-//! field of its own in actions (`InPort16`, `IpTos`, `VlanTci`), and in a match it becomes the wider.
+//! A field may have several numbers: OpenFlow's, an extension's, and the one Nicira's format had
+//! before. They are one field here, except where a number has fewer bits than another: then the
+//! narrower is a field of its own in actions (`InPort16`, `IpTos`, `VlanTci`), and in a match it
+//! becomes the wider.
 //!
-//! Sources: OpenFlow 1.3.5 section 7.2.3.8, 1.5.1 section 7.2.3.8, ONF extensions 109 and 233 and Open
-//! vSwitch's manual page ovs-fields(7). There are no fields for network service headers, for options
-//! of Geneve (`tun_metadata`), for ERSPAN and GTP-U, and no registers above 15.
+//! Sources: OpenFlow 1.3.5 section 7.2.3.8, 1.5.1 section 7.2.3.8, ONF extensions 109 and 233 and
+//! Open vSwitch's manual page ovs-fields(7). There are no fields for network service headers, for
+//! options of Geneve (`tun_metadata`), for ERSPAN and GTP-U, and no registers above 15.
 
 use super::fault::ONF;
 use super::version::Version;

@@ -246,8 +246,8 @@ impl FlowMod {
 
     /// Returns true if OpenFlow 1.0's own message can express it.
     ///
-    /// It could say parts of IPv6 and SCTP, but a switch need not look at them there, and would match
-    /// more than is meant.
+    /// It could say parts of IPv6 and SCTP, but a switch need not look at them there, and would
+    /// match more than is meant.
     pub(crate) fn is_standard(&self) -> bool {
         let mut out = Writer::new();
         let fits = standard::encode(&self.matching, &mut out).is_ok();

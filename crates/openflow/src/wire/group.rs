@@ -1,7 +1,7 @@
 //! Groups: lists of actions, and the selection among them.
 //!
-//! OpenFlow 1.5 has another form than 1.1, with numbered buckets that can be added and taken away one
-//! by one. Nicira's extension has that form for OpenFlow 1.0.
+//! OpenFlow 1.5 has another form than 1.1, with numbered buckets that can be added and taken away
+//! one by one. Nicira's extension has that form for OpenFlow 1.0.
 
 use super::action::{self, Action};
 use super::bytes::{Reader, Writer};

@@ -1,8 +1,8 @@
 //! Matches: fields and values that a flow wants of packets.
 //!
-//! A match is a list of fields, as OpenFlow 1.2 and later have it on the wire. The struct of OpenFlow
-//! 1.0 is in [`standard`](super::standard); Nicira's format, which extends 1.0, differs in a few
-//! fields, which become OpenFlow's here (see [`Match::decode_nxm`]).
+//! A match is a list of fields, as OpenFlow 1.2 and later have it on the wire. The struct of
+//! OpenFlow 1.0 is in [`standard`](super::standard); Nicira's format, which extends 1.0, differs in
+//! a few fields, which become OpenFlow's here (see [`Match::decode_nxm`]).
 
 use std::hash::{Hash, Hasher};
 
@@ -159,8 +159,8 @@ impl Match {
 
     /// Reads fields up to the end of `reader`.
     ///
-    /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos` an
-    /// `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where both can be said by those.
+    /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos`
+    /// an `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where both can be said by those.
     fn decode_fields(mut reader: Reader<'_>, of: Of) -> Result<Match, Fault> {
         let mut matching = Match::new();
         let strict = of == Of::Flow;

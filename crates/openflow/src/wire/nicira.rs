@@ -1,7 +1,7 @@
 //! Nicira's messages.
 //!
-//! There are no messages for options of Geneve; they are [`Fault::BadExperimenterType`]. Those of flow
-//! monitors are the ONF's in OpenFlow 1.3.
+//! There are no messages for options of Geneve; they are [`Fault::BadExperimenterType`]. Those of
+//! flow monitors are the ONF's in OpenFlow 1.3.
 
 use super::bytes::{Reader, Writer};
 use super::connection_filter::ConnectionFilter;

@@ -1,7 +1,8 @@
 //! The match of OpenFlow 1.0: a struct of twelve fields, and bits for its wildcards.
 //!
 //! Fields that need others which are not matched do not count, as the specification (1.0.2, section
-//! 3.4) has it. Fields of IPv6 can be said as far as the struct has those of IPv4, as Open vSwitch does.
+//! 3.4) has it. Fields of IPv6 can be said as far as the struct has those of IPv4, as Open vSwitch
+//! does.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;

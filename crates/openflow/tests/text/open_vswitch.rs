@@ -1,7 +1,8 @@
 //! Open vSwitch's client as judge.
 //!
-//! `ovs-ofctl parse-flows` prints the message it would send for a text. The message made here of the text,
-//! printed by `ovs-ofctl ofp-parse`, has to be the same; so has the one it makes of our text for it.
+//! `ovs-ofctl parse-flows` prints the message it would send for a text. The message made here of
+//! the text, printed by `ovs-ofctl ofp-parse`, has to be the same; so has the one it makes of our
+//! text for it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -30,8 +31,8 @@ fn run(version: Version, arguments: &[&str]) -> String {
 
 /// The messages of a printed list, without their transactions.
 ///
-/// In 1.0 it has two messages for a flow, and chooses one for a whole file; and that the switch chooses a
-/// table is the default.
+/// In 1.0 it has two messages for a flow, and chooses one for a whole file; and that the switch
+/// chooses a table is the default.
 fn messages(printed: &str) -> Vec<String> {
     let message = |line: &str| {
         let (name, rest) = line.split_once(" (xid=")?;

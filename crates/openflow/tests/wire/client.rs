@@ -1,4 +1,5 @@
-//! Open vSwitch's client against a switch that has no more than our codec: it answers and remembers.
+//! Open vSwitch's client against a switch that has no more than our codec: it answers and
+//! remembers.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

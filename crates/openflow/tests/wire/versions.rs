@@ -1,4 +1,5 @@
-//! One flow in two versions: Open vSwitch's client wrote the same command in OpenFlow 1.0 and in 1.3.
+//! One flow in two versions: Open vSwitch's client wrote the same command in OpenFlow 1.0 and in
+//! 1.3.
 
 use std::collections::BTreeMap;
 

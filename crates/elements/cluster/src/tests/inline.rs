@@ -145,7 +145,8 @@ fn back_to_normal(control: &Control, consumer: &mut Consumer) {
     }
 }
 
-/// Checks that each packet has left once where those without an answer pass, and is counted where not.
+/// Checks that each packet has left once where those without an answer pass, and is counted where
+/// not.
 fn all_are_told_of((mut run, numbers): (Run, Vec<u64>), open: bool) {
     let mut read = |handler: &str| run.read(&format!("i.{handler}")).parse::<u64>().unwrap();
     let (count, passed, denied) = (read("count"), read("passed"), read("denied"));

@@ -41,11 +41,13 @@ use token::Token;
 
 use linerate_kit::printed::reason;
 
-/// Time that clients have before packets have theirs. Beyond it a command that has begun is carried out.
+/// Time that clients have before packets have theirs. Beyond it a command that has begun is carried
+/// out.
 const TURN: Duration = Duration::from_micros(50);
 /// Clients taken in at a time.
 const ARRIVALS: usize = 16;
-/// Bytes that wait on behalf of all clients together: a command of the largest size, and as much again.
+/// Bytes that wait on behalf of all clients together: a command of the largest size, and as much
+/// again.
 const WAITING: usize = 2 * protocol::DATA_LIMIT;
 /// Commands carried out at a time.
 const COMMANDS: usize = 16;

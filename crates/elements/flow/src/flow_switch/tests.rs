@@ -127,7 +127,8 @@ fn fragments(from: u8, to: u8) -> [String; 2] {
     ]
 }
 
-/// Fragments come out as they came in, both ways, and connections can be asked for, forgotten and limited.
+/// Fragments come out as they came in, both ways, and connections can be asked for, forgotten and
+/// limited.
 #[test]
 fn fragments_are_tracked_and_connections_told_of() {
     for frame_limit in [1, 7, 256] {

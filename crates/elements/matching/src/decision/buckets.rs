@@ -1,5 +1,5 @@
-//! Many rules decided by short lists: each rule is filed under the value of one half of a word, and a
-//! packet is compared with those filed under its own.
+//! Many rules decided by short lists: each rule is filed under the value of one half of a word, and
+//! a packet is compared with those filed under its own.
 //!
 //! Most rules of a large set name an address, and few of them the same one. A rule is one or more
 //! conjunctions of tests of single halves; for up to three halves ("cuts") those conjunctions are
@@ -9,9 +9,9 @@
 //! compared four at a time. The first of all that hold decides. So a packet takes as many
 //! instructions for five hundred rules as for five thousand, and memory grows with the rules.
 //!
-//! Lists searched where a cut ends are those of "Packet Classification using Hierarchical Intelligent
-//! Cuttings" (Gupta and McKeown, HOTI 1999); rules that leave a field open are kept apart as in
-//! `EffiCuts` (Vamanan, Voskuilen and Vijaykumar, SIGCOMM 2010).
+//! Lists searched where a cut ends are those of "Packet Classification using Hierarchical
+//! Intelligent Cuttings" (Gupta and McKeown, HOTI 1999); rules that leave a field open are kept
+//! apart as in `EffiCuts` (Vamanan, Voskuilen and Vijaykumar, SIGCOMM 2010).
 
 use std::collections::HashMap;
 
@@ -33,8 +33,8 @@ use super::{
 const CUTS_LIMIT: usize = 3;
 /// Conjunctions of a class compared without asking how many there are.
 const WIDTH: usize = 2;
-/// Most conjunctions filed under one value, and the most a packet that some conjunction is about may
-/// find in the mean.
+/// Most conjunctions filed under one value, and the most a packet that some conjunction is about
+/// may find in the mean.
 const LIST_LIMIT: usize = 32;
 const MEAN_LIMIT: usize = 4;
 /// Bits a test must look at to be filed under: tries, the strictest last.
@@ -158,8 +158,8 @@ impl Buckets {
     }
 }
 
-/// The half to file conjunctions under, and which of those left: as many as may be, so that lists stay
-/// short.
+/// The half to file conjunctions under, and which of those left: as many as may be, so that lists
+/// stay short.
 fn choose(all: &[(Conjunction, u32)], left: &[usize]) -> Option<(Half, Vec<usize>)> {
     let halves = halves_of(all, left);
     let tries = halves.iter().flat_map(|half| SPECIFIC.map(|bits| (*half, bits)));

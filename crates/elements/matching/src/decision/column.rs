@@ -5,8 +5,8 @@ use super::{
     words::{LANES, Words},
 };
 
-/// One half, and the class of each of its values. Not in pages of which equal ones are kept once: of
-/// rules with addresses all over few are equal, and the second load costs more than the room.
+/// One half, and the class of each of its values. Not in pages of which equal ones are kept once:
+/// of rules with addresses all over few are equal, and the second load costs more than the room.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) half: Half,

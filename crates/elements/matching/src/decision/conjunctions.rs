@@ -55,8 +55,8 @@ impl Part {
 /// All of these hold.
 pub(super) type Conjunction = Vec<Part>;
 
-/// The rules, the first one first, each as one or more conjunctions with its answer; `None` when these
-/// are too many.
+/// The rules, the first one first, each as one or more conjunctions with its answer; `None` when
+/// these are too many.
 pub(super) fn conjunctions(rules: &[(Formula, To)]) -> Option<Vec<(Conjunction, u32)>> {
     let mut all = Vec::new();
     for (formula, to) in rules {

@@ -34,8 +34,8 @@ pub(super) fn halves(test: &Test) -> impl Iterator<Item = (Half, u16, u16)> {
     })
 }
 
-/// Values no test of these masks and values tells apart are one class: the class of each value, and a
-/// value of each class. `None` when there are more than numbers of `Class` have.
+/// Values no test of these masks and values tells apart are one class: the class of each value, and
+/// a value of each class. `None` when there are more than numbers of `Class` have.
 pub(super) fn classes<Class>(mut tests: Vec<(u16, u16)>) -> Option<(Vec<Class>, Vec<u16>)>
 where
     Class: Copy + Default + Into<usize> + TryFrom<usize>,

@@ -57,8 +57,8 @@ fn network(frame: &[u8]) -> Option<usize> {
     (first >> 4 == VERSION && first & 15 >= LEAST && whole).then_some(tags.payload)
 }
 
-/// Four bytes that begin so far behind `before` bytes in front of the frame, zeros where there is none, and
-/// how many there are.
+/// Four bytes that begin so far behind `before` bytes in front of the frame, zeros where there is
+/// none, and how many there are.
 fn word(frame: &[u8], at: usize, before: usize) -> (u32, usize) {
     let byte = |more: usize| {
         (at + more).checked_sub(before).and_then(|at| frame.get(at)).copied().unwrap_or(0)

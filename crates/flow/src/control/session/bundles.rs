@@ -15,9 +15,9 @@ use crate::wire::{
 /// Most open bundles of a controller.
 const BUNDLES: usize = 16;
 
-/// Bytes of messages that a controller may always have in bundles. Beyond that it may have as much as it leaves
-/// of [`Limits::bundled`](super::super::Limits::bundled): one controller never gets more than half, so there is
-/// always room for others.
+/// Bytes of messages that a controller may always have in bundles. Beyond that it may have as much
+/// as it leaves of [`Limits::bundled`](super::super::Limits::bundled): one controller never gets
+/// more than half, so there is always room for others.
 const OWN: usize = 1 << 20;
 
 /// Bytes of a message that an error quotes.

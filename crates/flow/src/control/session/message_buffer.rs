@@ -9,10 +9,12 @@ const FIRST: usize = 1 << 10;
 /// Before each message its length.
 const LENGTH: usize = size_of::<u32>();
 
-/// Messages one behind the other in pieces of memory, of which each is as large as all before it, up to [`PIECE`].
+/// Messages one behind the other in pieces of memory, of which each is as large as all before it,
+/// up to [`PIECE`].
 ///
-/// An allocation for each message would cost as much memory as the message itself, and the allocator keeps such small
-/// ones for the thread that freed them: a controller that fills bundle after bundle would have the process grow.
+/// An allocation for each message would cost as much memory as the message itself, and the
+/// allocator keeps such small ones for the thread that freed them: a controller that fills bundle
+/// after bundle would have the process grow.
 #[derive(Debug, Default)]
 pub(super) struct MessageBuffer {
     pieces: Vec<Vec<u8>>,

@@ -1,9 +1,10 @@
 //! Files of a state: a text, and journals of the changes since.
 //!
-//! Beside `FILE` there are journals `FILE.journal.1`, `FILE.journal.2` and so on. The text's second line names
-//! the journal that goes on from it; a journal goes on in the next one, unless that says that it does not.
-//! A new text is written beside the old one while changes go to a new journal already, and takes its place in one
-//! step; then older journals are deleted. So a program that is killed leaves a text and the journals behind it.
+//! Beside `FILE` there are journals `FILE.journal.1`, `FILE.journal.2` and so on. The text's second
+//! line names the journal that goes on from it; a journal goes on in the next one, unless that says
+//! that it does not. A new text is written beside the old one while changes go to a new journal
+//! already, and takes its place in one step; then older journals are deleted. So a program that is
+//! killed leaves a text and the journals behind it.
 //!
 //! A journal is a header and records:
 //!
@@ -103,7 +104,8 @@ impl Files {
         Ok(last.map_or(1, |last| last.saturating_add(1)))
     }
 
-    /// Deletes journals before one. Journals that cannot be deleted do no harm: the text does not name them.
+    /// Deletes journals before one. Journals that cannot be deleted do no harm: the text does not
+    /// name them.
     pub(super) fn delete_before(&self, number: u64) {
         for old in self.journals().unwrap_or_default().into_iter().filter(|old| *old < number) {
             let _stays = fs::remove_file(self.journal(old));

@@ -21,7 +21,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The text is written anew for a pause in at most one of so many parts of the time.
 const PARTS: u32 = 20;
 
-/// Bytes a journal may always have before the text is written anew. Beyond, it may be as long as the text.
+/// Bytes a journal may always have before the text is written anew. Beyond, it may be as long as
+/// the text.
 const SHORT: u64 = 1 << 20;
 
 /// Writes the switch's state to its files, text and journal.

@@ -19,8 +19,8 @@ pub(super) use keeper::Keeper;
 use crate::switch::Switch;
 use files::Files;
 
-/// Reads the state from its files, if there is one and the switch has none: one that goes on with another agent
-/// has it, with its counters.
+/// Reads the state from its files, if there is one and the switch has none: one that goes on with
+/// another agent has it, with its counters.
 pub(super) fn restore(switch: &Switch, path: &Path, now: u64) -> io::Result<()> {
     let snapshot = switch.snapshot();
     let flows = (0..snapshot.tables()).any(|table| snapshot.flows(table).next().is_some());

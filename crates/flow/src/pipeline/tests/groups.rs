@@ -51,7 +51,8 @@ fn groups_that_watch_groups_are_looked_at_once() {
     assert_eq!(steps(&switch, TCP), "drop");
 }
 
-/// Nor is a group asked again by each bucket that watches it, and buckets count that come to no step.
+/// Nor is a group asked again by each bucket that watches it, and buckets count that come to no
+/// step.
 #[test]
 fn buckets_are_bounded_and_ask_once() {
     let many = |number: u32, kind: &str, bucket: &str, count: usize| {

@@ -1,11 +1,12 @@
 //! Flow monitors: updates to a controller about changes of flows.
 //!
-//! There are three forms: Nicira's for OpenFlow 1.0, which has the numbers of 1.4's extension to 1.3 by the ONF
-//! (EXT-187) as far as both go, and that of 1.4 and later. Nicira's and ONF's have messages of their own that cancel a
-//! monitor and that say that updates pause ([`NiciraMessage`](crate::wire::NiciraMessage)), 1.4 has a command and updates.
+//! There are three forms: Nicira's for OpenFlow 1.0, which has the numbers of 1.4's extension to
+//! 1.3 by the ONF (EXT-187) as far as both go, and that of 1.4 and later. Nicira's and ONF's have
+//! messages of their own that cancel a monitor and that say that updates pause
+//! ([`NiciraMessage`](crate::wire::NiciraMessage)), 1.4 has a command and updates.
 //!
-//! In one point it is Open vSwitch's meaning and not the specification's: a monitor with the bit of 1.4's
-//! `OFPFMF_ONLY_OWN` is told of a controller's own changes in full, beside those of others.
+//! In one point it is Open vSwitch's meaning and not the specification's: a monitor with the bit of
+//! 1.4's `OFPFMF_ONLY_OWN` is told of a controller's own changes in full, beside those of others.
 
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;

@@ -34,9 +34,9 @@ impl Parts {
 
     /// Adds entries, and returns the messages that they fill.
     ///
-    /// An entry of a list that the version cannot encode is left out: a flow that one controller wrote in
-    /// 1.3 may have no form in 1.0, but the other flows have. Anything else that cannot be encoded is an
-    /// error.
+    /// An entry of a list that the version cannot encode is left out: a flow that one controller
+    /// wrote in 1.3 may have no form in 1.0, but the other flows have. Anything else that cannot be
+    /// encoded is an error.
     pub fn add(&mut self, reply: &Reply) -> Result<Vec<Vec<u8>>, Unencodable> {
         let room = usize::from(u16::MAX);
         let mut full = Vec::new();
