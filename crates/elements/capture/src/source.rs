@@ -35,7 +35,7 @@ impl Source {
         }
     }
 
-    /// The file's name, for people.
+    /// Returns the file's name, for messages.
     pub(super) fn shown(&self) -> &str {
         shown(&self.path)
     }
@@ -80,7 +80,7 @@ impl Source {
     }
 }
 
-/// The name of a file, for people.
+/// Returns the name of a file, for messages.
 pub(super) fn shown(path: &str) -> &str {
     if path == "-" { "<stdin>" } else { path }
 }

@@ -73,11 +73,11 @@ impl Place {
     }
 }
 
-/// The broker of a graph.
+/// Returns the broker of a graph.
 ///
 /// # Errors
 ///
-/// When no element says where it listens, or it cannot; for the user.
+/// When no element has its address, or it cannot listen there; for the user.
 pub(super) fn broker(world: &World) -> Result<Arc<Broker>, String> {
     let place = world.common::<Place>();
     let mut state = place.state();

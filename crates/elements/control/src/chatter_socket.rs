@@ -388,7 +388,7 @@ impl Element for ChatterSocket {
         let mut resume = false;
         for (number, gone) in open.ready() {
             match number {
-                // Such as no descriptor left: it would only say so again.
+                // Such as no descriptor left: the next call would only fail again.
                 LISTENER if !open.accept(cx, self.greets) => {
                     let _ = open.wait_for_clients(false);
                     resume = true;

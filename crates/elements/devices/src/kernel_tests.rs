@@ -356,7 +356,7 @@ fn packets_of_the_stack_carry_a_time_stamp() {
     }
 }
 
-/// Click 2.1 counts the packet too: its `FromHost` says where the IP header is.
+/// Click 2.1 counts the packet too: its `FromHost` marks the IP header.
 #[test]
 #[ignore = "needs root"]
 fn packets_from_the_host_have_their_headers_found() {

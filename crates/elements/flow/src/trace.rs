@@ -83,7 +83,7 @@ fn key(said: &Match, bytes: Option<&[u8]>) -> Key {
     for entry in said.entries() {
         key.set_entry(entry);
     }
-    // A packet of IP has a time to live that has not ended, unless that is said.
+    // A packet of IP has a time to live that has not ended, by default.
     let ip = matches!(key.get(Field::EthType), 0x0800 | 0x86dd);
     if bytes.is_none() && ip && said.get(Field::IpTtl).is_none() {
         key.set(Field::IpTtl, 64);

@@ -121,7 +121,7 @@ impl HeadStep<WORDS> for CheckIp6Header {
         let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
             let length = LEAST as u32 + (second[lane] << 8 & 0xff00 | second[lane] >> 8 & 0xff);
-            // The sign says that the packet is shorter.
+            // The sign bit is set if the packet is shorter.
             let short = heads.room[lane].wrapping_sub(length) & 0x8000_0000;
             unusual[lane] = (first[lane] & 0xf0 ^ 0x60) | short;
             lengths[lane] = length;

@@ -69,7 +69,7 @@ impl HeadStep<WORDS> for DecIp6Hlim {
         let Heads { words: [.., words], room } = heads;
         let mut unusual = [0; LANES];
         for lane in 0..LANES {
-            // The sign says that this is no whole header.
+            // The sign bit is set if this is no whole header.
             let short = room[lane].wrapping_sub(LEAST as u32) & 0x8000_0000;
             unusual[lane] = u32::from(words[lane] < 2 * HOP) | short;
             words[lane] = words[lane].wrapping_sub(HOP);

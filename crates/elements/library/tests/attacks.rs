@@ -26,7 +26,7 @@ fn mixed(number: u64) -> u64 {
     (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// An ARP reply that says where an address is.
+/// An ARP reply with the station of an address.
 fn reply(address: u32, is_at: u64) -> Vec<u8> {
     let mut arp = vec![8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
     arp.extend(&is_at.to_be_bytes()[2..]);
@@ -142,7 +142,7 @@ fn invented_hosts_do_not_make_a_switch_a_hub_for_others() {
         );
         let mut bed = Bed::new(&text, &[&FLOOD]).run();
         assert_eq!((bed.number("a.count"), bed.number("b.count")), (1001, 1001));
-        // The first packet, to a host not heard of yet.
+        // The first packet, to an unknown host.
         assert_eq!(bed.number("astray.count"), 1);
         let most = if limit.is_empty() { 4096 } else { 102 };
         assert!(bed.number("s.count") <= most, "{}", bed.number("s.count"));

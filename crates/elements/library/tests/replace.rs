@@ -153,7 +153,7 @@ fn replace_under_load(workers: usize, texts: Vec<String>, times: usize) -> u64 {
     seen
 }
 
-/// Returns the sink's count; 0 while it cannot tell.
+/// Returns the sink's count; 0 while its handler fails.
 fn seen(control: &Control) -> u64 {
     control.read("sink.seen", "").map_or(0, |text| text.parse().unwrap())
 }
@@ -328,8 +328,8 @@ fn a_flow_switch_keeps_its_flows_and_loses_nothing() {
     }
 }
 
-/// An element asks others for something while they and their places in the
-/// graph change: it is told that, and nothing else is asked instead.
+/// An element calls handlers of others while they and their places in the graph change: the call
+/// returns the right answer or fails, and no other handler is called instead.
 #[test]
 fn who_asks_meanwhile_gets_the_right_answer_or_none() {
     let texts = [

@@ -123,7 +123,7 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// All routes, where `turn` says by which of its two outputs a prefix is reached.
+/// All routes, where `turn` selects which of its two outputs a prefix has.
 fn routes(turn: u32) -> String {
     let mut text = String::from("0/0 4\n");
     for number in 0..PREFIXES {

@@ -83,7 +83,7 @@ fn written_interval(value: &str) -> Result<u64, HandlerError> {
 fn again(cx: &mut Context, due: u64, interval: u64) -> u64 {
     let now = cx.steady();
     let next = due.saturating_add(interval);
-    // An interval of nothing is as short as can be told apart.
+    // An interval of zero is the shortest possible.
     let next = if next > now { next } else { now.saturating_add(interval.max(1)) };
     cx.set_timer(TIMER, next);
     next

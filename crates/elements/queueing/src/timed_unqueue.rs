@@ -111,7 +111,7 @@ impl Element for TimedUnqueue {
             Some(due) if due + SECOND > now => due.saturating_add(self.interval),
             _ => now.saturating_add(self.interval),
         };
-        // An interval of nothing is as short as can be told apart.
+        // An interval of zero is the shortest possible.
         let next = next.max(now + 1);
         self.due = Some(next);
         cx.set_timer(TIMER, next);

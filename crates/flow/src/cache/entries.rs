@@ -1,7 +1,7 @@
 //! Entry table of the flow cache, and its index.
 //!
-//! An entry has the words of its packets that are asked most, its counters, and where its packets
-//! go in one cache line; everything else is elsewhere. Masks are few and have numbers.
+//! One cache line of an entry has the words compared most, its counters and its output; all else is
+//! in a second part. Masks are few and have numbers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -9,7 +9,7 @@
 //! - Else only the headers that have bits of it are read, a row of words for each packet; a frame
 //!   that is all the entry's that had the one before is seen on the way.
 //! - Else each row is hashed under the union, and signatures lead to a candidate, which is compared
-//!   under its own mask. Lines of all packets are asked for before the first is read.
+//!   under its own mask. Cache lines of all packets are prefetched before the first is read.
 //! - Other packets are looked up by all masks one after the other (tuple space search: Srinivasan,
 //!   Suri and Varghese, "Packet classification using tuple space search", SIGCOMM 1999), and
 //!   decided by the [pipeline](crate::pipeline) in the end.
@@ -19,8 +19,8 @@
 //! an entry. That is why signatures are apart from entries, and small.
 //!
 //! A change of the tables stops no worker and empties no cache. Entries have the version they were
-//! decided for; one that is met with an older one is held against the changes since then, and
-//! decided anew if one of them may concern it.
+//! decided for; one with an older version is checked against the changes since then when it is hit,
+//! and decided anew if one of them may concern it.
 //!
 //! Entries count by themselves; their counts are added to the shared counters by
 //! [`FastPath::tick`], on request ([`FastPath::flush`]) and when the worker is idle.

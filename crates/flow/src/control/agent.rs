@@ -79,8 +79,8 @@ const ENDING: usize = 16;
 ///
 /// Each connection has a thread of its own, so that one that floods, stalls or does not read delays
 /// no other; so have each target and the unsolicited messages of the switch. Dropping it ends them
-/// all, which takes some milliseconds, and no longer than it takes to write the state, whatever
-/// controllers do.
+/// all, which takes some milliseconds, and no longer than it takes to write the state, independent
+/// of the controllers.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -261,7 +261,7 @@ impl Agent {
         let ended = self.ended.1.get_mut().unwrap_or_else(PoisonError::into_inner);
         let have_ended = ended.recv_timeout(END_TIME) == Err(RecvTimeoutError::Disconnected);
         for thread in self.threads.drain(..).filter(|_| have_ended).chain(self.keeper.take()) {
-            // One that panicked has said so.
+            // A panic has been printed.
             let _panicked = thread.join();
         }
     }

@@ -200,7 +200,7 @@ impl<'a> Conversation<'a> {
                 }
                 (self.heard, self.probed) = (Instant::now(), false);
                 self.linger.heard(self.heard);
-                // Where less came than there was room for, poll(2) says when there is more.
+                // Where less came than there was room for, poll(2) reports more.
                 self.readable = !is_whole || self.link.keeps_bytes();
                 Ok(())
             }
@@ -324,8 +324,8 @@ mod tests {
     use crate::switch::{Switch, SwitchOptions};
     use crate::wire::{Hello, Message, Version};
 
-    /// Carries a connection that has lost its place before its thread runs, and by then has said
-    /// this. Returns how it ended, and whether it was a controller's.
+    /// Carries a connection that has lost its place before its thread runs, and by then has sent
+    /// these bytes. Returns how it ended, and whether it was a controller's.
     fn displaced(said: &[u8]) -> (Ended, bool) {
         let limits = Limits { half_open: 1, ..Limits::default() };
         let options = AgentOptions { limits, ..AgentOptions::default() };

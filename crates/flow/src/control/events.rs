@@ -102,7 +102,7 @@ impl Events {
             self.shared.unsent_packets.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // Packets that match nothing without a flow that says so are OpenFlow 1.0's alone.
+        // Packet-ins on a miss without a flow for it are OpenFlow 1.0's alone.
         let implicit = punt.reason == PacketInReason::NoMatch && punt.cookie == u64::MAX;
         let mut packet = None;
         let mut continuation = None;

@@ -22,9 +22,9 @@ const BUSY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 pub(super) struct Linger {
-    /// When the message heard last was first answered. Later writes do not extend the polling.
+    /// When the last message received was first answered. Later writes do not extend the polling.
     answered: Option<Instant>,
-    /// Whether the message heard last came right after an answer.
+    /// Whether the last message received came right after an answer.
     is_prompt: bool,
     /// Until when others want the core.
     busy_until: Option<Instant>,

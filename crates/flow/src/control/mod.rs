@@ -10,8 +10,8 @@
 //! before it. Roles, generations and asynchronous messages are as OpenFlow 1.3 to 1.5 have them; a
 //! controller on a passive connection gets no unsolicited message before it has set a length for
 //! packets (`OFPT_SET_CONFIG`), as with Open vSwitch, since it may be a tool that asks one thing.
-//! Of packets as much is sent as the flow says, and all where none does, as none wait in the
-//! switch. A bundle is done as a whole or not at all.
+//! Packet-ins have as many bytes as the flow asks for, and all where it asks for none, as no
+//! packets wait in the switch. A bundle is done as a whole or not at all.
 //!
 //! # What the switch can count on
 //!

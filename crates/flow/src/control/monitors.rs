@@ -1,13 +1,14 @@
 //! Flow monitors: updates to controllers about changes of flows.
 //!
 //! The switch [records](crate::switch::Journal) changes while there is a monitor. The thread that
-//! has made one for a controller tells it before it goes on, so updates come before the answer to a
-//! barrier behind the change; changes of workers and of time are told by the thread of events.
+//! makes a change for a controller sends its updates before it goes on, so they come before the
+//! answer to a barrier behind the change; updates for changes by workers and time-outs are sent by
+//! the thread of events.
 //!
 //! As in Open vSwitch, a controller's own change is one update that names the message, unless the
-//! monitor wants all in full, and updates pause where a controller does not read them: then only
-//! those flows are remembered that have changed, which are told when it has read all. A monitor's
-//! first flows are told as fast as they are read, and changes wait for them in the same way.
+//! monitor asks for full updates, and updates pause while a controller does not read them: then
+//! only the changed flows are remembered, and sent when it has read all. A monitor's initial flows
+//! are sent as fast as they are read, and changes wait for them in the same way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -367,7 +368,7 @@ impl Watcher {
 
     fn write(&self, updates: &[FlowUpdate]) {
         let reply = Reply::FlowMonitor(updates.to_vec());
-        // A flow that the version cannot say is left out, as in other answers.
+        // A flow that the version cannot encode is left out, as in other answers.
         let Ok(mut parts) = Parts::new(&reply, self.version, 0) else { return };
         let Ok(messages) = parts.add(&reply) else { return };
         messages.into_iter().for_each(|message| self.outbox.update(message));

@@ -12,8 +12,8 @@ pub enum FailMode {
     /// By its flows.
     #[default]
     Secure,
-    /// It forwards like any switch: when there has been no controller for three times the probe
-    /// interval, no flow is asked until there is one again.
+    /// It forwards by `NORMAL`: after three times the probe interval without a controller, tables
+    /// are not looked up until there is one again.
     Standalone,
 }
 

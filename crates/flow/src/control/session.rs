@@ -414,7 +414,7 @@ impl Session {
         let peers = self.shared.peers.lock();
         for peer in peers.peers.iter().filter(|peer| peer.number != self.number) {
             let Some(version) = peer.hears(AsyncKind::RequestForward, reason) else { continue };
-            // As this controller said it, or as the other one would.
+            // In this controller's encoding, or in that of the other's version.
             let said = if Some(version) == self.version {
                 Ok(bytes.to_vec())
             } else {
@@ -584,7 +584,7 @@ impl Session {
                 let role = self.set_role(role, None)?;
                 self.answer(&Message::Nicira(NiciraMessage::RoleReply(role)), xid);
             }
-            // Ends of flows are in Nicira's form where 1.0's own cannot say them.
+            // Flow-removed messages are in Nicira's form where 1.0 lacks a field.
             NiciraMessage::SetFlowFormat(_) | NiciraMessage::FlowAge => {}
             NiciraMessage::FlowModTableId(set) => self.table_ids = set,
             NiciraMessage::SetPacketInFormat(format) => {
@@ -624,7 +624,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Its place is free before the status says that it has gone.
+        // Its place is free before its end shows in the status.
         self.check = HelloCheck::Open;
         self.shared.left(self.number);
     }

@@ -186,8 +186,8 @@ impl Shared {
     }
 }
 
-/// Tells the switch whether a controller of OpenFlow 1.0 wants the packets that match nothing, as
-/// is usual there without any flow. The lock is held, so that the last one to tell is right.
+/// Sets whether packets without a match go to controllers, as a controller of OpenFlow 1.0 expects
+/// without any flow. The lock is held, so that the last call is right.
 pub(super) fn set_misses(shared: &Shared, all: &All) {
     let wants = |peer: &Peer| peer.hears_packet(PacketInReason::NoMatch) == Some(Version::V10);
     let wanted = all.peers.iter().any(wants);

@@ -1,8 +1,9 @@
 //! Flow table of a worker: each flow with its counts since its last record.
 //!
 //! A table of fixed size in buckets of eight, so a packet costs one bucket however many flows there
-//! are, and no flow keeps another from being known: in a full bucket the least recently used one is
-//! exported and makes room. Time-outs are found by going through a little of the table each time.
+//! are, and no flow keeps another from being counted: in a full bucket the least recently used one
+//! is exported and makes room. Time-outs are found by going through a little of the table each
+//! time.
 
 use super::record::{EndReason, FlowRecord, Seen, Stream, Tuple};
 
@@ -146,7 +147,7 @@ impl Flows {
         self.tags[bucket][way] = 0;
         self.live -= 1;
         let record = self.records[bucket * WAYS + way];
-        // It may have been told of and nothing come since.
+        // It may have been exported and no packet come since.
         if record.packets > 0 {
             tell(FlowRecord { reason, ..record });
         }
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!((record.reason, record.tcp_flags), (EndReason::End, 0b1_0001));
     }
 
-    /// However many flows there are, each packet is told of once.
+    /// Each packet is exported once, with any number of flows.
     #[test]
     fn no_packet_is_lost_for_want_of_room() {
         let mut flows = Flows::new(64, TIMEOUTS);

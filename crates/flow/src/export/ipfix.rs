@@ -2,9 +2,10 @@
 //!
 //! Templates for flows of IPv4, of IPv6, of the ICMP of either and of all else, each a list of
 //! information elements of IANA's registry (RFC 5102, RFC 7012; the names below are the
-//! registry's); with sampling, an option says how often (RFC 5476: one packet of so many, counted).
-//! Over UDP, templates are repeated now and then, since nothing confirms their arrival (RFC 7011
-//! section 8.4). Variable lengths, elements of enterprises and withdrawn templates are not there.
+//! registry's); with sampling, an option has its interval (RFC 5476: one packet of so many,
+//! counted). Over UDP, templates are repeated now and then, since nothing confirms their arrival
+//! (RFC 7011 section 8.4). Variable lengths, elements of enterprises and withdrawn templates are
+//! not there.
 
 use super::record::FlowRecord;
 

@@ -7,8 +7,8 @@
 //! nothing where nothing is exported. A connection whose packets come to several workers has a
 //! record from each, which collectors add up.
 //!
-//! There is no transport but UDP, so a record may be lost on the way; sequence numbers say how
-//! many.
+//! There is no transport but UDP, so a record may be lost on the way; sequence numbers show the
+//! number.
 
 mod exporter;
 mod flows;

@@ -1,7 +1,7 @@
 //! Samples as datagrams of sFlow version 5 (sflow.org, "sFlow Version 5", July 2004).
 //!
 //! Flow samples with the first bytes of a packet, and counter samples with the generic counters of
-//! an interface. Nothing is said of routes, users or media.
+//! an interface. There are no records of routes, users or media.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -116,7 +116,7 @@ impl Sflow {
         let body = 32 + 8 + 16 + padded;
         self.make_room(8 + body, uptime, send);
         let output = match sample.copies {
-            // A packet that is dropped, for a reason that is not said.
+            // A packet that is dropped, for an unknown reason.
             0 => 1 << 30 | 256,
             1 => sample.out_port,
             copies => 1 << 31 | copies,

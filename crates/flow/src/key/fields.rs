@@ -104,7 +104,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The value of a field, as people write it.
+/// Value of a field, as text.
 #[derive(Debug, Clone, Copy)]
 pub struct Value(pub Field, pub u128);
 

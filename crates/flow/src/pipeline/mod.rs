@@ -27,7 +27,7 @@
 //! packet. After `check_pkt_larger` all remaining actions are done in two ways; Open vSwitch does
 //! so with the rest of the flow's actions alone, and goes on with the packet as it was where the
 //! flow was resubmitted to. An `exit` inside `clone` ends all, with the action set. `sample` is
-//! carried out by the exporter; `pop_queue` leads back to no queue, whatever was set before.
+//! carried out by the exporter; `pop_queue` leads back to no queue, also after several settings.
 
 mod continuations;
 mod decision;
@@ -54,8 +54,8 @@ use walk::Walk;
 /// Decides a packet with this key, and all that are like it.
 ///
 /// `from` is the continuation of the packet, where it is looked up again; [`Key::continuation`] has
-/// its number. `now` is the time of the steady clock in nanoseconds. It costs a lookup for each
-/// table that is asked, and some allocations.
+/// its number. `now` is the time of the steady clock in nanoseconds. It costs a lookup per table on
+/// the way, and some allocations.
 #[must_use]
 pub fn decide(
     snapshot: &Snapshot,

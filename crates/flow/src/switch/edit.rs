@@ -55,8 +55,8 @@ impl Edit<'_> {
         self.number
     }
 
-    /// Adds a flow, in the place of one with its match and priority if there is one. `different`
-    /// says that its effect on packets is another.
+    /// Adds a flow, in the place of one with its match and priority if there is one. `different` is
+    /// set if its effect on packets is another.
     pub(super) fn put(&mut self, flow: Arc<Flow>, different: bool) {
         let before = self.tables.insert_flow(&flow);
         if different {
@@ -199,7 +199,7 @@ pub(super) fn check_goto(
 fn check_reference(tables: &Snapshot, reference: Reference) -> Result<(), Fault> {
     match reference {
         Reference::Group(number) if tables.group(number).is_none() => Err(Fault::BadOutGroup),
-        // As Open vSwitch says it: the specification has no fault of its own before 1.5.
+        // As in Open vSwitch: the specification has no fault of its own before 1.5.
         Reference::Meter(number) if tables.meter(number).is_none() => Err(Fault::InvalidMeter),
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Changes of flows, by command.
 //!
 //! Sources: OpenFlow 1.0.2 section 4.6, 1.3.5 section 6.4, 1.4.1 sections 6.4 and 6.5, and Open
-//! vSwitch where they say nothing.
+//! vSwitch where they leave it open.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Chosen<'_> {
         let of_table = |table: u8| change.table == ALL_TABLES || change.table == table;
         let mut found = Vec::new();
         match state {
-            // By the cookie alone, when that is all that is said.
+            // By the cookie alone, when the filter has nothing else.
             Some(state) if change.filter.mask == u64::MAX && mask.is_empty() && !strict => {
                 let flows = state.with_cookie(change.table, change.filter.value, tables);
                 found.extend(flows.into_iter().filter(|flow| self.has(flow)));

@@ -15,8 +15,8 @@
 //! Meters, groups and flows are in the syntax of `ovs-ofctl` ([`text`](crate::text)) for the
 //! version of OpenFlow in the line: the newest in which the text means the same. An entry without a
 //! text is a line `message 1.3 040e…`, the bytes of a message. A port is its configuration, by its
-//! name, as numbers may be others the next time. Empty lines, and those that begin with `#`, say
-//! nothing. Tables and ports that are set as they are at first have no line.
+//! name, as numbers may be others the next time. Empty lines, and those that begin with `#`, are
+//! skipped. Tables and ports that are set as they are at first have no line.
 //!
 //! Counters, ages, learnt hosts and connections are not kept: restored entries begin anew.
 
@@ -261,8 +261,8 @@ impl Edit<'_> {
             Line::Change(Message::FlowMod(change), version)
                 if change.command == FlowModCommand::Add =>
             {
-                // Actions need not fit the match: those of OpenFlow 1.0 may be said in another
-                // version.
+                // Actions need not fit the match: those of OpenFlow 1.0 may be in another version's
+                // form.
                 check_instructions(self.tables, change.table, &change.instructions)?;
                 self.carry_out(Plan::Add, change, *version)
             }

@@ -637,7 +637,7 @@ fn a_flow_goes_when_workers_have_said_that_it_was_not_used() {
     switch.flow_mod(&flow, Version::V13, 0).expect("added");
     let counters = Arc::clone(&flows_of(&switch.snapshot())[0].counters);
     worker.set_working(true);
-    // It is asked, and not waited for.
+    // The worker gets a request, and is not waited for.
     assert_eq!(switch.expire(2 * SECOND, usize::MAX), Some(2 * SECOND));
     assert_eq!(switch.expire(4 * SECOND, usize::MAX), Some(4 * SECOND));
     assert!(worker.is_due());
@@ -745,7 +745,7 @@ fn all_is_answered() {
     }
     let queue = Request::Queue { port: PortNumber::ANY, queue: 7 };
     assert_eq!(switch.answer(&queue, Version::V13, 0), Err(Fault::QueueUnknown));
-    // Features can be said in every version, and be asked for as they are, but for names.
+    // Features can be encoded in every version, and be requested as they are, but for names.
     let request = Request::TableFeatures(Vec::new());
     let Ok(Reply::TableFeatures(mut features)) = switch.answer(&request, Version::V13, 0) else {
         panic!("no features")

@@ -249,7 +249,7 @@ impl Snapshot {
         if let Some(Some(known)) = asked.get(&first) {
             return *known;
         }
-        // Each group once, however many watch it: some way ends at a bucket that watches none.
+        // Each group once, also if many watch it: some way ends at a bucket that watches none.
         let (mut seen, mut left) = (BTreeSet::from([first]), vec![first]);
         let is_alive = loop {
             let Some(number) = left.pop() else { break false };

@@ -240,7 +240,7 @@ impl<T: Ranked + Clone> Node<T> {
                     match node.slots.as_slice() {
                         [] => empty = true,
                         [Slot::Leaf(..)] => {
-                            // A single slot below comes up here.
+                            // A single slot below is moved up here.
                             if let Some(alone) = node.slots.pop() {
                                 self.slots[at] = alone;
                             }

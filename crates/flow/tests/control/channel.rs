@@ -211,7 +211,7 @@ fn who_does_not_read_is_not_read() {
     assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
     let mut other = served.controller(version);
     other.barrier();
-    // As soon as it reads it is heard again.
+    // As soon as it reads, its messages are handled again.
     let reader = thread::spawn(move || {
         let (mut read, mut buffer) = (0, vec![0; 1 << 16]);
         while read < written / 2 {

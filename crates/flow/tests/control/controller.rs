@@ -99,14 +99,14 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Connects and says hello.
+    /// Connects and sends a hello.
     #[track_caller]
     pub(crate) fn at(path: &Path, version: Version) -> Controller {
         let stream = UnixStream::connect(path).expect("the switch listens");
         Controller::over(Box::new(stream), version)
     }
 
-    /// Says hello and hears it.
+    /// Exchanges hellos.
     #[track_caller]
     pub(crate) fn over(connection: Box<dyn Connection>, version: Version) -> Controller {
         let mut controller = Controller { connection, stream: Stream::new(), version, xid: 100 };
@@ -169,7 +169,7 @@ impl Controller {
         }
     }
 
-    /// The answer to a message, which is the next thing said.
+    /// Returns the answer to a message, which must come next.
     #[track_caller]
     pub(crate) fn ask(&mut self, message: &Message) -> Message {
         let xid = self.send(message);
@@ -178,7 +178,7 @@ impl Controller {
         answer
     }
 
-    /// The fault a message is, which is said next.
+    /// Returns the fault of a message, which must come next.
     #[track_caller]
     pub(crate) fn fault(&mut self, message: &Message) -> Fault {
         match self.ask(message) {
@@ -195,7 +195,7 @@ impl Controller {
         assert_eq!(self.ask(&Message::BarrierRequest), Message::BarrierReply);
     }
 
-    /// Nothing is said.
+    /// Checks that no message comes.
     #[track_caller]
     pub(crate) fn silence(&mut self) {
         if let Some(bytes) = self.next_bytes(PAUSE) {

@@ -1,4 +1,4 @@
-//! The client beside switches that flood, stall, say too much or nothing: each call ends in its
+//! The client beside switches that flood, stall, send too much or nothing: each call ends in its
 //! time.
 
 use std::io::{Read, Write};

@@ -253,7 +253,7 @@ fn updates_pause_while_they_are_not_read() {
     }
 }
 
-/// Flows that come and go while updates pause are not told, nor kept until then.
+/// Flows that come and go while updates pause are not sent, nor kept until then.
 #[test]
 fn flows_that_came_and_went_while_updates_paused_are_not_told() {
     let served = Served::new(|_| {});

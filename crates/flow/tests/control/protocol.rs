@@ -164,7 +164,7 @@ fn a_slave_only_reads_and_a_new_master_makes_one() {
     }
     two.barrier();
     assert_eq!(flows(served.switch()), 0);
-    // The slave takes over; the other hears of it in versions that have it.
+    // The slave takes over; the other gets a message in versions that have it.
     assert_eq!(role(&mut two, Role::Master, 11).map(|reply| reply.role), Ok(Role::Master));
     assert_eq!(one.fault(&add(1)), Fault::IsSlave);
     two.send(&add(2));
@@ -297,7 +297,7 @@ fn a_bundle_is_done_whole_or_not_at_all() {
         let fault = controller.fault(&control(1, BundleStep::CommitRequest));
         assert_eq!(fault, Fault::BundleBadId, "it is gone");
 
-        // One wrong message, in the middle: it is said, and nothing is done.
+        // One wrong message, in the middle: its error is sent, and nothing is done.
         ask(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
         let fault = controller.fault(&control(1, BundleStep::OpenRequest));
         assert_eq!(fault, Fault::BundleExists);
@@ -348,7 +348,7 @@ fn a_bundle_is_done_whole_or_not_at_all() {
     }
 }
 
-/// A bundle that nothing is said of is discarded after the time that is set.
+/// A bundle without messages is discarded after the time that is set.
 #[test]
 fn an_idle_bundle_is_discarded() {
     let version = Version::V14;
@@ -368,7 +368,7 @@ fn an_idle_bundle_is_discarded() {
     assert_eq!(controller.fault(&say(BundleStep::CommitRequest)), Fault::BundleBadId);
 }
 
-/// A buffer says nothing where flows are deleted.
+/// A buffer is ignored where flows are deleted.
 #[test]
 fn no_packet_waits_for_a_flow() {
     for version in Version::ALL {

@@ -95,7 +95,7 @@ fn a_service_of_another_user_does_not_control_the_switch() {
     let status = |agent: &Agent, nth: usize| agent.status().targets.remove(nth);
 
     let strange = agent(vec![target(), Target::ConnectUnix(path.clone())], Trust::default());
-    // It says hello, and is ended; over UNIX nothing is said to it.
+    // It sends a hello, and is ended; over UNIX nothing is sent to it.
     let said = as_nobody(|| {
         let (mut stream, _) = listener.accept().expect("the switch connects");
         let hello = Message::Hello(Hello::of(&[VERSION])).encode(VERSION, 0).expect("a hello");

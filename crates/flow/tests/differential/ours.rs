@@ -43,7 +43,7 @@ impl Ours {
         Ours { switch, now: 1_000_000_000 }
     }
 
-    /// Carries out a change, or says why not.
+    /// Carries out a change, or returns its error.
     pub(crate) fn change(&mut self, message: &Message) -> Result<(), String> {
         self.now += 1_000_000;
         let done = match message {

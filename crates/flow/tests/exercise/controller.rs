@@ -1,5 +1,5 @@
-//! A controller that says anything: the agent answers in messages that can be read, never more than
-//! it may, and the switch keeps no more than it has room for.
+//! A controller with arbitrary messages: the agent answers in messages that can be read, never more
+//! than it may, and the switch keeps no more than it has room for.
 
 use std::sync::{Arc, LazyLock};
 

@@ -203,7 +203,7 @@ fn a_collector_of_records_counts_one_packet_of_ten() {
     drop(observer);
     end(exporter);
     let flows = collected(&collector.end());
-    // This one does not multiply where the option says how packets are sampled as it should.
+    // This one does not multiply where the option has the sampling as it should.
     let wanted = packets.iter().map(|given| (given.flow, (10, 10 * given.bytes)));
     assert_eq!(flows, wanted.collect());
 }

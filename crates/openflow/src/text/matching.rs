@@ -231,7 +231,7 @@ impl<'t> Draft<'t> {
         }
         if let Some((value, mask, at)) = self.tag {
             let tag = Entry::masked(Field::VlanTci, value, mask);
-            // OpenFlow's own field can say it.
+            // OpenFlow's own field can express it.
             if mask & PRIORITY == 0 && version != Version::V10 {
                 entries.push((Entry::masked(Field::VlanVid, value, mask), at));
             } else {

@@ -22,9 +22,9 @@
 //! [`wire`](crate::wire)) there is no `tun_ttl`, `tun_tos`, `skb_priority`, `recirc_id` and
 //! `dp_hash`, which no switch takes from a controller.
 //!
-//! A text that could be taken for less than it says is wrong here: `nw_dst=10.0.0.1` without `ip`,
-//! which `ovs-ofctl` makes a flow for all packets, two values of a field, or a parenthesis that is
-//! not closed.
+//! A text that could be taken for less than it means is an error here: `nw_dst=10.0.0.1` without
+//! `ip`, which `ovs-ofctl` makes a flow for all packets, two values of a field, or a parenthesis
+//! that is not closed.
 //!
 //! Some actions depend on the version: actions that OpenFlow 1.0 alone has (`mod_vlan_vid`) are
 //! others in later ones, which depend on the flow's match.

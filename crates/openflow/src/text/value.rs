@@ -92,7 +92,7 @@ fn numeric(field: Field, text: &str) -> Parsed<'_, (u128, u128)> {
     let bits = field.all_bits();
     let part = |text| {
         let value = number::number(text, fields::of(field).name(), u128::MAX)?;
-        // Minus one is all bits, however many there are.
+        // Minus one is all bits, in a field of any width.
         let value = if text == "-1" { bits } else { value };
         if value & !bits != 0 {
             let (name, size) = (fields::of(field).name(), field.bits());

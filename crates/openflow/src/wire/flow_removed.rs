@@ -141,7 +141,7 @@ impl FlowRemoved {
     pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<FlowRemoved, Fault> {
         let version = Version::V10;
         let (cookie, priority) = (reader.u64()?, reader.u16()?);
-        // The number of the table is one more, so that 0 says nothing.
+        // The number of the table is one more, so that 0 is none.
         let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?.saturating_sub(1));
         let duration = Elapsed::decode(&mut reader)?;
         let idle_timeout = reader.u16()?;

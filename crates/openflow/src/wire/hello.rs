@@ -10,8 +10,8 @@ const VERSION_BITMAP: u16 = 1;
 /// First message of a side. Its greatest version is in the header of the message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// The versions it speaks, a bit for each number, the first word's from 0 on; `None` when that
-    /// is not said.
+    /// The versions it speaks, a bit for each number, the first word's from 0 on; `None` without
+    /// the element.
     pub bitmap: Option<Vec<u32>>,
 }
 

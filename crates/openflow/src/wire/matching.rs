@@ -160,7 +160,7 @@ impl Match {
     /// Reads fields up to the end of `reader`.
     ///
     /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos`
-    /// an `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where both can be said by those.
+    /// an `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where these can express both.
     fn decode_fields(mut reader: Reader<'_>, of: Of) -> Result<Match, Fault> {
         let mut matching = Match::new();
         let strict = of == Of::Flow;
@@ -169,7 +169,7 @@ impl Match {
             let entry = match Entry::read(id, value, &IN_MATCH) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
-                // Of a packet more may be said than is known here.
+                // A packet may have fields that are unknown here.
                 Err(_) if of == Of::Packet => continue,
                 Err(fault) => return Err(fault),
             };

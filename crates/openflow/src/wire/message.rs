@@ -210,7 +210,7 @@ const ONF_FLOW_MONITOR_RESUMED: u32 = 1872;
 impl Message {
     /// Reads a message, whole and with nothing behind it.
     ///
-    /// The header has to say how long it is, and a version that messages can be read in; hello and
+    /// The header must have its length, and a version that messages can be read in; hello and
     /// errors are read in any. On a fault the transaction is that in [`Header::read`].
     pub fn decode(bytes: &[u8]) -> Result<(Version, u32, Message), Fault> {
         let header = Header::read(bytes).ok_or(Fault::BadLength)?;

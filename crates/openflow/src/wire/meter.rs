@@ -88,7 +88,7 @@ impl MeterMod {
             return Err(Fault::InvalidMeter);
         }
         if command == MeterCommand::Delete {
-            // The rest says nothing.
+            // The rest is ignored.
             return Ok(MeterMod {
                 command,
                 flags: MeterFlags::default(),

@@ -34,7 +34,7 @@
 //!
 //! A message that was read is written so that it is read as the same. A message that a version
 //! lacks is an [`Unencodable`], never replaced by another; the exceptions are reasons and flags
-//! that newer versions split up, which older ones say as the whole (an evicted flow was deleted),
+//! that newer versions split up, which older ones send as the whole (an evicted flow was deleted),
 //! and names that are too long, which are cut.
 //!
 //! # What is not there

@@ -34,7 +34,7 @@ impl Queue {
         match kind {
             MIN_RATE => self.min_rate = Some(value.u16()?),
             MAX_RATE => self.max_rate = Some(value.u16()?),
-            // Experimenters may say more.
+            // Properties of experimenters are skipped.
             EXPERIMENTER => {}
             _ => return Err(Fault::PropertyBadType),
         }

@@ -1,8 +1,8 @@
 //! The match of OpenFlow 1.0: a struct of twelve fields, and bits for its wildcards.
 //!
 //! Fields that need others which are not matched do not count, as the specification (1.0.2, section
-//! 3.4) has it. Fields of IPv6 can be said as far as the struct has those of IPv4, as Open vSwitch
-//! does.
+//! 3.4) has it. Fields of IPv6 are encoded as far as the struct has those of IPv4, as in Open
+//! vSwitch.
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -168,7 +168,7 @@ impl Standard {
                 self.wildcards |= mask.trailing_zeros() << shift;
                 return Ok(());
             }
-            // Any tag: said by a priority alone.
+            // Any tag: a priority alone expresses it.
             Field::VlanVid
                 if (value, entry.mask()) == (VLAN_PRESENT, VLAN_PRESENT)
                     && whole.get(Field::VlanPcp).is_some() =>

@@ -7,7 +7,7 @@ use super::message::{HEADER, Header};
 ///
 /// It holds bytes that were pushed and not taken. A reader of a connection pushes the bytes of one
 /// read and takes all messages before it reads again; then there is never more here than one read
-/// and one unfinished message of at most 65,535 bytes, whatever the other side sends.
+/// and one unfinished message of at most 65,535 bytes, for any input.
 #[derive(Debug, Default)]
 pub struct Stream {
     bytes: Vec<u8>,

@@ -21,7 +21,7 @@ fn version() -> impl Strategy<Value = Version> {
     select(&[Version::V13, Version::V14, Version::V15][..])
 }
 
-/// Fields that the word for a protocol says in a text.
+/// Fields implied by the word for a protocol in a text.
 const BOUND: &[Field] = &[Field::EthType, Field::IpProto, Field::PacketType, Field::Icmpv6Type];
 
 fn port() -> impl Strategy<Value = PortNumber> {

@@ -106,7 +106,7 @@ fn ct() -> impl Strategy<Value = Ct> {
     )
 }
 
-/// Actions that all versions can say, by themselves or by Nicira's extension.
+/// Actions that all versions have, themselves or by Nicira's extension.
 fn action() -> impl Strategy<Value = Action> {
     let fields = select(Field::ALL).prop_filter("only what can be set", |field| {
         let connection = matches!(field, Field::CtMark | Field::CtLabel);

@@ -55,7 +55,7 @@ fn what_is_written_is_read_as_the_same() {
 const UNKNOWN_TO_C65OF: [&str; 5] =
     ["cancel", "paused", "resumed", "request flow monitor", "reply flow monitor"];
 
-/// `LINERATE_GOLDEN=write` writes the output anew, which then wants to be looked through.
+/// `LINERATE_GOLDEN=write` writes the output anew, to be looked through.
 #[test]
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_reads_what_is_meant() {

@@ -63,7 +63,7 @@ fn flows_of_two_versions_are_the_same() {
     assert!(same > 80, "{same}");
 }
 
-/// A bucket that is chosen has a weight of one where none is said, and of none where that is said.
+/// The default weight of a bucket is one in a select group, and zero can be set.
 #[test]
 fn buckets_of_a_choice_have_a_weight() {
     for (kind, unsaid) in [(GroupType::Select, 1), (GroupType::All, 0)] {
@@ -116,7 +116,7 @@ fn actions_are_written_as_the_version_has_them() {
     }
 }
 
-/// A controller of 1.0 hears of the flows it can hear of.
+/// A controller of 1.0 gets updates for the flows that 1.0 can encode.
 #[test]
 fn answers_leave_out_what_cannot_be_said() {
     let flow = |matching: Match, actions: Vec<Action>| {

@@ -1,9 +1,8 @@
 //! IP summary dumps: packets as lines of fields, in text or packed.
 //!
-//! One table, [`FIELDS`], says of each field how it is found in a packet, in
-//! which form it is written and read, and how it is put into a packet that is
-//! made from a line. [`View`] is a packet being written, [`Draft`] one being
-//! made.
+//! One table, [`FIELDS`], has for each field its extraction from a packet, its form, and its
+//! injection into a packet that is made from a line. [`View`] is a packet being written, [`Draft`]
+//! one being made.
 //!
 //! Source: the description of the format in the documentation of Click's
 //! `ToIPSummaryDump`.

@@ -292,8 +292,8 @@ impl Script {
         self.variables.insert(name.to_owned(), value);
     }
 
-    /// Runs the script from its start, as the handler `name` called with
-    /// `arguments`, or steps it, and says how it came to rest.
+    /// Runs the script from its start, as the handler `name` called with `arguments`, or steps it.
+    /// Returns its state at rest.
     fn activate(
         &mut self,
         cx: &mut Context,

@@ -396,8 +396,8 @@ impl Script {
         }
     }
 
-    /// Reads the handler a text names; its full name and its answer. Without
-    /// one the error has been added. `told` says which call failed.
+    /// Reads the handler named in a text; returns its full name and its answer. On failure the
+    /// error has been added. `told` names the call in it.
     fn call_read(
         &mut self,
         cx: &mut Context,

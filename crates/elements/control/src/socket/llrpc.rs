@@ -1,8 +1,8 @@
 //! LLRPCs: calls by number of Click's older clients, each of which stands for a handler.
 //!
-//! A number says how many bytes go along, in which direction, and whether they
-//! are all there is to it; only such calls can be made over a socket. The bytes
-//! are a number in the byte order of the machine.
+//! A number encodes the bytes of the call, their direction, and whether there are others behind
+//! pointers; only such calls can be made over a socket. The bytes are a number in the byte order of
+//! the machine.
 
 use std::net::Ipv4Addr;
 
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(Call::new(0xc004_c003), Some(both));
         let set = Call { sent: 4, answers: false, number: 0x8004_4006 };
         assert_eq!(Call::new(0x8004_4006), Some(set));
-        // Nothing goes along, nothing is said of direction, or it has pointers.
+        // No bytes, no direction, or pointers.
         for impossible in [0, 0x4000_c005, 0x2004_c005, 0x4004_8002] {
             assert_eq!(Call::new(impossible), None, "{impossible:x}");
         }

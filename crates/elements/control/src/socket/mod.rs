@@ -609,7 +609,7 @@ impl ControlSocket {
                 }
                 llrpc::Action::Rewritten(name, flow) => {
                     let answer = cx.read_handler(&handler(name), &flow).ok()?;
-                    // None that is known, as Click says it.
+                    // No known one, as Click reports it.
                     error = "Resource temporarily unavailable";
                     llrpc::flow_data(&answer)
                 }

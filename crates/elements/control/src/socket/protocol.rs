@@ -1,8 +1,7 @@
 //! Commands of clients of a control socket, parsed from their bytes.
 //!
-//! Nothing is called and nothing is answered here: bytes become commands, or a
-//! complaint in the protocol's words. Source: the `ControlSocket` protocol 1.3
-//! as Click documents and speaks it.
+//! Nothing is called and nothing is answered here: bytes become commands, or an error in the
+//! protocol's words. Source: the `ControlSocket` protocol 1.3 as Click documents and speaks it.
 
 use linerate_graph::parse_integer;
 

@@ -134,7 +134,7 @@ fn packets_have_their_turn_between_commands() {
     assert!(counts.len() == 8 && counts.is_sorted_by(|a, b| a < b), "{counts:?}: {}", answers[0]);
 }
 
-/// A client of a port reads, and writes when it has said the token.
+/// A client of a port reads, and writes when it has sent the token.
 #[test]
 fn by_tcp_the_token_lets_write() {
     let token = file("secret");

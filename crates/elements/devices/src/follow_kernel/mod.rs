@@ -101,8 +101,7 @@ struct FollowKernel {
     routes: BTreeMap<Prefix, String>,
     /// Routes the element before this one had taken over, until the present ones are known.
     inherited: BTreeSet<Prefix>,
-    /// Neighbours taken over, by interface and address, and the element that was
-    /// told.
+    /// Neighbours taken over, by interface and address, and the element that has them.
     neighbours: BTreeMap<(u32, IpAddr), usize>,
     skipped: BTreeSet<Prefix>,
     /// Answers to writes that are outstanding.

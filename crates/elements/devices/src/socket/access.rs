@@ -44,7 +44,7 @@ impl Access {
             let lookup = HandlerRef { element: Some(element), handler: "lookup".into() };
             cx.read_handler(&lookup, &address).map(|route| !route.starts_with('-'))
         };
-        // A table that cannot be asked lets no peer in.
+        // A table that cannot be looked up lets no peer in.
         self.allow.is_some_and(|table| routed(table).unwrap_or(false))
             || !self.deny.is_some_and(|table| routed(table).unwrap_or(true))
     }

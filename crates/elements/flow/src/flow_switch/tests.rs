@@ -127,7 +127,7 @@ fn fragments(from: u8, to: u8) -> [String; 2] {
     ]
 }
 
-/// Fragments come out as they came in, both ways, and connections can be asked for, forgotten and
+/// Fragments come out as they came in, both ways, and connections can be listed, forgotten and
 /// limited.
 #[test]
 fn fragments_are_tracked_and_connections_told_of() {
@@ -283,7 +283,7 @@ fn who_hears_of_a_packet_finds_it_counted() {
     ))
     .with(&[&super::CLASS])
     .real_time();
-    // There is much to do yet when it is heard of.
+    // The worker has much to do yet when the event arrives.
     let flow = format!("actions=CONTROLLER{}", ",output:2".repeat(1000));
     run.write("s.add_flow", &flow).expect("a flow");
     let control = run.control();

@@ -137,7 +137,7 @@ fn what_a_controller_has_set_is_there_after_a_restart() {
                 advertise: None,
             }));
             controller.send(&Message::BarrierRequest);
-            // How the port is now may be said before.
+            // A status of the port may come before.
             while controller.next() != Message::BarrierReply {}
         });
         run.run();
@@ -185,7 +185,7 @@ fn a_state_that_cannot_be_kept_or_read_is_no_start() {
     assert!(errors.contains("cannot read the state in") && errors.contains("line 2"), "{errors}");
 }
 
-/// The file's folder is gone before the run ends: the message at the end tells.
+/// The file's folder is gone before the run ends: the message at the end reports it.
 #[test]
 fn a_state_that_could_not_be_kept_is_said_at_the_end() {
     let scratch = Scratch::new("openflow-lost-state");

@@ -91,7 +91,7 @@ impl Sources {
     /// The rules of a class that does or does not look at checksums.
     pub(super) fn rules(&mut self, checksum: bool) -> Rules {
         let (interfaces, old) = (self.interfaces.take(), std::mem::take(&mut self.old));
-        // The later of two that say the same thing counts.
+        // The later of two for the same setting counts.
         let (bad, good) = match interfaces {
             Some(Interfaces { bad_sources, good_destinations }) => (bad_sources, good_destinations),
             None => (old, Vec::new()),
@@ -211,7 +211,7 @@ impl Rules {
         for lane in 0..LANES {
             let first = first[lane];
             let length = (first >> 8) & 0xff00 | first >> 24;
-            // The sign says that one is less than the other.
+            // The sign bit is set if one is less than the other.
             let short = length.wrapping_sub(LEAST as u32) | heads.room[lane].wrapping_sub(length);
             // A sum of halves that is a multiple of 0xffff, of which there are ten at most, has
             // just that where its own halves are added up.

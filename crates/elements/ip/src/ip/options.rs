@@ -12,9 +12,8 @@ const TIMESTAMP: u8 = 68;
 /// Longest header.
 const LONGEST: usize = 60;
 
-/// Records the route and times in the options of the header `ip` begins with.
-/// `mine` are the router's addresses, of which the first is recorded; `time` is
-/// asked for milliseconds since midnight.
+/// Records the route and times in the options of the header `ip` begins with. `mine` are the
+/// router's addresses, of which the first is recorded; `time` returns milliseconds since midnight.
 ///
 /// # Errors
 ///

@@ -145,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against an array that says of each byte whether it is there.
+        /// Against an array with a mark for each byte that is there.
         #[test]
         fn ranges_are_sets(steps in prop::collection::vec((0..60usize, 1..9usize), 0..40)) {
             let (mut ranges, mut there) = (Ranges::default(), [false; 70]);

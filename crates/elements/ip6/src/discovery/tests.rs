@@ -163,7 +163,7 @@ fn questions_are_answered() {
         sender: OURS,
     };
     assert_eq!(advertiser(own, &solicitation()), hex(&bytes(&answer, THEIRS)));
-    // Where the asker is, it says itself, or its frame does.
+    // The place of the asker is in its option, or its frame.
     let elsewhere = Message { sender: OTHERS, ..solicitation() };
     assert_eq!(advertiser(own, &elsewhere), hex(&bytes(&answer, THEIRS)));
     let silent = Message { sender: OTHERS, mac: None, ..solicitation() };
@@ -417,7 +417,7 @@ fn an_address_somebody_else_has_is_not_used() {
             used\n";
         assert_eq!(run.output(), told);
     }
-    // One's own probe come back tells nothing.
+    // One's own probe that comes back means nothing.
     let script = "wait 1.1, write m0.active true, wait 3";
     let mut run = solicitor(", DAD 1", &[], &[(&probe(OURS), OURS)], script);
     assert_eq!(run.read("s.state"), "valid");

@@ -31,7 +31,7 @@ fn head(ip: &[u8], prefix: &Prefix, ident: u16, quoted: bool) -> Result<Head, Re
         let extension = extension.map_err(|_| Refused::Malformed)?;
         match extension.kind {
             IpProtocol::HOP_BY_HOP | IpProtocol::DESTINATION => {}
-            // The way it says is gone.
+            // Its source route is completed.
             IpProtocol::ROUTING if extension.header.get(3) == Some(&0) => {}
             IpProtocol::FRAGMENT => fragment = Fragment::of(&extension),
             _ => return Err(Refused::Untranslatable),
@@ -151,8 +151,7 @@ fn error(
     Ok(Outcome::Message(head))
 }
 
-/// Adds a packet that is quoted to a message. There may be less of it than its
-/// header says.
+/// Adds a quoted packet to a message. It may be shorter than its length field.
 fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refused> {
     let head = head(ip, prefix, 0, true)?;
     message.extend_from_slice(head.bytes());

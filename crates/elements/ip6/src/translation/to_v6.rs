@@ -38,7 +38,7 @@ fn head(ip: &[u8], prefix: &Prefix, quoted: bool) -> Result<Head, Refused> {
     let flags = get16(first, 6);
     let is_fragment = flags & (MORE | OFFSET) != 0;
     let protocol = match first[9] {
-        // Not even the pieces can be told to be right.
+        // The checksum of fragments cannot be verified.
         ICMP if is_fragment => return Err(Refused::Untranslatable),
         IGMP => return Err(Refused::Untranslatable),
         ICMP => ICMP6,
@@ -164,8 +164,7 @@ fn error(
     Ok(Outcome::Message(head))
 }
 
-/// Adds a packet that is quoted to a message. There may be less of it than its
-/// header says.
+/// Adds a quoted packet to a message. It may be shorter than its length field.
 fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refused> {
     let head = head(ip, prefix, true)?;
     message.extend_from_slice(head.bytes());

@@ -1,5 +1,4 @@
-//! A bed for tests of attacks: packets as a function says, in simulated time,
-//! and nothing may be lost of the packets' memory.
+//! A bed for tests of attacks: packets of a function, in simulated time, and no buffer may be lost.
 
 use std::{collections::HashMap, net::Ipv4Addr};
 

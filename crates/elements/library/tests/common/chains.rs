@@ -191,7 +191,7 @@ const VARY_FOUR: Class = Class {
 const VARY_SIX: Class =
     Class { make: |_| Box::new(Vary { protocol: Protocol::Six, number: 0 }), ..VARY_FOUR };
 
-/// Makes packets that differ by their numbers, which their last bytes say.
+/// Makes packets that differ by their numbers, in their last bytes.
 struct Vary {
     protocol: Protocol,
     number: u16,
@@ -253,7 +253,7 @@ impl Element for Vary {
     }
 }
 
-/// Makes packets say where the neighbour is that they were for.
+/// Turns packets into replies of the neighbours that they were for.
 const REPLY: Class =
     Class { name: "Reply", ports: "1/1", make: |_| Box::new(Reply), ..Class::here() };
 

@@ -81,7 +81,7 @@ impl Subject {
     }
 }
 
-/// Push, pull or agnostic of a port, as the class says.
+/// Returns push, pull or agnostic for a port, from the class's code.
 fn processing(codes: &str, port: usize) -> char {
     let all: Vec<char> = codes.chars().filter(|code| matches!(code, 'h' | 'l' | 'a')).collect();
     all.get(port).or(all.last()).copied().unwrap_or('a')
@@ -251,7 +251,7 @@ impl Outcome {
     }
 }
 
-/// Runs a configuration in simulated time, or says why it is none.
+/// Runs a configuration in simulated time, or returns its errors.
 ///
 /// # Panics
 ///
@@ -290,7 +290,7 @@ pub(crate) fn run(text: &str, frame_limit: usize, arena: &Arena) -> Result<Outco
     Ok(outcome)
 }
 
-/// Makes packets of a kind that differ by their numbers, which their last bytes say.
+/// Makes packets of a kind that differ by their numbers, in their last bytes.
 const VARY: Class = Class {
     name: "Vary",
     ports: "1/1",

@@ -72,7 +72,7 @@ pub(crate) const WORKERS: usize = 2;
 /// Method of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// Tasks say how many packets they handle in a turn.
+    /// Tasks have a limit of packets per turn.
     Said,
     /// They do not: one packet, and many turns at once where no one can notice.
     Open,
@@ -431,7 +431,7 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
                 let mut word = || words.next().unwrap();
                 ((word() as u8, word()), word())
             };
-            // A worker that has had none says so with an empty line.
+            // A worker without packets has an empty line.
             let lines = packets.lines().filter(|line| !line.is_empty());
             outcome.records.push((name.clone(), lines.map(packet).collect()));
         }
@@ -455,7 +455,7 @@ fn run_with(text: &str, options: Options, arena: &Arena, go: impl FnOnce(&mut Ro
     assert_eq!(arena.accounting().held, 0, "buffers leaked by {text}");
     let printed = printed.lock().unwrap();
     let lines = String::from_utf8_lossy(&printed);
-    // That a queue overflows for the first time is told once, at some moment.
+    // The first overflow of a queue is printed once, at some moment.
     let lines = lines.lines().filter(|line| !line.contains("overflow"));
     outcome.printed = lines.fold(String::new(), |all, line| all + line + "\n");
     outcome

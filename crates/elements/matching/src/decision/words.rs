@@ -101,7 +101,7 @@ const TAG: isize = 4;
 
 /// Returns the place of a stripped Ethernet header in front of the network header: before its VLAN
 /// tags. Packets are received to begin at `usual`; a header that would begin before that has no
-/// tags, whatever its source address looks like.
+/// tags, even if its source address looks like some.
 fn stripped(bytes: &[u8], network: isize, usual: isize) -> isize {
     let is_tag = |at: isize| {
         at - (UNTAGGED - 2) >= usual && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)

@@ -64,8 +64,8 @@ const SYNTAX: [&str; 6] = ["dest", "dst", "ether", "ip", "not", "src"];
 const TCP_FLAGS: [(&str, u32); 6] =
     [("ack", 16), ("fin", 1), ("psh", 8), ("rst", 4), ("syn", 2), ("urg", 32)];
 
-/// Words between and in the place of primitives, actions in front of expressions, and the
-/// protocols people write most.
+/// Words between and in the place of primitives, actions in front of expressions, and the most
+/// frequent protocols.
 const OTHERS: [&str; 14] = [
     "all", "allow", "and", "any", "deny", "drop", "false", "icmp", "or", "tcp", "true", "udp",
     "echo", "gre",

@@ -132,7 +132,7 @@ impl Session {
     ) -> Result<Option<Message>, Fault> {
         let (bundle, flags) = (control.bundle, control.flags);
         let step = match control.step {
-            // As Open vSwitch has it, a slave is told so before it has said all.
+            // As in Open vSwitch, a slave gets this error at the first step.
             BundleStep::OpenRequest if self.is_slave() => return Err(Fault::IsSlave),
             BundleStep::OpenRequest => {
                 if self.bundles.open.contains_key(&bundle) {

@@ -1,10 +1,10 @@
 //! Files of a state: a text, and journals of the changes since.
 //!
 //! Beside `FILE` there are journals `FILE.journal.1`, `FILE.journal.2` and so on. The text's second
-//! line names the journal that goes on from it; a journal goes on in the next one, unless that says
-//! that it does not. A new text is written beside the old one while changes go to a new journal
-//! already, and takes its place in one step; then older journals are deleted. So a program that is
-//! killed leaves a text and the journals behind it.
+//! line names the journal that goes on from it; a journal goes on in the next one, unless the
+//! header of that denies it. A new text is written beside the old one while changes go to a new
+//! journal already, and takes its place in one step; then older journals are deleted. So a program
+//! that is killed leaves a text and the journals behind it.
 //!
 //! A journal is a header and records:
 //!

@@ -95,7 +95,7 @@ fn what_could_not_be_learnt_is_tried_again() {
     assert_eq!(made.depends.unsettled, [0; 4]);
 }
 
-/// Learnt flows go with the last flow that learns of their kind, where that is said.
+/// Learnt flows go with the last flow that learns of their kind, with the flag for that.
 #[test]
 fn learnt_flows_go_with_those_that_have_learnt_them() {
     let learn = |cookie: u64, flag: &str| {

@@ -540,7 +540,7 @@ fn a_change_concerns_whom_it_may_change() {
 
 #[test]
 fn where_nothing_matched_a_change_of_any_priority_counts() {
-    // The table is asked twice: the second time a flow matches.
+    // The table is looked up twice: the second time a flow matches.
     let switch = switch(&[
         "table=0,actions=resubmit(,1),set_field:5->reg0,resubmit(,1)",
         "table=1,priority=9,reg0=5,actions=output:2",

@@ -17,7 +17,7 @@ pub struct Description {
     pub software: String,
     /// A number of it.
     pub serial: String,
-    /// A name for people.
+    /// Its name in text.
     pub datapath: String,
 }
 

@@ -2,11 +2,11 @@
 //!
 //! There are three forms: Nicira's for OpenFlow 1.0, which has the numbers of 1.4's extension to
 //! 1.3 by the ONF (EXT-187) as far as both go, and that of 1.4 and later. Nicira's and ONF's have
-//! messages of their own that cancel a monitor and that say that updates pause
+//! messages of their own to cancel a monitor and to announce a pause of updates
 //! ([`NiciraMessage`](crate::wire::NiciraMessage)), 1.4 has a command and updates.
 //!
 //! In one point it is Open vSwitch's meaning and not the specification's: a monitor with the bit of
-//! 1.4's `OFPFMF_ONLY_OWN` is told of a controller's own changes in full, beside those of others.
+//! 1.4's `OFPFMF_ONLY_OWN` gets a controller's own changes in full, beside those of others.
 
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;
@@ -163,7 +163,7 @@ impl FlowMonitor {
             let command = FlowMonitorCommand::from_number(command);
             let command = command.ok_or(Fault::MonitorBadCommand)?;
             let flags = match command {
-                // The rest says nothing.
+                // The rest is ignored.
                 FlowMonitorCommand::Delete => FlowMonitorFlags::default(),
                 _ => decode_flags(number, version)?,
             };
@@ -176,7 +176,7 @@ impl FlowMonitor {
             out_port = PortNumber::from_short(reader.u16()?);
             length = reader.u16()?;
         } else {
-            // The match says how long it is.
+            // The match has its own length.
             length = reader.u16()?;
             out_port = PortNumber(reader.u32()?);
         }

@@ -110,7 +110,7 @@ impl MultipartRequest {
                 let port = if version == Version::V10 {
                     let port = PortNumber::from_short(reader.u16()?);
                     reader.skip(2)?;
-                    // Here 1.0 says all where it says any elsewhere.
+                    // Here 1.0 has `ALL` in the place of `ANY`.
                     if port == PortNumber::ALL { PortNumber::ANY } else { port }
                 } else {
                     PortNumber(reader.u32()?)
@@ -179,7 +179,7 @@ impl MultipartRequest {
             }
             Request::GroupDesc(group) if newest || version == Version::V10 => padded(out, *group),
             Request::PortDesc(port) if newest => padded(out, port.0),
-            // One alone cannot be asked for; the answer has it, among others.
+            // One alone cannot be requested; the answer has it, among others.
             Request::GroupDesc(_) | Request::PortDesc(_) => {}
             Request::Group(number) | Request::Meter(number) | Request::MeterConfig(number) => {
                 padded(out, *number);

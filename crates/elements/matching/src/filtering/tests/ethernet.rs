@@ -32,7 +32,7 @@ fn addresses_are_those_of_the_frame() {
             ("Strip(18) -> CheckIPHeader", format!("{MACS} {tag} 0800 {IP}")),
             ("Strip(22) -> CheckIPHeader", format!("{MACS} {service} {tag} 0800 {IP}")),
             ("MarkIPHeader(18) -> StripToNetworkHeader", format!("{MACS} {tag} 0800 {IP}")),
-            // Where it was said to be.
+            // At its marked place.
             (
                 "MarkMACHeader(3) -> Strip(20) -> CheckIPHeader",
                 format!("ffffff {MACS} 000000 0800 {IP}"),
