@@ -234,7 +234,7 @@ impl Element for HeldQueue {
             core.drops += std::mem::take(&mut from.drops);
             std::mem::take(&mut from.packets)
         };
-        // They are older than what has arrived here since.
+        // They are older than packets that have arrived here since.
         let keep = {
             let mut core = self.core();
             packets.append(&mut core.packets);

@@ -14,7 +14,7 @@
 //!   Suri and Varghese, "Packet classification using tuple space search", SIGCOMM 1999), and
 //!   decided by the [pipeline](crate::pipeline) in the end.
 //!
-//! Unions are what makes this short: packets of any number of masks are found by one hash, at the
+//! Unions make this short: packets of any number of masks are found by one hash, at the
 //! price of a signature for each kind of packet that the *union* tells apart, which may be many for
 //! an entry. That is why signatures are apart from entries, and small.
 //!

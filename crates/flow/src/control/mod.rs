@@ -4,7 +4,7 @@
 //! An [`Agent`] serves any number of [`Target`]s at a time, in OpenFlow 1.0, 1.3, 1.4 and 1.5 with
 //! the extensions of Nicira and ONF that Open vSwitch's tools use.
 //!
-//! # What controllers can count on
+//! # Guarantees to controllers
 //!
 //! Messages are handled in order, and a barrier is answered when workers forward by the changes
 //! before it. Roles, generations and asynchronous messages are as OpenFlow 1.3 to 1.5 have them; a
@@ -13,7 +13,7 @@
 //! Packet-ins have as many bytes as the flow asks for, and all where it asks for none, as no
 //! packets wait in the switch. A bundle is done as a whole or not at all.
 //!
-//! # What the switch can count on
+//! # Guarantees to the switch
 //!
 //! Only an authenticated peer is a controller: one with a certificate, or one whose user may
 //! control the switch ([`Trust`]). The connections of each listener are limited, in all and of one
@@ -26,7 +26,7 @@
 //! all. Changes are made in turn. A connection ends if its peer sends no hello, stays silent, stops
 //! in a message or does not read.
 //!
-//! # What is not there
+//! # Not there
 //!
 //! Buffers for packets (`buffer_id`), auxiliary connections, UDP, scheduled bundles,
 //! putting fragments together (`OFPC_FRAG_REASM`), requests of statistics by a trigger, and

@@ -4,14 +4,14 @@
 //! [`Decision`]: steps that are simple to carry out, and the bits of the key they depend on, so
 //! that they hold for every packet with the same bits.
 //!
-//! # What a decision promises
+//! # Guarantees of a decision
 //!
 //! Every key that has the same bits as this one where [`Decision::mask`] has them gets the same
 //! steps from the same tables. Few bits are looked at: those that flows of the tables match, those
 //! that are copied, those an action's effect depends on. A field that an action has set is not a
 //! bit of the packet any more, so matching it costs nothing.
 //!
-//! # What is as Open vSwitch has it, and what is not
+//! # Agreement with Open vSwitch, and differences
 //!
 //! Where the specification leaves it open, or Nicira's extensions define it, things are as in Open
 //! vSwitch: a field that is not there is not set, but for a tag's number, which a tag comes with; a

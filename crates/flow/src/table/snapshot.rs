@@ -116,7 +116,7 @@ impl Snapshot {
     /// The flow of a table a key goes by. Bits that were looked at are added to `mask`, as few as
     /// can be.
     ///
-    /// Every key that has the same bits under what was added gets the same flow. Matches in several
+    /// Every key that has the same bits under the added ones gets the same flow. Matches in several
     /// dimensions (`conjunction`) are done here: the flow is then the one with the `conj_id`, whose
     /// bits are in the mask, too. It costs a look at each mask flows of the table have, until one
     /// is found that has at least the priority of the rest: some 50 ns each.

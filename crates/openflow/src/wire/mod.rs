@@ -17,7 +17,7 @@
 //! # Ok::<(), linerate_openflow::wire::Unencodable>(())
 //! ```
 //!
-//! # What reading promises
+//! # Guarantees of reading
 //!
 //! No input makes it panic, loop, or take more memory than a small multiple of the message. All
 //! lengths are checked: of the message, of each part, of padding. An error is a [`Fault`], which
@@ -30,14 +30,14 @@
 //! queue exists, or whether the role allows it. Whether the actions of a flow fit its match is not
 //! checked in reading either, as a deletion of flows need not care: that is [`FlowMod::check`].
 //!
-//! # What writing promises
+//! # Guarantees of writing
 //!
 //! A message that was read is written so that it is read as the same. A message that a version
 //! lacks is an [`Unencodable`], never replaced by another; the exceptions are reasons and flags
 //! that newer versions split up, which older ones send as the whole (an evicted flow was deleted),
 //! and names that are too long, which are cut.
 //!
-//! # What is not there
+//! # Not there
 //!
 //! OpenFlow 1.1 and 1.2, messages between a switch and several controllers about each other (1.5's
 //! controller status), scheduled bundles' features, 1.5's triggers of statistics, Nicira's messages

@@ -14,7 +14,7 @@
 //! tables would be too large are filed under the values of a half that most of them name, as an
 //! address, and compared one by one where few are filed under the same; and where that cannot be,
 //! decided by vectors with a bit for each rule, whose memory is the rules times the values they
-//! tell apart. Rules that are too many of these, because of what they exclude, are cut into parts,
+//! tell apart. Rules that are too many of these, because of their exclusions, are cut into parts,
 //! each decided by tables of its own, and a rule too large by itself is walked through.
 
 mod bits;
