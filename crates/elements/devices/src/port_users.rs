@@ -144,8 +144,8 @@ impl Share {
         PortContext { queues: Some(self.queues), ..ports.toward(self.direction) }
     }
 
-    /// Opens the port, or joins an earlier opening. Also without success there is a port, to be tried
-    /// again. `sides` counts the sides, of which this user needs one to be `used`.
+    /// Opens the port, or joins an earlier opening. Also without success there is a port, to be
+    /// tried again. `sides` counts the sides, of which this user needs one to be `used`.
     pub(super) fn open(
         &self,
         uri: &PortUri,
