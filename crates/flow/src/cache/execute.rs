@@ -294,6 +294,8 @@ impl FastPath {
                 | Step::PopMpls(_)
                 | Step::EncapMpls { .. }
                 | Step::DecapMpls
+                | Step::EncapNsh { .. }
+                | Step::DecapNsh
                 | Step::PushPbb { .. }
                 | Step::PopPbb
                 | Step::CopyTtlOut

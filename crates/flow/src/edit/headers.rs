@@ -1,8 +1,8 @@
 //! Offsets of a packet's headers, by the rules of [`key::extract`](crate::key::extract()).
 
 use crate::key::extract::{
-    ARP, ARP_OF_IPV4, Chain, FIRST_TYPE, FRAGMENT, IPV4, IPV6, LATER_FRAGMENT, NO_TYPE, RARP, SNAP,
-    be16, fragment_v4, is_extension, is_tag, tcp_header,
+    ARP, ARP_OF_IPV4, Chain, FIRST_TYPE, FRAGMENT, IPV4, IPV6, LATER_FRAGMENT, NO_TYPE, NSH, Nsh,
+    RARP, SNAP, be16, fragment_v4, is_extension, is_tag, tcp_header,
 };
 use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
@@ -54,6 +54,12 @@ impl Link {
     pub(crate) fn behind(self, bytes: &[u8], kinds: [u16; 2], length: usize) -> Option<usize> {
         let there = kinds.contains(&self.kind) && bytes.len() >= self.network() + length;
         there.then_some(self.network())
+    }
+
+    /// Returns the offset of a network service header whose fields are known, and its form.
+    pub(crate) fn service(self, bytes: &[u8]) -> Option<(usize, Nsh)> {
+        let at = self.behind(bytes, [NSH; 2], Nsh::BASE)?;
+        Some((at, Nsh::of(&bytes[at..])?))
     }
 
     /// Returns the offset of an ARP message whose fields are known.

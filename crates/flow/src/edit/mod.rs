@@ -8,6 +8,7 @@
 
 mod buffer;
 mod headers;
+mod nsh;
 mod sctp;
 mod set;
 mod tags;
@@ -41,6 +42,11 @@ pub fn apply(step: &Step, packet: &mut impl Bytes) -> bool {
         Step::EncapMpls { kind, entry } => tags::encap_mpls(packet, *kind, *entry),
         Step::DecapMpls => {
             tags::decap_mpls(packet);
+            true
+        }
+        Step::EncapNsh { header, frame } => nsh::encap(packet, header, *frame),
+        Step::DecapNsh => {
+            nsh::decap(packet);
             true
         }
         Step::PushPbb { kind, service } => tags::push_pbb(packet, *kind, *service),

@@ -8,7 +8,7 @@ use linerate_packet::checksum::{udp_nonzero, update_bytes};
 use super::headers::{Check, Ip, Link};
 use super::sctp;
 use crate::key::extract::{
-    BACKBONE, ICMP, ICMPV6, MPLS, MPLS_MULTICAST, NO_TYPE, Options, SCTP, SOURCE_ADDRESS,
+    BACKBONE, ICMP, ICMPV6, MPLS, MPLS_MULTICAST, NO_TYPE, Nsh, Options, SCTP, SOURCE_ADDRESS,
     TARGET_ADDRESS, TCP, UDP, is_discovery, is_tag,
 };
 use crate::wire::{Entry, Field};
@@ -39,6 +39,14 @@ pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
         Field::MplsTtl => label(bytes, (value, mask))?,
         Field::PbbIsid => backbone(bytes, (value, mask))?,
         Field::PbbUca => backbone(bytes, shifted(27))?,
+        Field::NshFlags => service::<2>(bytes, 0, ((value & 0x3) << 12, (mask & 0x3) << 12))?,
+        Field::NshTtl => service::<2>(bytes, 0, ((value & 0x3f) << 6, (mask & 0x3f) << 6))?,
+        Field::NshSpi => service::<4>(bytes, 4, shifted(8))?,
+        Field::NshSi => service::<1>(bytes, 7, (value, mask))?,
+        Field::NshC1 => context(bytes, 0, (value, mask))?,
+        Field::NshC2 => context(bytes, 4, (value, mask))?,
+        Field::NshC3 => context(bytes, 8, (value, mask))?,
+        Field::NshC4 => context(bytes, 12, (value, mask))?,
         Field::IpTos => class(bytes, (value, mask))?,
         Field::IpDscp => class(bytes, shifted(2))?,
         Field::IpEcn => class(bytes, (value, mask))?,
@@ -186,6 +194,18 @@ fn label(bytes: &mut [u8], bits: Bits) -> Option<()> {
 fn backbone(bytes: &mut [u8], bits: Bits) -> Option<()> {
     let at = Link::of(bytes)?.behind(bytes, [BACKBONE; 2], 4)?;
     change::<4>(bytes, at, bits).map(drop)
+}
+
+/// Sets bits of a network service header.
+fn service<const N: usize>(bytes: &mut [u8], at: usize, bits: Bits) -> Option<()> {
+    let (header, _) = Link::of(bytes)?.service(bytes)?;
+    change::<N>(bytes, header + at, bits).map(drop)
+}
+
+/// Sets bits of a word of context of a network service header, if it has any.
+fn context(bytes: &mut [u8], at: usize, bits: Bits) -> Option<()> {
+    let (header, _) = Link::of(bytes)?.service(bytes).filter(|(_, header)| header.context)?;
+    change::<4>(bytes, header + Nsh::BASE + at, bits).map(drop)
 }
 
 /// Sets bits of the type of service, or the traffic class.

@@ -1,6 +1,6 @@
 //! Flow record: key, counts and times of a flow.
 
-use crate::key::extract::{Needed, extract_words};
+use crate::key::extract::{ARP, Needed, RARP, extract_words};
 
 /// Flow key: packets that agree in all of this are one flow.
 ///
@@ -89,15 +89,19 @@ impl Seen {
         let tag = head[2] as u16;
         let mut words = [0; 9];
         words[0] = u64::from(in_port) << 32 | u64::from(tag) << 16 | u64::from(kind);
-        words[2] = head[4];
         let mut tcp_flags = 0;
         if is_ip(kind) {
+            words[2] = head[4];
             // Protocol, type of service, whether it is a fragment but the first.
             words[1] = head[3] & 0xffff_0002_0000_0000;
             words[3] = head[5] & 0xffff_ffff_0000_0000;
             words[4..8].copy_from_slice(&head[6..10]);
             tcp_flags = (head[5] >> 16) as u16;
         } else {
+            // Addresses of ARP; the word has other fields for other types.
+            if matches!(kind, ARP | RARP) {
+                words[2] = head[4];
+            }
             words[3] = head[5];
             words[4] = head[1] & !0xffff;
             words[5] = head[2] & !0xffff;

@@ -4,7 +4,7 @@ use linerate_packet::checksum::checksum;
 
 use super::extract::{
     ARP, ARP_OF_IPV4, BACKBONE, FRAGMENT, FRAGMENT_HEADER, ICMP, ICMPV6, IPV4, IPV6,
-    LATER_FRAGMENT, MPLS, MPLS_MULTICAST, NO_TYPE, RARP, SCTP, SERVICE_VLAN, TCP, UDP, VLAN,
+    LATER_FRAGMENT, MPLS, MPLS_MULTICAST, NO_TYPE, NSH, RARP, SCTP, SERVICE_VLAN, TCP, UDP, VLAN,
 };
 use super::{INNER_TCI, Key};
 use crate::wire::{Field, VLAN_PRESENT};
@@ -48,6 +48,7 @@ pub fn compose(key: &Key) -> Vec<u8> {
                 | get(Field::MplsTtl);
             packet.extend(entry.to_be_bytes());
         }
+        NSH => nsh(&mut packet, key),
         _ => {}
     }
     packet.resize(packet.len().max(SHORTEST), 0);
@@ -157,6 +158,24 @@ fn arp(packet: &mut Vec<u8>, key: &Key) {
     put(packet, key, Field::ArpTpa, 4);
 }
 
+/// Appends a network service header, with metadata of type 1 only.
+fn nsh(packet: &mut Vec<u8>, key: &Key) {
+    let get = |field| key.get(field) as u16;
+    let context = get(Field::NshMdType) == 1;
+    let words = if context { 6 } else { 2 };
+    let base = (get(Field::NshFlags) & 3) << 12 | (get(Field::NshTtl) & 0x3f) << 6 | words;
+    packet.extend(base.to_be_bytes());
+    put(packet, key, Field::NshMdType, 1);
+    put(packet, key, Field::NshNp, 1);
+    put(packet, key, Field::NshSpi, 3);
+    put(packet, key, Field::NshSi, 1);
+    if context {
+        for field in [Field::NshC1, Field::NshC2, Field::NshC3, Field::NshC4] {
+            put(packet, key, field, 4);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +202,9 @@ mod tests {
             "udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,ip_frag=later",
             "arp,arp_op=1,arp_spa=10.0.0.1,arp_tpa=10.0.0.2,arp_sha=02:00:00:00:00:01",
             "mpls,mpls_label=16,mpls_tc=3,mpls_bos=1,mpls_ttl=64",
+            "dl_type=0x894f,nsh_flags=2,nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsh_spi=0x123456,\
+             nsh_si=255,nsh_c1=0x11223344,nsh_c2=5,nsh_c3=6,nsh_c4=7",
+            "dl_type=0x894f,nsh_ttl=7,nsh_mdtype=2,nsh_np=1,nsh_spi=5,nsh_si=3",
         ];
         let syntax = Syntax::new(Version::V15);
         for text in packets {

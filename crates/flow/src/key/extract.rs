@@ -3,8 +3,9 @@
 //! Headers are recognised as by Open vSwitch (`flow_extract` in its `lib/flow.c`), so that flows
 //! match the same packets there and here: a header that is cut off or whose lengths contradict each
 //! other has no fields, and nothing behind it has; of tags one is read, and a second stays the
-//! type; a fragment but the first has no ports. Beyond that, fields of OpenFlow that Open vSwitch
-//! lacks: the flags of extension headers of IPv6, and provider backbone bridging.
+//! type; a fragment but the first has no ports; of a network service header with metadata of
+//! another type than 1 the first eight bytes are read. Beyond that, fields of OpenFlow that Open
+//! vSwitch lacks: the flags of extension headers of IPv6, and provider backbone bridging.
 //!
 //! A packet with IPv4 and UDP takes one check of its length for each header and no loop.
 
@@ -27,7 +28,7 @@ impl Needed {
     pub const LINK: Needed = Needed(1);
     /// Also those of IPv4 and ARP.
     pub const NETWORK: Needed = Needed(LINK | NETWORK);
-    /// Also those of IPv6 and MPLS.
+    /// Also those of IPv6, MPLS and network service headers.
     pub const WIDE_NETWORK: Needed = Needed(LINK | NETWORK | WIDE);
     /// Ports and the like beside, but no addresses of IPv6.
     pub const TRANSPORT: Needed = Needed(LINK | NETWORK | TRANSPORT);
@@ -106,7 +107,7 @@ const LINK: u8 = 1;
 const NETWORK: u8 = 2;
 /// Word 5.
 const TRANSPORT: u8 = 4;
-/// Words 6 to 10: fields of IPv6 and MPLS.
+/// Words 6 to 10: fields of IPv6, MPLS and network service headers.
 const WIDE: u8 = 8;
 /// Words 11 to 15: neighbour discovery, hardware addresses of ARP, backbone bridging.
 const REST: u8 = 16;
@@ -128,6 +129,7 @@ pub(crate) const RARP: u16 = 0x8035;
 pub(crate) const MPLS: u16 = 0x8847;
 pub(crate) const MPLS_MULTICAST: u16 = 0x8848;
 pub(crate) const BACKBONE: u16 = 0x88e7;
+pub(crate) const NSH: u16 = 0x894f;
 
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
@@ -206,12 +208,23 @@ pub fn extract_words<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [
                 words[10] = u64::from(be32(entry, 0));
             }
         }
+        _ if kind > MPLS_MULTICAST => rare(kind, behind, needed, words),
+        _ => {}
+    }
+}
+
+/// Reads headers of rare types, in a branch of their own: other types pay no comparison for them.
+#[cold]
+#[inline(never)]
+fn rare<const W: usize>(kind: u16, behind: &[u8], needed: Needed, words: &mut [u64; W]) {
+    match kind {
         BACKBONE if needed.has(REST) => {
             if let Some(tag) = behind.first_chunk::<4>() {
                 let tag = u64::from(be32(tag, 0));
                 words[15] = (tag & 0x00ff_ffff) << 8 | tag >> 27 & 1;
             }
         }
+        NSH => nsh(behind, needed, words),
         _ => {}
     }
 }
@@ -551,6 +564,52 @@ fn arp<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
     if needed.has(REST) {
         words[13] = be64(head, 8) & !0xffff;
         words[14] = be64(head, 18) & !0xffff;
+    }
+}
+
+/// Form of a network service header (RFC 8300, section 2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nsh {
+    /// Length in bytes, with metadata.
+    pub(crate) length: usize,
+    /// True for metadata of type 1: four words of context.
+    pub(crate) context: bool,
+}
+
+impl Nsh {
+    /// Length of the part before the metadata.
+    pub(crate) const BASE: usize = 8;
+
+    /// Form of the header at the start of `bytes`; `None` if it is cut off, has another version, or
+    /// a length that does not fit its type of metadata.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Nsh> {
+        const CONTEXT: usize = Nsh::BASE + 16;
+        let head = bytes.first_chunk::<{ Nsh::BASE }>()?;
+        let length = usize::from(head[1] & 0x3f) * 4;
+        let context = head[2] == 1;
+        let is_sane = match head[2] {
+            1 => length == CONTEXT,
+            2 => length >= Nsh::BASE,
+            _ => true,
+        };
+        (head[0] >> 6 == 0 && is_sane && length <= bytes.len()).then_some(Nsh { length, context })
+    }
+}
+
+fn nsh<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
+    let (Some(header), Some(head)) = (Nsh::of(bytes), bytes.first_chunk::<{ Nsh::BASE }>()) else {
+        return;
+    };
+    let base = be16(head, 0);
+    let (flags, ttl) = (base >> 12 & 3, base >> 6 & 0x3f);
+    words[4] =
+        u64::from(flags) << 56 | u64::from(ttl) << 48 | be64(head, 0) & 0x0000_ffff_ffff_ffff;
+    if needed.has(WIDE)
+        && header.context
+        && let Some(context) = bytes[Nsh::BASE..].first_chunk::<16>()
+    {
+        words[6] = be64(context, 0);
+        words[7] = be64(context, 8);
     }
 }
 

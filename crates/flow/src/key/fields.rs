@@ -25,6 +25,7 @@ impl Key {
             Needs::Vlan => self.get(Field::VlanTci) & VLAN_PRESENT != 0,
             Needs::Mpls => ethernet(&[0x8847, 0x8848]),
             Needs::Pbb => ethernet(&[0x88e7]),
+            Needs::Nsh => ethernet(&[0x894f]),
             Needs::Ip => ethernet(&[0x0800, 0x86dd]),
             Needs::Ipv4 => ethernet(&[0x0800]),
             Needs::Ipv6 => ethernet(&[0x86dd]),
@@ -79,6 +80,10 @@ impl Key {
             Field::VlanVid => self.meets(Needs::Vlan),
             Field::IpFrag | Field::Ipv6Extensions => {
                 self.meets(field.needs()) && self.get(field) != 0
+            }
+            // Only metadata of type 1 have words of context.
+            Field::NshC1 | Field::NshC2 | Field::NshC3 | Field::NshC4 => {
+                self.meets(field.needs()) && self.get(Field::NshMdType) == 1
             }
             _ if is_of_headers(field) => self.meets(field.needs()),
             _ => self.meets(field.needs()) && self.get(field) != 0,
@@ -146,6 +151,11 @@ impl fmt::Display for Value {
             | Field::CtState
             | Field::CtMark
             | Field::CtLabel
+            | Field::NshSpi
+            | Field::NshC1
+            | Field::NshC2
+            | Field::NshC3
+            | Field::NshC4
             | Field::PacketMark
             | Field::PacketType => write!(out, "{value:#x}"),
             _ if field.registers() != 0 => write!(out, "{value:#x}"),

@@ -3,8 +3,8 @@
 //! A [`Key`] has every field at a fixed place, so a match is a few words to compare under a mask.
 //! The first [`ENTRY_WORDS`] are the fields of an arriving packet: its port, headers, tunnel and
 //! connection. The others, metadata and registers, are zero when it comes and are the pipeline's.
-//! Fields that no packet has together share a place: addresses of IPv4 and ARP, ports and ICMP's
-//! types.
+//! Fields that no packet has together share a place: addresses of IPv4 and ARP and network service
+//! headers, ports and ICMP's types.
 
 mod compose;
 pub mod extension;
@@ -108,6 +108,16 @@ pub const fn place_of(field: Field) -> Place {
         Field::Ipv6Extensions => (3, 0),
         Field::Ipv4Src | Field::ArpSpa => (4, 32),
         Field::Ipv4Dst | Field::ArpTpa => (4, 0),
+        Field::NshFlags => (4, 56),
+        Field::NshTtl => (4, 48),
+        Field::NshMdType => (4, 40),
+        Field::NshNp => (4, 32),
+        Field::NshSpi => (4, 8),
+        Field::NshSi => (4, 0),
+        Field::NshC1 => (6, 32),
+        Field::NshC2 => (6, 0),
+        Field::NshC3 => (7, 32),
+        Field::NshC4 => (7, 0),
         Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => (5, 48),
         Field::Icmpv4Type | Field::Icmpv6Type => (5, 48),
         Field::TcpDst | Field::UdpDst | Field::SctpDst => (5, 32),
@@ -325,6 +335,16 @@ mod tests {
             Field::ArpTpa,
             Field::ArpSha,
             Field::ArpTha,
+            Field::NshFlags,
+            Field::NshTtl,
+            Field::NshMdType,
+            Field::NshNp,
+            Field::NshSpi,
+            Field::NshSi,
+            Field::NshC1,
+            Field::NshC2,
+            Field::NshC3,
+            Field::NshC4,
             Field::UdpSrc,
             Field::UdpDst,
             Field::SctpSrc,

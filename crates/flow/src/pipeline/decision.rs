@@ -152,6 +152,17 @@ pub enum Step {
     },
     /// The first header of Ethernet is taken away, with the label behind it.
     DecapMpls,
+    /// A network service header is added.
+    EncapNsh {
+        /// The header's bytes, with metadata.
+        header: Box<[u8]>,
+        /// True for a header in front of the packet, behind a new Ethernet header with addresses of
+        /// zero; else it is behind the packet's Ethernet header.
+        frame: bool,
+    },
+    /// The network service header is removed, with the Ethernet header in front of it if a frame
+    /// follows.
+    DecapNsh,
     /// A tag of provider backbone bridging is added.
     PushPbb {
         /// Its type.

@@ -6,6 +6,7 @@ use super::{Decision, Step};
 use crate::key::{ENTRY_WORDS, Key, Mask, place_of};
 use crate::table::Flow;
 use crate::text::Syntax;
+use crate::wire::field::Needs;
 use crate::wire::{Action, Entry, Field, Match, Version};
 
 /// Lines of the trace so far.
@@ -156,6 +157,7 @@ fn fields_of(key: &Key, mask: &Mask) -> Match {
                 matches!(ethernet, 0x8847 | 0x8848)
             }
             Field::PbbIsid | Field::PbbUca => ethernet == 0x88e7,
+            _ if field.needs() == Needs::Nsh => ethernet == 0x894f,
             Field::VlanPcp => key.get(Field::VlanVid) & 0x1000 != 0,
             Field::PacketType | Field::InPhyPort => key.get(field) != 0,
             Field::CtProto | Field::CtTpSrc | Field::CtTpDst => key.get(Field::CtState) != 0,
@@ -208,6 +210,10 @@ fn step(step: &Step) -> String {
             format!("encap_mpls {kind:#06x} label={} ttl={}", entry >> 12, entry & 0xff)
         }
         Step::DecapMpls => "decap_mpls".into(),
+        Step::EncapNsh { header, .. } => {
+            format!("encap_nsh md_type={} np={}, {} bytes", header[2], header[3], header.len())
+        }
+        Step::DecapNsh => "decap_nsh".into(),
         Step::PushPbb { kind, service } => format!("push_pbb {kind:#06x} isid={service}"),
         Step::PopPbb => "pop_pbb".into(),
         Step::CopyTtlOut => "copy_ttl_out".into(),

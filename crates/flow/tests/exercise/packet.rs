@@ -103,10 +103,51 @@ pub(crate) fn set(bytes: &[u8]) {
         edit::apply(&Step::DecapMpls, &mut covered);
         assert_eq!(covered, packet);
     }
-    for step in [Step::PopMpls(0x0800), Step::DecapMpls, Step::PopPbb, Step::PopVlan] {
+    service_header(packet, choice);
+    for step in
+        [Step::PopMpls(0x0800), Step::DecapMpls, Step::DecapNsh, Step::PopPbb, Step::PopVlan]
+    {
         let mut less = packet.to_vec();
         edit::apply(&step, &mut less);
         assert!(less.len() <= packet.len());
+    }
+}
+
+/// Adds a network service header with metadata of some length, and removes it again.
+fn service_header(packet: &[u8], choice: &[u8; 33]) {
+    let words = choice[32] % 62;
+    let [_, flags, _, _, _, path @ ..] = choice;
+    for (next, frame) in [(3, true), (1, false), (2, false), (4, false)] {
+        let mut header = vec![flags & 0x3f, 2 + words, 2, next];
+        header.extend(&path[..4]);
+        header.extend(path.iter().cycle().take(4 * usize::from(words)));
+        let mut covered = packet.to_vec();
+        let step = Step::EncapNsh { header: header.clone().into(), frame };
+        assert!(edit::apply(&step, &mut covered));
+        if packet.len() < 14 {
+            assert_eq!(covered, packet);
+            continue;
+        }
+        let mut key = Key::default();
+        extract(&covered, &mut key);
+        let kind = u16::from_be_bytes([packet[12], packet[13]]);
+        // Without an EtherType behind the addresses, the header goes elsewhere.
+        if !frame && (kind < 0x0600 || matches!(kind, 0x8100 | 0x88a8)) {
+            continue;
+        }
+        assert_eq!(key.get(Field::EthType), 0x894f, "{covered:02x?}");
+        assert_eq!(key.get(Field::NshNp), u128::from(next));
+        assert_eq!(key.get(Field::NshFlags), u128::from(flags >> 4 & 3));
+        assert_eq!(key.get(Field::NshSi), u128::from(path[3]));
+        edit::apply(&Step::DecapNsh, &mut covered);
+        let mut wanted = packet.to_vec();
+        match next {
+            1 => wanted[12..14].copy_from_slice(&[0x08, 0x00]),
+            2 => wanted[12..14].copy_from_slice(&[0x86, 0xdd]),
+            4 => wanted[12..14].copy_from_slice(&[0x89, 0x4f]),
+            _ => {}
+        }
+        assert_eq!(covered, wanted);
     }
 }
 
@@ -123,5 +164,7 @@ fn decides(field: Field) -> bool {
             | Field::ArpOp
             | Field::NdSll
             | Field::NdTll
+            | Field::NshFlags
+            | Field::NshTtl
     )
 }

@@ -71,6 +71,9 @@ fn settable(key: &Key) -> Vec<Field> {
             // Where there is the option.
             Field::NdSll | Field::NdTll => key.meets(Needs::Discovery) && key.get(*field) != 0,
             Field::NdTarget => key.meets(field.needs()) && key.get(*field) != 0,
+            Field::NshC1 | Field::NshC2 | Field::NshC3 | Field::NshC4 => {
+                key.meets(Needs::Nsh) && key.get(Field::NshMdType) == 1
+            }
             Field::SctpSrc | Field::SctpDst => {
                 key.get(Field::IpFrag) == 0 && key.meets(field.needs())
             }
@@ -87,6 +90,9 @@ fn random_entry(random: &mut Random, field: Field) -> Entry {
     match field {
         Field::VlanTci | Field::VlanVid => value |= VLAN_PRESENT,
         Field::ArpOp => value &= 0xff,
+        // Only bits that are on the wire.
+        Field::NshFlags => value &= 0x3,
+        Field::NshTtl => value &= 0x3f,
         // A second option is known by the first not being zero.
         Field::NdSll | Field::NdTll => value |= 1,
         _ => {}
@@ -121,7 +127,7 @@ fn changed(count: usize) -> Vec<Vec<u8>> {
         packets.push(packet);
     }
     // All there are but those left out above.
-    assert!(kinds.len() == 36, "{kinds:?}");
+    assert!(kinds.len() == 44, "{kinds:?}");
     packets
 }
 
@@ -227,13 +233,18 @@ fn packets_of_an_arena_are_changed_the_same() {
         let mut plain = bytes.clone();
         for _ in 0..random.below(90) {
             let (tci, service) = (random.next() as u16, random.next() as u32);
-            let step = match random.below(14) {
+            let step = match random.below(17) {
                 0..6 => Step::PushVlan { kind: 0x8100, tci },
                 6 => Step::PopVlan,
                 7 | 8 => Step::PushMpls { kind: 0x8847, entry: service, tags: 1 },
                 9 => Step::PopMpls(0x0800),
                 11 => Step::EncapMpls { kind: 0x8847, entry: service },
                 12 => Step::DecapMpls,
+                13 => {
+                    let header = Box::new([0x0f, 0xc2, 2, 3, 0, 0, 5, 255]);
+                    Step::EncapNsh { header, frame: service % 2 == 0 }
+                }
+                14 | 15 => Step::DecapNsh,
                 10 => Step::PushPbb { kind: 0x88e7, service },
                 _ => Step::PopPbb,
             };

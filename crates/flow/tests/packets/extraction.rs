@@ -89,6 +89,41 @@ fn backbone_bridging_has_a_service() {
 }
 
 #[test]
+fn network_service_headers_have_fields() {
+    let header = |bytes: &[u8]| key(&[ADDRESSES, &[0x89, 0x4f], bytes]);
+    let path = [0x12, 0x34, 0x56, 0xff];
+    let context: Vec<u8> = (1..=16).collect();
+    let base = |bytes: [u8; 4]| [&bytes[..], &path].concat();
+    // Flags 2, time to live 63, six words.
+    let one = [base([0x2f, 0xc6, 1, 3]), context.clone(), vec![0; 20]].concat();
+    let read = header(&one);
+    assert_eq!(
+        read.to_string(),
+        "eth_dst=02:00:00:00:00:01,eth_src=02:00:00:00:00:02,eth_type=0x894f,nsh_flags=2,\
+         nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsh_spi=0x123456,nsh_si=255,nsh_c1=0x1020304,\
+         nsh_c2=0x5060708,nsh_c3=0x90a0b0c,nsh_c4=0xd0e0f10"
+    );
+    // Metadata of type 2 have no fields, whatever their length.
+    let two = header(&[base([0, 0x44, 2, 1]), vec![7; 8]].concat());
+    assert_eq!((two.get(Field::NshMdType), two.get(Field::NshTtl)), (2, 1));
+    assert_eq!((two.words()[6], two.words()[7]), (0, 0));
+    assert_eq!(header(&base([0, 2, 3, 1])).get(Field::NshSi), 255);
+    // Another version, a length that cannot be, a header that is cut off.
+    let broken = [
+        [base([0x40, 6, 1, 3]), context.clone()].concat(),
+        [base([0, 5, 1, 3]), context.clone()].concat(),
+        [base([0, 7, 1, 3]), context.clone(), vec![0; 4]].concat(),
+        base([0, 1, 2, 3]),
+        base([0, 3, 2, 3]),
+        one[..23].to_vec(),
+        one[..7].to_vec(),
+    ];
+    for bytes in broken {
+        assert_eq!(header(&bytes).words()[3..], Key::default().words()[3..], "{bytes:02x?}");
+    }
+}
+
+#[test]
 fn a_key_is_shown_with_what_the_packet_has() {
     let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let mut key = key(&[ADDRESSES, &[8, 0], &ip, &[0, 53, 0, 7, 0, 8, 0, 0]]);

@@ -42,11 +42,12 @@ impl Random {
 
 /// A packet that is as it should be.
 pub(crate) fn packet(random: &mut Random) -> Vec<u8> {
-    let (mut kind, mut bytes) = match random.below(12) {
+    let (mut kind, mut bytes) = match random.below(13) {
         0..5 => (0x0800, ipv4(random)),
         5..9 => (0x86dd, ipv6(random)),
         9 => (random.choose(&[0x0806, 0x8035]), arp(random)),
         10 => (random.choose(&[0x8847, 0x8848]), mpls(random)),
+        11 => (0x894f, nsh(random)),
         _ => other(random),
     };
     if random.one_in(40) {
@@ -329,6 +330,21 @@ fn mpls(random: &mut Random) -> Vec<u8> {
     }
     bytes.extend(ipv4(random));
     bytes
+}
+
+fn nsh(random: &mut Random) -> Vec<u8> {
+    let (next, inside) = match random.below(3) {
+        0 => (1, ipv4(random)),
+        1 => (2, ipv6(random)),
+        _ => (3, [&random.bytes(12)[..], &[8, 0], &ipv4(random)].concat()),
+    };
+    let md_type = random.choose(&[1, 1, 2, 3]);
+    let words = if md_type == 1 { 4 } else { random.below(4) };
+    // Version 0.
+    let first = random.next() as u8 & 0x3f;
+    let second = random.next() as u8 & 0xc0 | (2 + words as u8);
+    let rest = random.bytes(4 + 4 * words);
+    [&[first, second, md_type, next][..], &rest, &inside].concat()
 }
 
 fn other(random: &mut Random) -> (u16, Vec<u8>) {

@@ -122,6 +122,16 @@ fn compare<'a>(packet: &[u8], line: &'a str) -> Vec<&'a str> {
             "mpls_tc" => Field::MplsTc,
             "mpls_bos" => Field::MplsBos,
             "mpls_ttl" => Field::MplsTtl,
+            "nsh_flags" => Field::NshFlags,
+            "nsh_ttl" => Field::NshTtl,
+            "nsh_mdtype" => Field::NshMdType,
+            "nsh_np" => Field::NshNp,
+            "nsh_spi" => Field::NshSpi,
+            "nsh_si" => Field::NshSi,
+            "nsh_c1" => Field::NshC1,
+            "nsh_c2" => Field::NshC2,
+            "nsh_c3" => Field::NshC3,
+            "nsh_c4" => Field::NshC4,
             "nw_tos" => {
                 let tos = key.get(Field::IpTos) & !3;
                 assert_eq!(tos, number(value), "{}", told());
@@ -145,7 +155,8 @@ fn compare<'a>(packet: &[u8], line: &'a str) -> Vec<&'a str> {
     if !odd && !line.contains("nd_target") && !line.contains("arp_sha") {
         assert_eq!(key.words()[11..15], [0; 4], "{}", told());
     }
-    if !line.contains("nw_src") && !line.contains("arp_spa") {
+    let addressed = ["nw_src", "arp_spa", "nsh_spi"].iter().any(|name| line.contains(name));
+    if !addressed {
         assert_eq!(key.words()[4], 0, "{}", told());
     }
     printed.into_keys().chain(kind).collect()

@@ -124,6 +124,16 @@ known! {
     MplsTtl: Decimal, "mpls_ttl", "NXM_NX_MPLS_TTL";
     PbbIsid: Hexadecimal, "pbb_isid", "OXM_OF_PBB_ISID";
     PbbUca: Decimal, "pbb_uca", "OXM_OF_PBB_UCA";
+    NshFlags: Decimal, "nsh_flags", "NXOXM_NSH_FLAGS";
+    NshTtl: Decimal, "nsh_ttl", "NXOXM_NSH_TTL";
+    NshMdType: Decimal, "nsh_mdtype", "NXOXM_NSH_MDTYPE";
+    NshNp: Decimal, "nsh_np", "NXOXM_NSH_NP";
+    NshSpi: Hexadecimal, "nsh_spi nsp", "NXOXM_NSH_SPI";
+    NshSi: Decimal, "nsh_si nsi", "NXOXM_NSH_SI";
+    NshC1: Hexadecimal, "nsh_c1 nshc1", "NXOXM_NSH_C1";
+    NshC2: Hexadecimal, "nsh_c2 nshc2", "NXOXM_NSH_C2";
+    NshC3: Hexadecimal, "nsh_c3 nshc3", "NXOXM_NSH_C3";
+    NshC4: Hexadecimal, "nsh_c4 nshc4", "NXOXM_NSH_C4";
     IpDscp: Decimal, "ip_dscp nw_tos_shifted", "OXM_OF_IP_DSCP";
     IpTos: Decimal, "nw_tos", "NXM_OF_IP_TOS";
     IpEcn: Decimal, "nw_ecn ip_ecn", "NXM_NX_IP_ECN OXM_OF_IP_ECN";

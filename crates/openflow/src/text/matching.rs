@@ -273,6 +273,7 @@ fn needed(needs: Needs) -> &'static str {
         Needs::Vlan => "dl_vlan=… or vlan_tci=0x1000/0x1000, any tag",
         Needs::Mpls => "mpls, or mplsm",
         Needs::Pbb => "dl_type=0x88e7",
+        Needs::Nsh => "dl_type=0x894f",
         Needs::Ip => "ip, ipv6, or a protocol of them like tcp",
         Needs::Ipv4 => "ip, or a protocol of it like tcp",
         Needs::Ipv6 => "ipv6, or a protocol of it like tcp6",

@@ -41,7 +41,17 @@ const BEFORE_TAGS: [Field; 10] = [
 ];
 
 /// Fields behind the addresses of Ethernet.
-const LAST: [Field; 37] = [
+const LAST: [Field; 47] = [
+    Field::NshFlags,
+    Field::NshTtl,
+    Field::NshMdType,
+    Field::NshNp,
+    Field::NshSpi,
+    Field::NshSi,
+    Field::NshC1,
+    Field::NshC2,
+    Field::NshC3,
+    Field::NshC4,
     Field::Ipv6Src,
     Field::Ipv6Dst,
     Field::Ipv6Label,
@@ -140,6 +150,9 @@ fn print_value(entry: &Entry, names: &Names) -> String {
     let known = fields::of(entry.field());
     match entry.field() {
         Field::IpDscp => (entry.value() << 2).to_string(),
+        Field::NshFlags if !entry.is_exact() => {
+            format!("{:#04x}/{:#04x}", entry.value(), entry.mask())
+        }
         _ => value::print(known, entry.value(), entry.mask(), names),
     }
 }

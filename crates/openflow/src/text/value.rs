@@ -100,9 +100,13 @@ fn numeric(field: Field, text: &str) -> Parsed<'_, (u128, u128)> {
         }
         Ok(value)
     };
+    let allowed = |text| match part(text)? {
+        value if field.allows(value) => Ok(value),
+        value => Err(Fail::new(text, format!("{} cannot be {value}", fields::of(field).name()))),
+    };
     match text.split_once('/') {
-        Some((value, mask)) => Ok((part(value)?, part(mask)?)),
-        None => Ok((part(text)?, bits)),
+        Some((value, mask)) => Ok((allowed(value)?, part(mask)?)),
+        None => Ok((allowed(text)?, bits)),
     }
 }
 

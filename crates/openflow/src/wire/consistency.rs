@@ -192,6 +192,7 @@ impl Known {
                 Ok(())
             }
             Action::SetMplsTtl(_) | Action::DecMplsTtl => self.need(Needs::Mpls),
+            Action::DecNshTtl => self.need(Needs::Nsh),
             Action::SetIpTtl(_) | Action::DecIpTtl | Action::DecIpTtlFor(_) => self.need(Needs::Ip),
             Action::FinTimeout { .. } => self.need(Needs::Tcp),
             Action::Resubmit { original: true, .. } => self.need(Needs::Tracked),

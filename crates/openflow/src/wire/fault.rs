@@ -160,6 +160,7 @@ faults! {
     BadConjunction: nx10(2, 526), nx(15), nx(15), nx(15); "a conjunction beside other actions, or with numbers that do not fit",
     BadHeaderType: NONE, nx(39), nx(39), nx(39); "no header of this type can be added or taken away",
     UnknownEncapProperty: NONE, nx(40), nx(40), nx(40); "unknown property of a header to add or take away",
+    BadEncapProperty: NONE, nx(41), nx(41), nx(41); "a property of a header to add cannot have this value",
     ConnectionsUnsupported: nx10(1, 265), nx(42), nx(42), nx(42); "the action needs connection tracking that is not there",
     // Instructions.
     UnknownInstruction: NONE, of(3, 0), of(3, 0), of(3, 0); "unknown instruction",

@@ -6,8 +6,8 @@
 //! becomes the wider.
 //!
 //! Sources: OpenFlow 1.3.5 section 7.2.3.8, 1.5.1 section 7.2.3.8, ONF extensions 109 and 233 and
-//! Open vSwitch's manual page ovs-fields(7). There are no fields for network service headers, for
-//! options of Geneve (`tun_metadata`), for ERSPAN and GTP-U, and no registers above 15.
+//! Open vSwitch's manual page ovs-fields(7). There are no fields for options of Geneve
+//! (`tun_metadata`), for ERSPAN and GTP-U, and no registers above 15.
 
 use super::fault::ONF;
 use super::version::Version;
@@ -18,6 +18,8 @@ pub(crate) const BASIC: u16 = 0x8000;
 const REGISTERS: u16 = 0x8001;
 /// The class of experimenters' fields.
 pub(crate) const EXPERIMENTER: u16 = 0xffff;
+/// The experimenter of Open vSwitch's fields of network service headers.
+const NSH: u32 = 0x005a_d650;
 
 /// Whether a field can be matched with a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub enum Needs {
     Mpls,
     /// A tag of provider backbone bridging.
     Pbb,
+    /// A network service header.
+    Nsh,
     /// IPv4 or IPv6.
     Ip,
     /// IPv4.
@@ -109,6 +113,10 @@ const fn register(number: u8) -> Form {
 
 const fn onf(number: u8) -> Form {
     form(EXPERIMENTER, number, ONF, Version::V13)
+}
+
+const fn nsh(number: u8) -> Form {
+    form(EXPERIMENTER, number, NSH, Version::V13)
 }
 
 const fn nxm(class: u16, number: u8) -> Form {
@@ -228,6 +236,17 @@ fields! {
     MplsTtl: "mpls_ttl", 8, 1, Exact, Settable, Mpls, [nxm(1, 30)];
     PbbIsid: "pbb_isid", 24, 3, Masked, Settable, Pbb, [basic(37)];
     PbbUca: "pbb_uca", 1, 1, Exact, Settable, Pbb, [basic14(41)];
+    // Network service headers.
+    NshFlags: "nsh_flags", 8, 1, Masked, Settable, Nsh, [nsh(1)];
+    NshTtl: "nsh_ttl", 8, 1, Exact, Settable, Nsh, [nsh(10)];
+    NshMdType: "nsh_mdtype", 8, 1, Exact, ReadOnly, Nsh, [nsh(2)];
+    NshNp: "nsh_np", 8, 1, Exact, ReadOnly, Nsh, [nsh(3)];
+    NshSpi: "nsh_spi", 24, 4, Exact, Settable, Nsh, [nsh(4)];
+    NshSi: "nsh_si", 8, 1, Exact, Settable, Nsh, [nsh(5)];
+    NshC1: "nsh_c1", 32, 4, Masked, Settable, Nsh, [nsh(6)];
+    NshC2: "nsh_c2", 32, 4, Masked, Settable, Nsh, [nsh(7)];
+    NshC3: "nsh_c3", 32, 4, Masked, Settable, Nsh, [nsh(8)];
+    NshC4: "nsh_c4", 32, 4, Masked, Settable, Nsh, [nsh(9)];
     // IP and ARP.
     IpDscp: "ip_dscp", 6, 1, Exact, Settable, Ip, [basic(8)];
     IpTos: "ip_tos", 8, 1, Exact, Settable, Ip, [nxm(0, 5)];
@@ -290,6 +309,16 @@ impl Field {
     #[inline]
     pub const fn all_bits(self) -> u128 {
         u128::MAX >> (128 - self.bits())
+    }
+
+    /// Returns true if the field can have a value that fits into its bits.
+    pub(crate) const fn allows(self, value: u128) -> bool {
+        match self {
+            // Six bits are on the wire.
+            Field::NshTtl => value < 64,
+            Field::NshMdType => matches!(value, 1 | 2),
+            _ => true,
+        }
     }
 
     /// Returns true if part of it can be matched.
@@ -364,6 +393,11 @@ impl Field {
         *forms.iter().find(|form| form.since <= version).unwrap_or(&forms[forms.len() - 1])
     }
 
+    /// Returns true if its header has four bytes in Nicira's actions: no experimenter's field.
+    pub(crate) fn is_short(self) -> bool {
+        self.form(Version::V10).class != EXPERIMENTER
+    }
+
     /// The number it has in OpenFlow's own class, for bitmaps of fields.
     #[must_use]
     pub fn basic_number(self) -> Option<u8> {
@@ -406,6 +440,8 @@ mod tests {
         assert_eq!(Field::from_number(BASIC, 40, 0), None);
         assert_eq!(Field::from_number(1, 200, 0), None);
         assert_eq!(Field::from_number(EXPERIMENTER, 42, NICIRA), None);
+        assert_eq!(Field::from_number(EXPERIMENTER, 4, NSH), Some(Field::NshSpi));
+        assert_eq!(Field::from_number(EXPERIMENTER, 4, ONF), None);
     }
 
     #[test]
@@ -420,6 +456,7 @@ mod tests {
         assert_eq!(number(Field::EthSrc, Version::V10), (0, 2));
         assert_eq!(number(Field::EthSrc, Version::V13), (BASIC, 4));
         assert_eq!(number(Field::Reg3, Version::V15), (1, 3));
+        assert_eq!(number(Field::NshTtl, Version::V10), (EXPERIMENTER, 10));
         assert_eq!(Field::register(15), Some(Field::Reg15));
         assert_eq!(Field::register(16), None);
         assert_eq!(Field::Reg15.registers(), 1 << 15);

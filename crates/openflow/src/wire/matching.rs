@@ -128,6 +128,7 @@ impl Match {
                 .any(|&field| self.get(field).is_some_and(|tag| tag.value() & VLAN_PRESENT != 0)),
             Needs::Mpls => ethernet(&[0x8847, 0x8848]),
             Needs::Pbb => ethernet(&[0x88e7]),
+            Needs::Nsh => ethernet(&[0x894f]),
             Needs::Ip => ethernet(&[0x0800, 0x86dd]),
             Needs::Ipv4 => ethernet(&[0x0800]),
             Needs::Ipv6 => ethernet(&[0x86dd]),

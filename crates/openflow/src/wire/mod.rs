@@ -41,8 +41,8 @@
 //!
 //! OpenFlow 1.1 and 1.2, messages between a switch and several controllers about each other (1.5's
 //! controller status), scheduled bundles' features, 1.5's triggers of statistics, Nicira's messages
-//! for Geneve's options and IPFIX statistics, its `dec_nsh_ttl` and `delete_field` actions, `encap`
-//! of NSH, and the fields [`field`] names. They are faults when they come.
+//! for Geneve's options and IPFIX statistics, its `delete_field` action, and the fields [`field`]
+//! names. They are faults when they come.
 
 mod action;
 mod bundle;
@@ -83,8 +83,8 @@ mod unencodable;
 mod version;
 
 pub use action::{
-    Action, Bundle, Controller, Ct, Encap, Learn, LearnDestination, LearnFlags, LearnSource,
-    LearnSpec, Multipath, Nat, NatAddresses, NatFlags, Sample, Zone,
+    Action, Bundle, Controller, Ct, Encap, EncapProperty, Learn, LearnDestination, LearnFlags,
+    LearnSource, LearnSpec, Multipath, Nat, NatAddresses, NatFlags, Sample, Zone,
 };
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
 pub use connection_filter::{ConnectionFilter, TupleFilter};

@@ -184,14 +184,17 @@ impl Entry {
         if number & !field.all_bits() != 0 {
             return Err(faults.value);
         }
-        if mask == field.all_bits() {
-            return Ok(Some(Entry { field, value: number, mask }));
-        }
         if number & !mask != 0 {
             return Err(faults.beside_mask);
         }
         if mask == 0 {
             return Ok(None);
+        }
+        if !field.allows(number) {
+            return Err(faults.value);
+        }
+        if mask == field.all_bits() {
+            return Ok(Some(Entry { field, value: number, mask }));
         }
         match faults.mask {
             Some(fault) if !field.is_maskable() => return Err(fault),

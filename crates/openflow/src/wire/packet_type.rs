@@ -14,6 +14,13 @@ impl PacketType {
     /// MPLS multicast.
     pub const MPLS_MULTICAST: PacketType = PacketType::of_ethernet(0x8848);
 
+    /// IPv4.
+    pub const IPV4: PacketType = PacketType::of_ethernet(0x0800);
+    /// IPv6.
+    pub const IPV6: PacketType = PacketType::of_ethernet(0x86dd);
+    /// A network service header.
+    pub const NSH: PacketType = PacketType::of_ethernet(0x894f);
+
     /// The packet type of an EtherType.
     #[must_use]
     pub const fn of_ethernet(kind: u16) -> PacketType {

@@ -102,10 +102,9 @@ pub(crate) fn encode_header(field: Field, version: Version, out: &mut Writer) {
 
 /// Writes a header of four bytes, in Nicira's form.
 pub(crate) fn encode_short_header(field: Field, out: &mut Writer) -> Result<(), Unencodable> {
-    let id = FieldId::new(field, false, NXM);
-    if id.experimenter.is_some() {
+    if !field.is_short() {
         return Err(Unencodable::Field(field));
     }
-    id.encode(out);
+    encode_header(field, NXM, out);
     Ok(())
 }

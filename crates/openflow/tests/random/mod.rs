@@ -3,17 +3,34 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use linerate_openflow::wire::{Entry, Field, Match};
+use linerate_openflow::wire::{Encap, EncapProperty, Entry, Field, Match, PacketType};
 
 /// A value of a field, under a mask where it may have one.
 pub(crate) fn entry(field: Field) -> impl Strategy<Value = Entry> {
     (any::<u128>(), any::<u128>(), any::<bool>()).prop_map(move |(value, mask, masked)| {
+        let value = match field {
+            Field::NshTtl => value & 63,
+            Field::NshMdType => 1 + value % 2,
+            _ => value,
+        };
         if masked && field.is_maskable() {
             Entry::masked(field, value, mask | 1)
         } else {
             Entry::exact(field, value)
         }
     })
+}
+
+/// A network service header to add.
+pub(crate) fn service_header() -> impl Strategy<Value = Encap> {
+    let value = prop::collection::vec(any::<u8>(), 0..40);
+    let property = prop_oneof![
+        1 => (1..3_u8).prop_map(EncapProperty::NshMdType),
+        2 => (any::<u16>(), any::<u8>(), value)
+            .prop_map(|(class, kind, value)| EncapProperty::NshTlv { class, kind, value }),
+    ];
+    prop::collection::vec(property, 0..5)
+        .prop_map(|properties| Encap { properties, ..Encap::new(PacketType::NSH) })
 }
 
 /// Matches that the fields of a protocol need.
@@ -25,6 +42,7 @@ fn stack() -> impl Strategy<Value = Match> {
         ethernet(0x0806),
         ethernet(0x8847),
         ethernet(0x88e7),
+        ethernet(0x894f),
         ethernet(0x0800),
         ip(0x0800, 6),
         ip(0x86dd, 17),

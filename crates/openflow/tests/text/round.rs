@@ -15,7 +15,7 @@ use linerate_openflow::wire::{
     Zone,
 };
 
-use crate::random::{entry, matching};
+use crate::random::{entry, matching, service_header};
 
 fn version() -> impl Strategy<Value = Version> {
     select(&[Version::V13, Version::V14, Version::V15][..])
@@ -169,6 +169,8 @@ fn simple() -> impl Strategy<Value = Action> {
         Just(Action::PushPbb(0x88e7)),
         select(vec![PacketType::ETHERNET, PacketType::MPLS, PacketType::MPLS_MULTICAST])
             .prop_map(|packet_type| Action::Encap(Encap::new(packet_type))),
+        service_header().prop_map(Action::Encap),
+        Just(Action::DecNshTtl),
         (0..2_u16, any::<u16>()).prop_map(|(space, kind)| {
             Action::Decap(PacketType(u32::from(space) << 16 | u32::from(kind)))
         }),

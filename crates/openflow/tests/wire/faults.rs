@@ -115,6 +115,9 @@ fn matches() {
     // Values wider than the field, and a VLAN without a tag.
     flow_fault(&fields("80000a02 8847 80004404 00100000"), Fault::BadValue);
     flow_fault(&fields("80000c02 2001"), Fault::BadValue);
+    flow_fault(&fields("80000a02 894f ffff1405 005ad650 40"), Fault::BadValue);
+    flow_fault(&fields("80000a02 894f ffff0405 005ad650 03"), Fault::BadValue);
+    flow_fault(&fields("80000a02 0800 ffff1405 005ad650 10"), Fault::BadPrerequisite);
     flow_fault(&fields("80000c02 0001"), Fault::BadValue);
 }
 
@@ -195,13 +198,31 @@ fn actions() {
     fault("ffff 0010 00001111 0001 000000000000", Fault::ActionBadExperimenter);
     fault("ffff 0010 00002320 00fe 000000000000", Fault::ActionBadExperimenterType);
     fault("ffff 0010 4f4e4600 0001 000000000000", Fault::ActionBadExperimenterType);
-    fault("ffff 0010 00002320 002e 0000 0001894f", Fault::BadHeaderType);
     fault("ffff 0010 00002320 002e 0000 00010800", Fault::BadHeaderType);
     fault("ffff 0018 00002320 002e 0000 00000000 0004010501000000", Fault::UnknownEncapProperty);
     fault("ffff 0018 00002320 002f 0000 0000fffe 0004010501000000", Fault::UnknownEncapProperty);
+    let nsh = |hex: &str, wanted: Fault| {
+        let length = 16 + bytes(hex).len();
+        fault(&format!("ffff {length:04x} 00002320 002e 0000 0001894f {hex}"), wanted);
+    };
+    nsh("0004030501000000", Fault::UnknownEncapProperty);
+    nsh("0005010501000000", Fault::UnknownEncapProperty);
+    nsh("0004010301000000", Fault::ActionBadLength);
+    nsh("0004010401000000", Fault::BadEncapProperty);
+    nsh("0004010503000000", Fault::BadEncapProperty);
+    nsh("0004010901000000 0000000000000000", Fault::BadEncapProperty);
+    nsh("0004020810000a01", Fault::BadEncapProperty);
+    nsh("0004021010000a00 0000000000000000", Fault::BadEncapProperty);
+    nsh("0004021010000a01", Fault::ActionBadLength);
+    nsh(&format!("0004028810000a80 {}", "00".repeat(128)), Fault::BadEncapProperty);
+    // Each is short enough, but not both together.
+    let long = format!("0004028810000a7f {}", "00".repeat(128));
+    nsh(&format!("{long} {long}"), Fault::BadEncapProperty);
     fault("0011 0008 0800 0000", Fault::ActionBadArgument);
     fault("0013 0008 0800 0000", Fault::ActionBadArgument);
     fault("001a 0008 8100 0000", Fault::ActionBadArgument);
+    // A time to live of more than six bits.
+    fault("0019 0010 ffff 14 05 005ad650 40 000000", Fault::BadSetArgument);
     // Set-field: unknown, of a wrong length, read-only, too wide, a VLAN without its tag.
     fault("0019 0010 8000fe02 0001 000000000000", Fault::BadSetType);
     fault("0019 0010 80000a03 080000 0000000000", Fault::BadSetLength);
@@ -449,6 +470,8 @@ fn actions_that_do_not_fit() {
     let tag = matching(&[(Field::VlanVid, 0x1005)]);
     let mpls = matching(&[(Field::EthType, 0x8847)]);
     let label = matching(&[(Field::PacketType, PacketType::MPLS.0.into())]);
+    let nsh = matching(&[(Field::EthType, 0x894f)]);
+    let service = matching(&[(Field::PacketType, PacketType::NSH.0.into())]);
     let any = Match::new();
     let set = |field, value| Action::SetField(Entry::exact(field, value));
     let encap = |packet_type| Action::Encap(Encap::new(packet_type));
@@ -472,6 +495,10 @@ fn actions_that_do_not_fit() {
         (&any, &[encap(PacketType::MPLS), set(Field::MplsLabel, 7)]),
         (&any, &[encap(PacketType::MPLS), encap(PacketType::ETHERNET), set(Field::EthSrc, 1)]),
         (&label, &[Action::Decap(PacketType::NEXT), set(Field::Metadata, 1)]),
+        (&nsh, &[set(Field::NshSpi, 1), Action::DecNshTtl, Action::Decap(PacketType::NEXT)]),
+        (&service, &[set(Field::NshC1, 1), Action::DecNshTtl, encap(PacketType::ETHERNET)]),
+        (&ip, &[encap(PacketType::NSH), set(Field::NshSi, 1), encap(PacketType::NSH)]),
+        (&any, &[encap(PacketType::NSH), encap(PacketType::ETHERNET), set(Field::EthSrc, 1)]),
     ];
     for (matching, actions) in fitting {
         assert_eq!(check(matching, actions), Ok(()), "{matching:?}: {actions:?}");
@@ -493,6 +520,11 @@ fn actions_that_do_not_fit() {
         (&ip, &[encap(PacketType::MPLS), set(Field::EthSrc, 1)]),
         (&ip, &[Action::Decap(PacketType::NEXT), Action::PushMpls(0x8847)]),
         (&label, &[Action::Decap(PacketType::NEXT), set(Field::MplsLabel, 7)]),
+        (&ip, &[Action::DecNshTtl]),
+        (&ip, &[set(Field::NshSpi, 1)]),
+        (&ip, &[encap(PacketType::NSH), Action::DecIpTtl]),
+        (&service, &[set(Field::EthSrc, 1)]),
+        (&service, &[Action::Decap(PacketType::NEXT), Action::DecNshTtl]),
     ];
     for (matching, actions) in unfit {
         assert_eq!(

@@ -14,7 +14,7 @@ use linerate_openflow::wire::{
 
 use crate::exercise;
 use crate::golden;
-use crate::random::{entry, matching};
+use crate::random::{entry, matching, service_header};
 use crate::samples::{self, XID};
 
 fn version() -> impl Strategy<Value = Version> {
@@ -113,7 +113,10 @@ fn action() -> impl Strategy<Value = Action> {
         field.is_settable() && !connection
     });
     let set = fields.prop_flat_map(entry).prop_map(Action::SetField);
-    let load = (settable(), any::<u64>()).prop_map(|(destination, value)| {
+    // Not all values that fit into a time to live can be loaded.
+    let loaded =
+        settable().prop_filter("any value can be loaded", |part| part.field() != Field::NshTtl);
+    let load = (loaded, any::<u64>()).prop_map(|(destination, value)| {
         let value = value & (u64::MAX >> (64 - destination.bits()));
         Action::Load { destination, value }
     });
@@ -167,9 +170,14 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 fn newer_action() -> impl Strategy<Value = Action> {
     let packet_type =
         select(vec![PacketType::ETHERNET, PacketType::MPLS, PacketType::MPLS_MULTICAST]);
-    let encap = (packet_type, any::<u16>())
-        .prop_map(|(packet_type, size)| Action::Encap(Encap { packet_type, size }));
-    prop_oneof![encap, any::<u32>().prop_map(|packet_type| Action::Decap(PacketType(packet_type))),]
+    let plain = packet_type.prop_map(Encap::new);
+    let encap = (prop_oneof![plain, service_header()], any::<u16>())
+        .prop_map(|(encap, size)| Action::Encap(Encap { size, ..encap }));
+    prop_oneof![
+        2 => encap,
+        1 => any::<u32>().prop_map(|packet_type| Action::Decap(PacketType(packet_type))),
+        1 => Just(Action::DecNshTtl),
+    ]
 }
 
 fn instructions(version: Version) -> BoxedStrategy<Vec<Instruction>> {
@@ -260,6 +268,11 @@ fn is_loaded(entry: &Entry) -> bool {
     entry.is_exact() && field.bits() <= 64 && is_short && !own.contains(&field)
 }
 
+/// Returns true if a load has no room for the header of its field and becomes a set-field.
+fn is_long(part: Subfield) -> bool {
+    FieldId::new(part.field(), false, Version::V10).experimenter.is_some()
+}
+
 /// The decoded form of a message: OpenFlow 1.5 encodes `load` as a set-field, and 1.0 vice versa.
 fn said(version: Version, message: Message) -> Message {
     fn one(version: Version, action: Action) -> Action {
@@ -273,7 +286,9 @@ fn said(version: Version, message: Message) -> Message {
                 ct.actions = each(std::mem::take(&mut ct.actions));
                 Action::Ct(ct)
             }
-            Action::Load { destination, value } if version == Version::V15 => {
+            Action::Load { destination, value }
+                if version == Version::V15 || is_long(destination) =>
+            {
                 let (offset, bits) = (destination.offset(), destination.bits());
                 let mask = u128::MAX >> (128 - u32::from(bits)) << offset;
                 let entry = Entry::masked(destination.field(), u128::from(value) << offset, mask);

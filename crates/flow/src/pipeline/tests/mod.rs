@@ -4,6 +4,7 @@ mod first_header;
 mod groups;
 mod learning;
 mod random;
+mod service_header;
 
 use std::sync::Arc;
 

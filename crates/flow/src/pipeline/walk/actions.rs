@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
             return say!(self, "(no header of Ethernet: nothing is done)");
         }
         match action {
-            Action::Encap(encap) => self.encap(encap.packet_type),
+            Action::Encap(encap) => self.encap(encap),
             Action::Decap(behind) => self.decap(*behind),
             Action::Output { port, max_len } => self.output(*port, *max_len, None, place),
             Action::OutputTruncated { port, max_len } => {
@@ -101,7 +101,8 @@ impl<'a> Walk<'a> {
             Action::CopyTtlIn => self.copy_ttl_in(),
             Action::SetMplsTtl(ttl) => self.write(Field::MplsTtl, (*ttl).into(), 0xff),
             Action::SetIpTtl(ttl) => self.write(Field::IpTtl, (*ttl).into(), 0xff),
-            Action::DecMplsTtl => self.count_down_mpls(place, base),
+            Action::DecMplsTtl => self.count_down(Needs::Mpls, Field::MplsTtl, place, base),
+            Action::DecNshTtl => self.count_down(Needs::Nsh, Field::NshTtl, place, base),
             Action::DecIpTtl => self.count_down_ip(&[0], place, base),
             Action::DecIpTtlFor(controllers) => self.count_down_ip(controllers, place, base),
             Action::Resubmit { port, table, original } => {

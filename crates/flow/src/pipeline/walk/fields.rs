@@ -77,6 +77,7 @@ impl Walk<'_> {
             }
             Needs::Mpls => matches!(self.read(Field::EthType), 0x8847 | 0x8848),
             Needs::Pbb => self.read(Field::EthType) == 0x88e7,
+            Needs::Nsh => self.read(Field::EthType) == 0x894f,
             Needs::Ip => matches!(self.read(Field::EthType), 0x0800 | 0x86dd),
             Needs::Ipv4 => self.read(Field::EthType) == 0x0800,
             Needs::Ipv6 => self.read(Field::EthType) == 0x86dd,

@@ -30,7 +30,9 @@ pub(super) enum Cover {
     Label,
     /// A tag of backbone bridging.
     Backbone,
-    /// A label in front of the header of Ethernet.
+    /// A network service header behind the Ethernet header.
+    Service,
+    /// A header in front of the Ethernet header, behind a hidden Ethernet header.
     Frame,
 }
 
@@ -119,7 +121,7 @@ impl<'a> Walk<'a> {
         words.copy_from_slice(&self.packet.key.words()[HEADERS]);
         written.copy_from_slice(&self.packet.written.words()[HEADERS]);
         let tags = match by {
-            Cover::Label => Vec::new(),
+            Cover::Label | Cover::Service => Vec::new(),
             Cover::Backbone | Cover::Frame => std::mem::take(&mut self.packet.tags),
         };
         self.packet.covered.push(Covered { by, words, written, tags });
@@ -183,7 +185,13 @@ impl<'a> Walk<'a> {
         }
         self.commit();
         self.steps.push(Step::PopMpls(kind));
-        if let Some(covered) = self.covered_by(Cover::Label) {
+        self.uncover_carried(Cover::Label, kind);
+    }
+
+    /// Restores the headers covered by an added header, or forgets them until the packet is parsed
+    /// again; the EtherType becomes `kind`.
+    pub(super) fn uncover_carried(&mut self, by: Cover, kind: u16) {
+        if let Some(covered) = self.covered_by(by) {
             self.uncover(&covered, 3);
             let ethernet = Mask::of(Field::EthType);
             let (word, bits) = (1, ethernet.words()[1]);
@@ -312,13 +320,14 @@ impl<'a> Walk<'a> {
         self.time_is_over(controllers, place, base);
     }
 
-    pub(super) fn count_down_mpls(&mut self, place: Place<'a>, base: usize) {
-        if !self.has(Needs::Mpls) {
+    /// Decrements the time to live of a header, if the packet has it.
+    pub(super) fn count_down(&mut self, needs: Needs, field: Field, place: Place<'a>, base: usize) {
+        if !self.has(needs) {
             return;
         }
-        let ttl = self.read(Field::MplsTtl);
+        let ttl = self.read(field);
         if ttl > 1 {
-            return self.write(Field::MplsTtl, ttl - 1, 0xff);
+            return self.write(field, ttl - 1, 0xff);
         }
         self.time_is_over(&[0], place, base);
     }

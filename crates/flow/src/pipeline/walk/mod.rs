@@ -629,6 +629,8 @@ fn trimmed(mut steps: Vec<Step>) -> Vec<Step> {
                 | Step::PopMpls(_)
                 | Step::EncapMpls { .. }
                 | Step::DecapMpls
+                | Step::EncapNsh { .. }
+                | Step::DecapNsh
                 | Step::PushPbb { .. }
                 | Step::PopPbb
                 | Step::CopyTtlOut

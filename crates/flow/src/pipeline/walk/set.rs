@@ -18,11 +18,12 @@ fn place(action: &Action) -> Option<usize> {
         Action::CopyTtlOut => 10,
         Action::DecIpTtl | Action::DecIpTtlFor(_) => 11,
         Action::DecMplsTtl => 12,
+        Action::DecNshTtl => 13,
         _ => return None,
     })
 }
 
-const PLACES: usize = 13;
+const PLACES: usize = 14;
 
 fn is_last(action: &Action) -> bool {
     matches!(

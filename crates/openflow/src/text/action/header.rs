@@ -2,12 +2,13 @@
 
 use super::super::error::{Fail, Parsed};
 use super::super::number;
-use super::super::scan::{Pair, Pairs};
+use super::super::scan::{Pair, Pairs, parts};
 use super::Scope;
-use crate::wire::{Action, Encap, PacketType, Version};
+use crate::wire::{Action, Encap, EncapProperty, PacketType, Version};
 
-const HEADERS: [(&str, PacketType); 3] = [
+const HEADERS: [(&str, PacketType); 4] = [
     ("ethernet", PacketType::ETHERNET),
+    ("nsh", PacketType::NSH),
     ("mpls", PacketType::MPLS),
     ("mpls_mc", PacketType::MPLS_MULTICAST),
 ];
@@ -15,7 +16,7 @@ const HEADERS: [(&str, PacketType); 3] = [
 /// Number of packet type namespaces (OpenFlow 1.5.1, section 7.2.3.11).
 const SPACES: u16 = 5;
 
-/// Parses `encap(HEADER)`, as in `encap(mpls)`.
+/// Parses `encap(HEADER)`, as in `encap(mpls)`, or `encap(HEADER(PROPERTIES))`.
 pub(super) fn encap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     check_version(pair, scope)?;
     let names = || HEADERS.iter().map(|&(name, _)| name);
@@ -23,20 +24,59 @@ pub(super) fn encap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action
     let Some(header) = headers.next().transpose()? else {
         return Err(Fail::new(pair.whole, "encap needs a header").help("encap(ethernet)"));
     };
-    if header.key == "nsh" {
-        return Err(Fail::new(header.key, "encap adds no \"nsh\" here yet"));
-    }
     let known = HEADERS.iter().find(|(name, _)| *name == header.key);
     let Some(&(_, packet_type)) = known else {
         return Err(Fail::unknown(header.key, "header", names()));
     };
-    if !header.value.is_empty() {
+    let mut encap = Encap::new(packet_type);
+    if packet_type == PacketType::NSH {
+        for property in Pairs::of(header.value) {
+            encap.properties.push(self::property(&property?)?);
+        }
+        if !encap.is_valid() {
+            return Err(Fail::new(header.value, "a header has at most 244 bytes of metadata"));
+        }
+    } else if !header.value.is_empty() {
         return Err(Fail::new(header.whole, "this header has no properties"));
     }
     match headers.next().transpose()? {
-        None => Ok(Action::Encap(Encap::new(packet_type))),
+        None => Ok(Action::Encap(encap)),
         Some(more) => Err(Fail::new(more.whole, "encap adds one header")),
     }
+}
+
+/// Parses a property of a network service header.
+fn property<'t>(pair: &Pair<'t>) -> Parsed<'t, EncapProperty> {
+    match pair.key {
+        "md_type" => match number::u8(pair.wanted()?, "a type of metadata")? {
+            kind @ 1..=2 => Ok(EncapProperty::NshMdType(kind)),
+            _ => Err(Fail::new(pair.value, "metadata are of type 1 or 2")),
+        },
+        "tlv" => tlv(pair),
+        key => Err(Fail::unknown(key, "property of a header", ["md_type", "tlv"])),
+    }
+}
+
+/// Parses a piece of metadata, as in `tlv(0x1000,10,0x12345678)`.
+fn tlv<'t>(pair: &Pair<'t>) -> Parsed<'t, EncapProperty> {
+    let mut arguments = parts(pair.wanted()?);
+    let (Some(class), Some(kind), Some(value), None) =
+        (arguments.next(), arguments.next(), arguments.next(), arguments.next())
+    else {
+        let fail = Fail::new(pair.whole, "a piece of metadata has a class, a type and a value");
+        return Err(fail.help("tlv(0x1000,10,0x12345678)"));
+    };
+    let class = number::u16(class, "a class of metadata")?;
+    let kind = number::u8(kind, "a type of metadata")?;
+    let Some(digits) = value.strip_prefix("0x") else {
+        return Err(Fail::new(value, "the value of metadata begins with 0x"));
+    };
+    let value = number::bytes(digits)?;
+    let most = EncapProperty::NSH_TLV_LONGEST;
+    if value.len() > most {
+        return Err(Fail::new(digits, format!("the value of metadata has at most {most} bytes")));
+    }
+    Ok(EncapProperty::NshTlv { class, kind, value })
 }
 
 /// Parses `decap()`, or `decap(packet_type(ns=1,type=0x800))`.
@@ -75,7 +115,7 @@ fn packet_type<'t>(argument: &Pair<'t>) -> Parsed<'t, PacketType> {
     }
 }
 
-fn check_version<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, ()> {
+pub(super) fn check_version<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, ()> {
     if scope.version() == Version::V10 {
         return Err(Fail::new(pair.key, format!("OpenFlow 1.0 has no {}", pair.key)));
     }
@@ -84,7 +124,22 @@ fn check_version<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, ()> {
 
 pub(super) fn print_encap(encap: &Encap) -> String {
     let known = HEADERS.iter().find(|(_, packet_type)| *packet_type == encap.packet_type);
-    format!("encap({})", known.map_or("unknown", |(name, _)| name))
+    let name = known.map_or("unknown", |(name, _)| name);
+    if encap.properties.is_empty() {
+        return format!("encap({name})");
+    }
+    let properties = encap.properties.iter().map(print_property).collect::<Vec<_>>();
+    format!("encap({name}({}))", properties.join(","))
+}
+
+fn print_property(property: &EncapProperty) -> String {
+    match property {
+        EncapProperty::NshMdType(kind) => format!("md_type={kind}"),
+        EncapProperty::NshTlv { class, kind, value } => {
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("tlv({class:#06x},{kind},0x{digits})")
+        }
+    }
 }
 
 pub(super) fn print_decap(behind: PacketType) -> String {

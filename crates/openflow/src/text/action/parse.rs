@@ -7,7 +7,7 @@ use super::{Scope, choose, connection, header, learn, parse_actions, set};
 use crate::wire::{Action, Controller, PacketInReason, PortNumber, Sample, Subfield, Version};
 
 /// The names of actions, for suggestions.
-const NAMES: [&str; 72] = [
+const NAMES: [&str; 73] = [
     "output",
     "controller",
     "enqueue",
@@ -56,6 +56,7 @@ const NAMES: [&str; 72] = [
     "set_mpls_tc",
     "set_mpls_ttl",
     "dec_mpls_ttl",
+    "dec_nsh_ttl",
     "set_tunnel",
     "set_tunnel64",
     "set_queue",
@@ -83,8 +84,7 @@ const NAMES: [&str; 72] = [
 ];
 
 /// Actions of Open vSwitch that the codec does not have.
-const ABSENT: [&str; 6] =
-    ["dec_nsh_ttl", "delete_field", "unroll_xlate", "debug_recirc", "debug_slow", "set_field_nsh"];
+const ABSENT: [&str; 4] = ["delete_field", "unroll_xlate", "debug_recirc", "debug_slow"];
 
 /// Reads an action, which may become several.
 pub(super) fn action<'t>(
@@ -142,6 +142,10 @@ pub(super) fn action<'t>(
         "copy_ttl_in" => alone(Action::CopyTtlIn)?,
         "set_mpls_ttl" => Action::SetMplsTtl(number::u8(pair.wanted()?, "a time to live")?),
         "dec_mpls_ttl" => alone(Action::DecMplsTtl)?,
+        "dec_nsh_ttl" => {
+            header::check_version(pair, scope)?;
+            alone(Action::DecNshTtl)?
+        }
         "mod_nw_ttl" | "set_nw_ttl" => {
             Action::SetIpTtl(number::u8(pair.wanted()?, "a time to live")?)
         }

@@ -93,6 +93,7 @@ fn print(action: &Action, syntax: &Syntax<'_>) -> String {
         Action::CopyTtlIn => "copy_ttl_in".to_owned(),
         Action::SetMplsTtl(ttl) => format!("set_mpls_ttl({ttl})"),
         Action::DecMplsTtl => "dec_mpls_ttl".to_owned(),
+        Action::DecNshTtl => "dec_nsh_ttl".to_owned(),
         Action::SetIpTtl(ttl) => format!("mod_nw_ttl:{ttl}"),
         Action::DecIpTtl => "dec_ttl".to_owned(),
         Action::DecIpTtlFor(ids) => {

@@ -202,8 +202,11 @@ fn load<'t>(pair: &Pair<'t>, scope: &Scope<'_>, actions: &mut Vec<Action>) -> Pa
         Some(value) => value,
         None => return Err(Fail::new(text, format!("\"{text}\" is no number"))),
     };
-    // One action less there.
-    if scope.version() == Version::V15 {
+    if !part.field().allows(value << part.offset()) {
+        return Err(Fail::new(text, format!("{name} cannot be set to {text}")));
+    }
+    // One action less there; a load has no room for an experimenter's field.
+    if scope.version() == Version::V15 || !part.field().is_short() {
         actions.push(Action::SetField(loaded(part, value)));
         return Ok(());
     }

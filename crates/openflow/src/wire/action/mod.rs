@@ -14,7 +14,7 @@ mod standard;
 pub use connection::{Ct, Nat, NatAddresses, NatFlags, Zone};
 pub use controller::Controller;
 pub use learn::{Learn, LearnDestination, LearnFlags, LearnSource, LearnSpec};
-pub use nicira::{Bundle, Encap, Multipath, Sample};
+pub use nicira::{Bundle, Encap, EncapProperty, Multipath, Sample};
 
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
@@ -186,6 +186,8 @@ pub enum Action {
         /// The bit.
         destination: Subfield,
     },
+    /// Decrements the time to live of the network service header (Nicira).
+    DecNshTtl,
     /// Adds a header in front of all others (Nicira).
     Encap(Encap),
     /// Takes the first header away; the packet then is of this type (Nicira).
@@ -224,6 +226,7 @@ impl Action {
             | Action::Resubmit { .. }
             | Action::Ct(_)
             | Action::CtClear
+            | Action::DecNshTtl
             | Action::Encap(_)
             | Action::Decap(_)
             | Action::Meter(_) => true,

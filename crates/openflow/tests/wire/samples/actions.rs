@@ -142,8 +142,31 @@ pub(super) fn nicira_actions(version: Version) -> Vec<Action> {
 pub(super) fn first_header_actions() -> Vec<Action> {
     vec![
         Action::Encap(Encap::new(PacketType::MPLS)),
-        Action::Encap(Encap { packet_type: PacketType::ETHERNET, size: 14 }),
+        Action::Encap(Encap { size: 14, ..Encap::new(PacketType::ETHERNET) }),
         Action::Decap(PacketType::NEXT),
         Action::Decap(PacketType::of_ethernet(0x0800)),
+    ]
+}
+
+/// Actions on network service headers, which OpenFlow 1.0 lacks.
+pub(super) fn service_header_actions() -> Vec<Action> {
+    let tlv =
+        |class, kind, value: &[u8]| EncapProperty::NshTlv { class, kind, value: value.to_vec() };
+    let pieces = vec![
+        EncapProperty::NshMdType(2),
+        tlv(0x1000, 10, &[0x12, 0x34, 0x56, 0x78]),
+        tlv(0x2000, 20, &[0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10, 0x0f]),
+    ];
+    let context = vec![EncapProperty::NshMdType(1)];
+    vec![
+        Action::Encap(Encap { properties: pieces, ..Encap::new(PacketType::NSH) }),
+        exact(Field::NshSpi, 0x12_3456),
+        Action::Encap(Encap { properties: context, ..Encap::new(PacketType::NSH) }),
+        Action::SetField(Entry::masked(Field::NshC3, 0x7700, 0xff00)),
+        Action::Move { source: part(Field::NshC1, 8, 16), destination: part(Field::NshC4, 0, 16) },
+        Action::DecNshTtl,
+        Action::Encap(Encap::new(PacketType::NSH)),
+        Action::StackPush(part(Field::NshC2, 3, 4)),
+        Action::OutputField { source: part(Field::NshC1, 0, 16), max_len: 126 },
     ]
 }

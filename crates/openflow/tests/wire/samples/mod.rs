@@ -12,20 +12,23 @@ use linerate_openflow::wire::multipart::{
 use linerate_openflow::wire::{
     ANY_GROUP, Action, AsyncConfig, AsyncKind, Band, BandEffect, Bucket, Bundle, BundleAdd,
     BundleControl, BundleFlags, BundleStep, Capabilities, Config, ConfigFlags, ConnectionFilter,
-    Controller, CookieFilter, Ct, Elapsed, Encap, Entry, ErrorMessage, Ethernet, Fault, Features,
-    Field, FieldId, FlowFlags, FlowFormat, FlowMod, FlowModCommand, FlowRemoved, FlowRemovedReason,
-    GroupCommand, GroupMod, GroupType, Hello, Instruction, Learn, LearnDestination, LearnFlags,
-    LearnSource, LearnSpec, Match, Message, MeterCommand, MeterFlags, MeterMod, MultipartReply,
-    MultipartRequest, Multipath, Nat, NatAddresses, NatFlags, NiciraMessage, PacketIn,
-    PacketInFormat, PacketInReason, PacketOut, PacketType, Port, PortConfig, PortFeatures, PortMod,
-    PortNumber, PortReason, PortState, PortStatus, Queue, QueueConfig, Role, RoleMessage,
-    RoleReason, RoleStatus, Sample, Selection, Subfield, TableConfig, TableDesc, TableMod,
-    TableProperties, TableReason, TableStatus, TupleFilter, Vacancy, Version, Zone,
+    Controller, CookieFilter, Ct, Elapsed, Encap, EncapProperty, Entry, ErrorMessage, Ethernet,
+    Fault, Features, Field, FieldId, FlowFlags, FlowFormat, FlowMod, FlowModCommand, FlowRemoved,
+    FlowRemovedReason, GroupCommand, GroupMod, GroupType, Hello, Instruction, Learn,
+    LearnDestination, LearnFlags, LearnSource, LearnSpec, Match, Message, MeterCommand, MeterFlags,
+    MeterMod, MultipartReply, MultipartRequest, Multipath, Nat, NatAddresses, NatFlags,
+    NiciraMessage, PacketIn, PacketInFormat, PacketInReason, PacketOut, PacketType, Port,
+    PortConfig, PortFeatures, PortMod, PortNumber, PortReason, PortState, PortStatus, Queue,
+    QueueConfig, Role, RoleMessage, RoleReason, RoleStatus, Sample, Selection, Subfield,
+    TableConfig, TableDesc, TableMod, TableProperties, TableReason, TableStatus, TupleFilter,
+    Vacancy, Version, Zone,
 };
 
 use Version::{V10, V13, V14, V15};
 
-use actions::{first_header_actions, nicira_actions, rare_actions, standard_actions};
+use actions::{
+    first_header_actions, nicira_actions, rare_actions, service_header_actions, standard_actions,
+};
 use statistics::{replies, requests};
 
 /// A message, and the versions it is written in.
@@ -252,6 +255,22 @@ fn newer_match() -> Match {
         .with(Field::MplsLabel, 4)
         .with(Field::MplsTc, 5)
         .with(Field::MplsBos, 1)
+}
+
+/// All fields of network service headers.
+fn service_header_match() -> Match {
+    Match::new()
+        .with(Field::EthType, 0x894f)
+        .with_masked(Field::NshFlags, 1, 3)
+        .with(Field::NshTtl, 63)
+        .with(Field::NshMdType, 1)
+        .with(Field::NshNp, 3)
+        .with(Field::NshSpi, 0x12_3456)
+        .with(Field::NshSi, 255)
+        .with(Field::NshC1, 0x1122_3344)
+        .with_masked(Field::NshC2, 0x5500, 0xff00)
+        .with(Field::NshC3, 7)
+        .with(Field::NshC4, 8)
 }
 
 /// Fields Open vSwitch has not.
@@ -509,6 +528,10 @@ fn since_13(version: Version) -> Vec<(&'static str, Message)> {
         ("table mod", Message::TableMod(table)),
         ("actions", with_actions(actions)),
         ("actions on the first header", with_actions(first_header_actions())),
+        ("network service headers", {
+            let apply = vec![Instruction::ApplyActions(service_header_actions())];
+            Message::FlowMod(FlowMod::add(1, 100, service_header_match(), apply))
+        }),
         ("newer fields", with_match(newer_match())),
         ("rare actions", with_actions(rare_actions())),
         ("rare fields", with_match(rare_match())),

@@ -1,6 +1,6 @@
 //! Reading Nicira's actions.
 
-use super::{Bundle, Encap, MEMBER_TYPE, Multipath, Sample};
+use super::{Bundle, Encap, MEMBER_TYPE, Multipath, Sample, encap};
 use crate::wire::action::{
     Action, Inside, Place, connection, controller, decode_inside, learn, standard,
 };
@@ -223,13 +223,12 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
         46 if place.version > Version::V10 => {
             let size = body.u16()?;
             let packet_type = PacketType(body.u32()?);
-            if packet_type != PacketType::ETHERNET && !packet_type.is_mpls() {
+            let known = [PacketType::ETHERNET, PacketType::NSH];
+            if !known.contains(&packet_type) && !packet_type.is_mpls() {
                 return Err(Fault::BadHeaderType);
             }
-            if !body.is_empty() {
-                return Err(Fault::UnknownEncapProperty);
-            }
-            Action::Encap(Encap { packet_type, size })
+            let properties = encap::decode_properties(packet_type, body)?;
+            return Ok(Action::Encap(Encap { packet_type, size, properties }));
         }
         47 if place.version > Version::V10 => {
             body.skip(2)?;
@@ -238,6 +237,10 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
                 return Err(Fault::UnknownEncapProperty);
             }
             Action::Decap(packet_type)
+        }
+        48 if place.version > Version::V10 => {
+            body.skip(6)?;
+            Action::DecNshTtl
         }
         _ => return Err(Fault::ActionBadExperimenterType),
     };

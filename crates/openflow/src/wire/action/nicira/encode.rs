@@ -1,13 +1,13 @@
 //! Writing Nicira's actions, and what a version has as no others.
 
-use super::{Bundle, MEMBER_TYPE, Sample};
+use super::{Bundle, MEMBER_TYPE, Sample, encap};
 use crate::wire::action::{
-    Action, EXPERIMENTER, connection, controller, encode_list, learn, write,
+    Action, EXPERIMENTER, connection, controller, encode_list, learn, standard, write,
 };
 use crate::wire::bytes::Writer;
 use crate::wire::fault::NICIRA;
 use crate::wire::field::Field;
-use crate::wire::oxm::{Entry, FieldId};
+use crate::wire::oxm::Entry;
 use crate::wire::port_number::PortNumber;
 use crate::wire::subfield::{self, NXM, Subfield};
 use crate::wire::unencodable::Unencodable;
@@ -57,6 +57,10 @@ pub(in crate::wire::action) fn encode(
             subfield::encode_header(destination.field(), NXM, out);
             Ok(())
         }),
+        // A load has no room for the header of an experimenter's field.
+        Action::Load { destination, value } if !destination.field().is_short() => {
+            encode_set_field(&standard::loaded(*destination, *value), version, out)
+        }
         Action::Load { destination, value } => write_nicira(out, 7, |out| {
             out.u16(destination.packed()?);
             subfield::encode_short_header(destination.field(), out)?;
@@ -80,8 +84,7 @@ pub(in crate::wire::action) fn encode(
         }),
         Action::Bundle(bundle) => encode_bundle(bundle, out),
         Action::OutputField { source, max_len } => {
-            let short = FieldId::new(source.field(), false, NXM);
-            if short.experimenter.is_none() {
+            if source.field().is_short() {
                 return write_nicira(out, 15, |out| {
                     out.u16(source.packed()?);
                     subfield::encode_header(source.field(), NXM, out);
@@ -178,11 +181,15 @@ pub(in crate::wire::action) fn encode(
         Action::Encap(_) | Action::Decap(_) if version == Version::V10 => {
             Err(Unencodable::Absent("adding and taking away the first header"))
         }
+        Action::DecNshTtl if version == Version::V10 => {
+            Err(Unencodable::Absent("the time to live of a network service header"))
+        }
         Action::Encap(encap) => write_nicira(out, 46, |out| {
             out.u16(encap.size);
             out.u32(encap.packet_type.0);
-            Ok(())
+            encap::encode_properties(encap, out)
         }),
+        Action::DecNshTtl => write_nicira(out, 48, |_| Ok(())),
         Action::Decap(packet_type) => write_nicira(out, 47, |out| {
             out.zeros(2);
             out.u32(packet_type.0);
@@ -234,10 +241,7 @@ fn encode_set_field(entry: &Entry, version: Version, out: &mut Writer) -> Result
         }),
         // As Open vSwitch writes it. The tag's bit of presence is not one that is loaded.
         (field, value)
-            if old
-                && field.bits() <= 64
-                && field != Field::VlanVid
-                && FieldId::new(field, false, NXM).experimenter.is_none() =>
+            if old && field.bits() <= 64 && field != Field::VlanVid && field.is_short() =>
         {
             let load = Action::Load { destination: Subfield::whole(field), value: value as u64 };
             encode(&load, version, out)

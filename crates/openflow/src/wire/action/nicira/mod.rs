@@ -1,14 +1,13 @@
 //! Nicira's actions, which Open vSwitch documents in ovs-actions(7), and ONF's copy-field for 1.3.
-//!
-//! There is no `dec_nsh_ttl`, and no `encap` of NSH, which is the only one that has properties.
 
 mod decode;
+mod encap;
 mod encode;
 
 pub(super) use decode::decode;
+pub use encap::{Encap, EncapProperty};
 pub(super) use encode::{encode, write_nicira};
 
-use crate::wire::packet_type::PacketType;
 use crate::wire::port_number::PortNumber;
 use crate::wire::subfield::Subfield;
 
@@ -62,21 +61,4 @@ pub struct Sample {
     pub port: PortNumber,
     /// 0 not said, 1 as they come in, 2 as they go out.
     pub direction: u8,
-}
-
-/// A header to add (`encap`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Encap {
-    /// Which header: what the packet is then.
-    pub packet_type: PacketType,
-    /// How long the header is, in bytes; 0 is not said.
-    pub size: u16,
-}
-
-impl Encap {
-    /// A header whose length follows from its type.
-    #[must_use]
-    pub const fn new(packet_type: PacketType) -> Encap {
-        Encap { packet_type, size: 0 }
-    }
 }
