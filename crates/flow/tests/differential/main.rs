@@ -10,6 +10,7 @@ mod judge;
 mod ours;
 mod packets;
 mod rules;
+mod service_header;
 mod stateful;
 
 use std::collections::BTreeMap;
