@@ -16,6 +16,9 @@ use linerate_memory::{Frame, Meta, Slot};
 use super::{FAMILY, spread::ByAggregate};
 use linerate_kit::{annotations, call, general::general, printed::reason};
 
+/// Default of `CAPACITY`.
+const CAPACITY: usize = 1 << 20;
+
 pub(super) const CLASS: Class = Class {
     name: "AggregateCounter",
     family: FAMILY,
@@ -23,6 +26,8 @@ pub(super) const CLASS: Class = Class {
     description: "Counts by the packets' aggregate, which `AggregateIP` and `AggregateIPFlows` \
         set. When frozen it counts only aggregates it has seen; packets that come by input 1 \
         are treated so always. Packets that are not counted leave by output 1, if there is one. \
+        At most `CAPACITY` aggregates are counted; packets of others are not, and are counted as \
+        `refused`. \
         The handlers `write_text_file` and its like write all counts to a file, `-` for the \
         standard output.",
     ports: "1-2/1-2",
@@ -38,10 +43,12 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("COUNT_STOP", "N", "", "ends the run at that count"),
         Arg::keyword("COUNT_CALL", "N HANDLER [VALUE]", "", "writes a handler then"),
         Arg::keyword("BANNER", "text", "", "a text at the head of files"),
+        Arg::keyword("CAPACITY", "aggregates", "1048576", "most aggregates counted"),
     ],
     handlers: &[
         Handler::count("count", "packets or bytes in all"),
         Handler::read("nagg", "aggregates seen"),
+        Handler::count("refused", "packets of aggregates there was no room for"),
         Handler::value("freeze", "whether it is frozen").flags("c"),
         Handler::value("active", "whether it counts").flags("c"),
         Handler::button("stop", "stops counting and ends the run"),
@@ -90,6 +97,8 @@ struct AggregateCounter {
     at_seen: Option<(u64, Action)>,
     at_total: Option<(u64, Action)>,
     banner: String,
+    capacity: usize,
+    refused: u64,
     chosen: Vec<bool>,
 }
 
@@ -177,6 +186,8 @@ impl AggregateCounter {
                 "count",
             ),
             banner: make.get("BANNER").unwrap_or_default(),
+            capacity: make.or("CAPACITY", CAPACITY).max(1),
+            refused: 0,
             chosen: Vec::new(),
         }
     }
@@ -215,6 +226,10 @@ impl AggregateCounter {
                 self.act(cx, &action);
                 frozen |= self.frozen;
                 continue;
+            }
+            if self.counts.len() >= self.capacity && !self.counts.contains_key(&aggregate) {
+                self.refused += 1;
+                return false;
             }
             self.seen += 1;
             self.counts.insert(aggregate, amount);
@@ -331,7 +346,7 @@ impl Element for AggregateCounter {
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<AggregateCounter>() {
             self.counts = std::mem::take(&mut old.counts);
-            (self.seen, self.total) = (old.seen, old.total);
+            (self.seen, self.total, self.refused) = (old.seen, old.total, old.refused);
         }
     }
 
@@ -343,6 +358,7 @@ impl Element for AggregateCounter {
         match handler {
             "count" => Ok(self.total.to_string()),
             "nagg" => Ok(self.seen.to_string()),
+            "refused" => Ok(self.refused.to_string()),
             "freeze" => Ok(self.frozen.to_string()),
             "active" => Ok(self.active.to_string()),
             "banner" => Ok(self.banner.clone()),
@@ -475,5 +491,24 @@ mod tests {
         );
         run.run();
         assert_eq!((run.read("a.count"), run.read("b.count")), ("2".into(), "1".into()));
+    }
+
+    #[test]
+    fn aggregates_beyond_the_capacity_are_not_counted() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "FromIPSummaryDump(STOP true, FIELDS aggregate,
+                     DATA \"1\\n2\\n3\\n1\\n4\\n3\\n2\\n\")
+                 -> c :: AggregateCounter(CAPACITY 2) -> a :: Discard; c [1] -> b :: Discard",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!((run.read("a.count"), run.read("b.count")), ("4".into(), "3".into()));
+            assert_eq!((run.read("c.count"), run.read("c.nagg")), ("4".into(), "2".into()));
+            assert_eq!(run.read("c.refused"), "3");
+            // There is room again.
+            run.write("c.clear", "").unwrap();
+            assert_eq!((run.read("c.nagg"), run.read("c.refused")), ("0".into(), "3".into()));
+        }
     }
 }

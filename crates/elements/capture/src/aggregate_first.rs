@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     // The first packet depends on the order of packets by several ways.
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A line of annotations per packet and a line of memory, where a line has 512 aggregates; \
-        8 KiB of memory for each 65,536 of which one has been seen.",
+        8 KiB of memory for each 65,536 of which one has been seen, and so at most 512 MiB.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
         -> AggregateIP(ip dst) -> AggregateFirst -> Discard;",
     ..AggregateFirst::CLASS

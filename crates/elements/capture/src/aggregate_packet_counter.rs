@@ -11,6 +11,9 @@ use linerate_memory::Frame;
 use super::{FAMILY, spread::ByAggregate};
 use linerate_kit::{annotation_byte::Word, annotations::aggregate};
 
+/// Default of `CAPACITY`.
+const CAPACITY: usize = 1 << 20;
+
 pub(super) const CLASS: Class = Class {
     name: "AggregatePacketCounter",
     family: FAMILY,
@@ -20,6 +23,8 @@ pub(super) const CLASS: Class = Class {
         the number, one of four bytes, or `NONE`: then all packets have the number 0. The handlers \
         tell of an aggregate, which is written behind their name, which packets have come, and \
         which have come by input 0 more often than by input 1: were lost on the way.\n\n\
+        At most `CAPACITY` counts are kept, one for each number of an aggregate and each input it came \
+        by; packets that would need another one go on, are not counted, and are counted as `refused`. \
         Workers count by themselves: give each input the same worker.",
     ports: "1-/=",
     flow: "#/#",
@@ -36,6 +41,7 @@ pub(super) const CLASS: Class = Class {
     Handler::read("received", "numbers of packets of an aggregate that have come").with_parameter(),
     Handler::read("undelivered", "numbers of those that came by input 0 and not by input 1")
         .with_parameter(),
+    Handler::count("refused", "packets there was no room for a count of"),
     Handler::button("clear", "forgets all counts"),
 ])]
 struct AggregatePacketCounter {
@@ -46,9 +52,15 @@ struct AggregatePacketCounter {
     #[arg(keyword, kind = "annotation or NONE", default = Text("PACKET_NUMBER".into()),
         shown = "PACKET_NUMBER")]
     anno: Text,
+    /// most counts
+    #[arg(keyword, kind = "counts", default = CAPACITY, shown = "1048576")]
+    capacity: usize,
     place: Option<Word>,
     /// Packets by aggregate, input and packet number.
     counts: ByAggregate<Vec<HashMap<u32, u32>>>,
+    /// Counts in there.
+    kept: usize,
+    refused: u64,
     #[init(make.inputs())]
     inputs: usize,
     /// All packets, including those without an aggregate.
@@ -59,6 +71,7 @@ struct AggregatePacketCounter {
 
 impl AggregatePacketCounter {
     fn check(&mut self, make: &mut Make<'_>) {
+        self.capacity = self.capacity.max(1);
         let name = unquoted(&self.anno.0);
         if name == "NONE" {
             return;
@@ -67,6 +80,29 @@ impl AggregatePacketCounter {
             Ok(place) => self.place = Some(place),
             Err(_) => make.error("bad ANNO"),
         }
+    }
+
+    /// Counts a packet; `false` when there is no count of its aggregate and number by that input, and
+    /// no room for another.
+    #[inline]
+    fn count(&mut self, aggregate: u32, port: usize, number: u32) -> bool {
+        let full = self.kept >= self.capacity;
+        let inputs = self.inputs;
+        let by_input = if full {
+            self.counts.get_mut(&aggregate)
+        } else {
+            Some(self.counts.entry(aggregate).or_insert_with(|| vec![HashMap::new(); inputs]))
+        };
+        let Some(counts) = by_input.and_then(|counts| counts.get_mut(port)) else { return false };
+        if let Some(count) = counts.get_mut(&number) {
+            *count = count.wrapping_add(1);
+        } else if full {
+            return false;
+        } else {
+            counts.insert(number, 1);
+            self.kept += 1;
+        }
+        true
     }
 
     /// Counts of the aggregate that a handler's parameter names, by input.
@@ -104,12 +140,8 @@ impl Element for AggregatePacketCounter {
             }
             self.any = true;
             let number = self.place.map_or(0, |place| u32::from_ne_bytes(place.get(meta)));
-            let inputs = self.inputs;
-            let counts =
-                self.counts.entry(aggregate).or_insert_with(|| vec![HashMap::new(); inputs]);
-            if let Some(counts) = counts.get_mut(port) {
-                let count = counts.entry(number).or_default();
-                *count = count.wrapping_add(1);
+            if !self.count(aggregate, port, number) {
+                self.refused += 1;
             }
         }
         if port > 0 {
@@ -131,6 +163,7 @@ impl Element for AggregatePacketCounter {
             && old.inputs == self.inputs
         {
             self.counts = std::mem::take(&mut old.counts);
+            (self.kept, self.refused) = (std::mem::take(&mut old.kept), old.refused);
             (self.total, self.any) = (old.total, old.any);
             old.total = 0;
         }
@@ -142,6 +175,7 @@ impl Element for AggregatePacketCounter {
                 let all = self.counts.values().flatten().flat_map(HashMap::values);
                 Ok(all.map(|count| u64::from(*count)).sum::<u64>().to_string())
             }
+            "refused" => Ok(self.refused.to_string()),
             "received" => {
                 let counts = self.counts_of(parameter)?.unwrap_or_default();
                 Ok(lines(counts.iter().flat_map(HashMap::keys).copied()))
@@ -163,7 +197,10 @@ impl Element for AggregatePacketCounter {
 
     fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "clear" => self.counts.clear(),
+            "clear" => {
+                self.counts.clear();
+                self.kept = 0;
+            }
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())
@@ -225,6 +262,32 @@ mod tests {
             (run.read("c.count"), run.read_with("c.received", "9")),
             ("3".into(), "0\n".into())
         );
+    }
+
+    #[test]
+    fn packets_beyond_the_capacity_go_on_and_are_refused() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "a :: FromIPSummaryDump(STOP true, FIELDS aggregate,
+                     DATA \"1\\n2\\n3\\n1\\n4\\n2\\n\");
+                 b :: FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"5\\n2\\n1\\n2\\n\");
+                 c :: AggregatePacketCounter(ANNO NONE, CAPACITY 3);
+                 a -> [0] c [0] -> x :: Counter -> Discard;
+                 b -> q :: Queue -> u :: Unqueue(ACTIVE false) -> [1] c [1] -> y :: Counter -> Discard;
+                 DriverManager(wait_stop, wait_stop, write u.active true, wait 1ms, stop)",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!((run.read("x.count"), run.read("y.count")), ("6".into(), "4".into()));
+            // 1, 2 and 3 by input 0 take all room.
+            assert_eq!((run.read("c.count"), run.read("c.refused")), ("5".into(), "5".into()));
+            assert_eq!(run.read_with("c.received", "3"), "0\n");
+            for aggregate in ["4", "5"] {
+                assert_eq!(run.read_with("c.received", aggregate), "");
+            }
+            run.write("c.clear", "").unwrap();
+            assert_eq!((run.read("c.count"), run.read("c.refused")), ("0".into(), "5".into()));
+        }
     }
 
     #[test]
