@@ -14,7 +14,7 @@ use super::{
     pace::Arrivals,
     pending::Pending,
     station::{Input, Station},
-    step::Rival,
+    step::{Rival, Search},
     tasks::{State, Tasks},
     timers::Timers,
     waiting::Lists,
@@ -57,6 +57,7 @@ pub struct Context {
     pub(crate) tasks: Tasks,
     /// Sources that take their turns together now.
     pub(crate) party: Vec<usize>,
+    pub(crate) search: Search,
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     /// Handlers to be written when their elements are no longer at work.
@@ -127,6 +128,8 @@ pub(crate) struct Node {
     pub(crate) beside: bool,
     /// Tasks that its own does not run ahead of ([`step`](super::step)).
     pub(crate) rivals: Vec<Rival>,
+    /// The last search for feeders that has come to its task.
+    pub(crate) searched: u64,
     /// Whether its task takes one turn at a time, because an element looks at how many packets wait
     /// where it puts some or takes some out.
     pub(crate) is_observed: bool,

@@ -498,7 +498,11 @@ impl Context {
     fn rests(&mut self, element: usize, next: Next, turns: u32) {
         let state = match next {
             Next::Again => State::Ready,
-            Next::Idle => return self.tasks.idled(element),
+            Next::Idle => {
+                let keeps_step = self.stations[element].keeps_step;
+                let before = if keeps_step { self.turn_of_feeders(element) } else { None };
+                return self.tasks.idled(element, before);
+            }
             Next::Wait => State::Waiting,
             Next::Sleep => State::Asleep,
         };

@@ -29,7 +29,7 @@ mod pace;
 mod passing;
 pub(crate) mod pending;
 pub(crate) mod station;
-mod step;
+pub(crate) mod step;
 pub(crate) mod tasks;
 pub(crate) mod timers;
 pub(crate) mod waiting;

@@ -10,11 +10,27 @@
 //!
 //! Results depend on it, too, where an element looks at how many packets wait: tasks that fill or
 //! empty such a queue take one turn at a time.
+//!
+//! A reader that finds nothing and is woken by no queue looks again when all tasks have run. Where
+//! results depend on its turns it looks again behind the next turn that can have a packet for it:
+//! else what others send in many turns would overflow a queue that it would have emptied in between.
 
 use std::collections::HashSet;
 
-use super::context::{Context, Limit, Node};
+use super::{
+    context::{Context, Limit, Node},
+    tasks::Turn,
+};
 use crate::plan::{Plan, PlanElement, Processing};
+
+/// A search for tasks that bring packets to another.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// How many there have been.
+    number: u64,
+    /// Tasks whose feeders have not been looked at. Empty between searches, kept for its capacity.
+    open: Vec<usize>,
+}
 
 /// A task that another one does not run ahead of.
 #[derive(Debug, Clone, Copy)]
@@ -131,11 +147,8 @@ impl Context {
             return 1;
         }
         let mut turns = usize::MAX;
-        for &Rival { task: other, store, part } in &self.nodes[task].rivals {
-            let counts = matches!(part, Part::Overruns { .. }) || self.stations[other].counted;
-            if !counts {
-                continue;
-            }
+        let rivals = self.nodes[task].rivals.iter().filter(|rival| self.counts(rival));
+        for &Rival { task: other, store, part } in rivals {
             if self.tasks.is_ready(other) {
                 turns = turns.min(self.tasks.turns_before(task, other));
                 continue;
@@ -154,5 +167,41 @@ impl Context {
             }
         }
         turns
+    }
+
+    /// Whether results depend on the turns of a rival.
+    fn counts(&self, rival: &Rival) -> bool {
+        matches!(rival.part, Part::Overruns { .. }) || self.stations[rival.task].counted
+    }
+
+    /// The first turn of other tasks that can have packets for one that has found none, where results
+    /// depend on when it takes them: of those that fill what it empties, or wake these where they sleep.
+    #[inline(never)]
+    pub(super) fn turn_of_feeders(&mut self, task: usize) -> Option<Turn> {
+        let Node { rivals, is_observed, .. } = &self.nodes[task];
+        if !is_observed && !rivals.iter().any(|rival| self.counts(rival)) {
+            return None;
+        }
+        let Context { nodes, tasks, search: Search { number, open }, .. } = self;
+        *number += 1;
+        nodes[task].searched = *number;
+        open.push(task);
+        let mut first: Option<Turn> = None;
+        while let Some(at) = open.pop() {
+            for rival in 0..nodes[at].rivals.len() {
+                let Rival { task: feeder, part, .. } = nodes[at].rivals[rival];
+                if part == Part::Empties || nodes[feeder].searched == *number {
+                    continue;
+                }
+                nodes[feeder].searched = *number;
+                if tasks.is_ready(feeder) {
+                    let turn = tasks.turn(feeder);
+                    first = Some(first.map_or(turn, |first| first.min(turn)));
+                } else {
+                    open.push(feeder);
+                }
+            }
+        }
+        first
     }
 }

@@ -39,10 +39,19 @@ struct Task {
     again: bool,
 }
 
+/// What tasks that are ready are ordered by: the pass, and when it became ready.
+pub(crate) type Turn = (u64, u64);
+
 impl Task {
-    /// The sort key of tasks that are ready.
-    fn place(&self) -> (u64, u64) {
+    fn place(&self) -> Turn {
         (self.pass, self.since)
+    }
+
+    /// The pass of its first turn, after the next one, that is behind another task's.
+    fn pass_behind(&self, other: Turn) -> u64 {
+        let turns = other.0.saturating_sub(self.pass).div_ceil(self.stride).max(1);
+        let pass = self.pass + self.stride * turns;
+        if (pass, self.since) < other { pass + self.stride } else { pass }
     }
 }
 
@@ -140,6 +149,11 @@ impl Tasks {
     pub(crate) fn turns_to(&self, element: usize, pass: u64) -> u32 {
         let task = &self.tasks[element];
         pass.saturating_sub(task.pass).div_ceil(task.stride) as u32 + 1
+    }
+
+    /// The next turn of a task that is ready.
+    pub(crate) fn turn(&self, element: usize) -> Turn {
+        self.tasks[element].place()
     }
 
     /// When a task became ready, as a number.
@@ -250,16 +264,23 @@ impl Tasks {
 
     /// Puts the task that ran and found nothing to do behind all that are ready: turns that others
     /// took at once are no reason to look as often. Its next turn is not later then than the last
-    /// of them, which may have something for it in their next turn.
+    /// of them, which may have something for it in their next turn. Where a task's turn `before` may
+    /// bring a packet that it must not miss, its next turn is the one behind that.
     #[inline]
-    pub(crate) fn idled(&mut self, element: usize) {
+    pub(crate) fn idled(&mut self, element: usize, before: Option<Turn>) {
         let last = self.queue.back().map_or((0, 0), |last| self.tasks[*last as usize].place());
         let task = &mut self.tasks[element];
-        task.pass = last.0.max(task.pass + task.stride);
-        if task.place() < last {
-            task.pass += task.stride;
+        let mut pass = last.0.max(task.pass + task.stride);
+        if (pass, task.since) < last {
+            pass += task.stride;
         }
+        task.pass = before.map_or(pass, |before| pass.min(task.pass_behind(before)));
+        let is_last = task.place() > last;
         self.done(element, State::Ready, 0);
+        if !is_last {
+            // Others have not run when it looks again.
+            self.runs_idle -= 1;
+        }
     }
 
     /// Takes a task out, when its element stops.
@@ -380,6 +401,31 @@ mod tests {
             tasks.done(task, state, 1);
             assert_eq!(tasks.all_idle(false), idle, "{task}");
         }
+    }
+
+    #[test]
+    fn a_task_that_found_nothing_looks_again_behind_all_or_behind_one() {
+        let mut tasks = Tasks::new(3);
+        (0..3).for_each(|task| tasks.wake(task));
+        let queued = |tasks: &Tasks| tasks.queued().collect::<Vec<_>>();
+        assert_eq!(tasks.next(), Some(0));
+        tasks.again(0, 10);
+        assert_eq!(tasks.next(), Some(1));
+        tasks.again(1, 1);
+        assert!(!tasks.all_idle(true));
+        for _ in 0..9 {
+            assert_eq!(tasks.next(), Some(2));
+            tasks.idled(2, Some(tasks.turn(1)));
+            assert_eq!(queued(&tasks), [1, 2, 0]);
+            // However often: the first has not run.
+            assert!(!tasks.all_idle(false));
+            assert_eq!(tasks.next(), Some(1));
+            tasks.again(1, 1);
+            tasks.all_idle(true);
+        }
+        assert_eq!(tasks.next(), Some(2));
+        tasks.idled(2, None);
+        assert_eq!(queued(&tasks), [0, 1, 2]);
     }
 
     #[test]

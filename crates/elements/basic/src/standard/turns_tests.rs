@@ -42,6 +42,31 @@ fn queues_behind_something_are_not_overrun() {
     );
 }
 
+/// Of eight packets that a source sends, the last becomes five, as many as fit into a queue `q` whose
+/// reader is not told when there is one.
+fn five_of_eight(source: &str) -> String {
+    let discards: String = (0..7).map(|output| format!("r [{output}] -> Discard; ")).collect();
+    let copies: String = (1..5).map(|output| format!("; t [{output}] -> q")).collect();
+    format!(
+        "{source} -> Unqueue -> r :: RoundRobinSwitch; {discards} r [7] -> t :: Tee; \
+            t [0] -> q :: SimpleQueue(5) -> Unqueue -> c :: Counter -> Discard{copies}"
+    )
+}
+
+/// The source takes five turns at once, and the reader of the second queue finds nothing in between.
+#[test]
+fn readers_that_poll_look_behind_those_that_bring_packets() {
+    all_arrive(&five_of_eight("InfiniteSource(LIMIT 800) -> SimpleQueue(5)"), "500");
+}
+
+/// The same where the task that brings packets sleeps, and another one takes many turns.
+#[test]
+fn readers_that_poll_look_behind_those_that_wake_others() {
+    let path = five_of_eight("InfiniteSource(LIMIT 800, BURST 1) -> Queue(5)");
+    let beside = "InfiniteSource(LIMIT 800) -> Queue(200) -> Unqueue -> Discard";
+    all_arrive(&format!("{path}; {beside}"), "500");
+}
+
 /// Both copies of a packet come to one queue.
 #[test]
 fn copies_need_room_too() {
