@@ -4,6 +4,7 @@
 //! bytes are stripped from and put in front of the packet.
 
 use linerate_graph::{Arguments, Class, Make, Right, Step, Way};
+use linerate_kit::mac_header::mark;
 use linerate_memory::{HeaderStart, PacketMut};
 
 use super::FAMILY;
@@ -35,7 +36,7 @@ struct MarkMacHeader {
     #[arg(optional, kind = "bytes", default = 0)]
     length: u32,
     /// Offsets of start and end, as far as they can be marked.
-    start: Option<u16>,
+    start: Option<isize>,
     end: Option<isize>,
 }
 
@@ -43,7 +44,7 @@ impl MarkMacHeader {
     fn find(&mut self, _: &mut Make<'_>) {
         let end = u16::try_from(u64::from(self.offset) + u64::from(self.length)).ok();
         self.end = end.filter(|_| self.length > 0).map(|end| end as isize);
-        self.start = u16::try_from(self.offset).ok();
+        self.start = u16::try_from(self.offset).ok().map(|start| start as isize);
     }
 }
 
@@ -51,9 +52,9 @@ impl Step for MarkMacHeader {
     #[inline]
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
         let headroom = packet.headroom();
-        let place = self.start.and_then(|start| start.checked_add(headroom as u16)?.checked_add(1));
+        let start = self.start.map(|start| HeaderStart::signed(headroom, start));
         let meta = packet.meta_mut();
-        meta.user[14..16].copy_from_slice(&place.unwrap_or(0).to_ne_bytes());
+        mark(meta, start.unwrap_or(HeaderStart::UNKNOWN));
         if let Some(end) = self.end {
             meta.network = HeaderStart::signed(headroom, end);
         }

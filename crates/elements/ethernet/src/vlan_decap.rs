@@ -5,7 +5,7 @@ use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
 
 use super::{ADDRESSES, FAMILY, TAG};
-use linerate_kit::ether::HEADER;
+use linerate_kit::{ether::HEADER, mac_header::Starts};
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -105,6 +105,8 @@ struct Strip {
     native: Option<u16>,
     #[init(make.world.annotated)]
     annotated: bool,
+    #[init(Starts::of(make.plan()))]
+    starts: Starts,
 }
 
 impl Strip {
@@ -122,6 +124,7 @@ impl Step<Reads> for Strip {
         if self.annotated {
             cx.unshare(frame, NO_BUFFER);
         }
+        self.starts.note(cx, frame);
         true
     }
 

@@ -3,8 +3,8 @@
 //! RFC 8200 section 4.5.
 
 use linerate_graph::{Arguments, Class, Context, Element, HandlerResult};
-use linerate_kit::{ip::fragments, random::Random};
-use linerate_memory::{Frame, Slot};
+use linerate_kit::{ip::fragments, mac_header, random::Random};
+use linerate_memory::{Frame, HeaderStart, Slot};
 use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
 
 use super::{
@@ -154,7 +154,9 @@ impl Ip6Fragmenter {
             bytes[head + 4..start].copy_from_slice(&self.ident.to_be_bytes());
             bytes[start..].copy_from_slice(&whole[head + at..head + at + length]);
         }
-        let about = *arena.meta(slot);
+        let mut about = *arena.meta(slot);
+        // It begins with the IPv6 header.
+        mac_header::mark(&mut about, HeaderStart::UNKNOWN);
         if let Some(mut packet) = arena.writable(&mut fragment) {
             *packet.meta_mut() = about;
             mark(&mut packet, 0);

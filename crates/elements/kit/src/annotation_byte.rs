@@ -14,8 +14,8 @@
 //! | 28-31 | extra length | `user[8..12]` |
 //! | 32-39 | first timestamp; packet number | `user[16..24]` |
 //!
-//! There is no room for the others. `user[14..16]` is the place of the Ethernet header where
-//! `MarkMACHeader` has marked it, which in Click is no annotation but a pointer of the packet. See
+//! There is no room for the others. `user[14..16]` is the place of the Ethernet header
+//! ([`mac_header`](crate::mac_header)), which in Click is no annotation but a pointer of the packet. See
 //! also [`annotations`](crate::annotations).
 
 use linerate_graph::{Annotation, Scope, Value};

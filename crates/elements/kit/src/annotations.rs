@@ -8,6 +8,7 @@
 //! | 8-11 | bytes it had on the wire beyond those captured: [`Meta::missing`] |
 //! | 12 | whether the source address is still to be set (Click's FIX_IP_SRC) |
 //! | 13 | offset of the byte an ICMP parameter problem is about |
+//! | 14-15 | where the link header begins: [`mac_header`](crate::mac_header) |
 //! | 16-23 | time of the first of the packets it stands for; or a cycle count; or the
 //! security parameters index and the security association of a tunnel |
 

@@ -1,6 +1,7 @@
 //! `Resize`: adds or removes bytes at either end.
 
 use linerate_graph::{Arguments, Class, Context, Exit, Reads, Right, Step, Way};
+use linerate_kit::mac_header::Starts;
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
@@ -34,12 +35,15 @@ struct Resize {
     #[arg(optional, kind = "bytes", default = 0)]
     #[handler(value)]
     tail: i32,
+    #[init(Starts::of(make.plan()))]
+    starts: Starts,
 }
 
 impl Step<Reads> for Resize {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        let Resize { head, tail } = *self;
+        let Resize { head, tail, starts } = *self;
+        starts.note(cx, frame);
         // Bytes behind the packet may be another holder's.
         if tail > 0 || frame.slots().iter().any(|slot| slot.headroom() as i64 <= i64::from(head)) {
             cx.unshare(frame, NO_BUFFER);
@@ -49,7 +53,7 @@ impl Step<Reads> for Resize {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        let Resize { head, tail } = *self;
+        let Resize { head, tail, .. } = *self;
         let [front, end] = [head, tail].map(|count| count.unsigned_abs() as usize);
         let fits = if head < 0 {
             packet.pull(front.min(packet.len()))

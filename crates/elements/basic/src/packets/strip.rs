@@ -1,6 +1,7 @@
 //! `Strip`: removes bytes from the front.
 
 use linerate_graph::{Arguments, Class, Context, Element};
+use linerate_kit::mac_header::Starts;
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -29,10 +30,13 @@ struct Strip {
     /// bytes to take off
     #[arg(kind = "bytes")]
     length: u32,
+    #[init(Starts::of(make.plan()))]
+    starts: Starts,
 }
 
 impl Element for Strip {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.starts.note(cx, frame);
         cx.pool.arena().strip_packets(frame, &mut cx.survey, self.length as usize);
     }
 }

@@ -1,7 +1,8 @@
 //! `StripToNetworkHeader`: removes all bytes in front of the network header.
 
-use linerate_graph::{Arguments, Class, Reads, Step, Way};
-use linerate_memory::Packet;
+use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
+use linerate_kit::mac_header::Starts;
+use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 
@@ -19,9 +20,18 @@ pub(super) const CLASS: Class = Class {
 };
 
 #[derive(Arguments)]
-struct StripToNetworkHeader;
+struct StripToNetworkHeader {
+    #[init(Starts::of(make.plan()))]
+    starts: Starts,
+}
 
 impl Step<Reads> for StripToNetworkHeader {
+    #[inline]
+    fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
+        self.starts.note(cx, frame);
+        true
+    }
+
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Way {
         match packet.meta().network.offset(packet.headroom()) {

@@ -1,6 +1,7 @@
 //! Packets kept outside of the arena.
 
 use linerate_graph::Context;
+use linerate_kit::mac_header;
 use linerate_memory::{Arena, Meta, Slot};
 
 /// Packets one behind the other, and their annotations.
@@ -21,6 +22,7 @@ impl Recording {
         self.bytes.extend_from_slice(arena.packet(slot));
         let mut meta = Meta { paint, ..*arena.meta(slot) };
         meta.bytes_moved(-slot.headroom().cast_signed());
+        mac_header::copied(&mut meta, slot.headroom(), 0);
         self.packets.push((self.bytes.len(), meta));
     }
 
@@ -40,6 +42,7 @@ impl Recording {
         if let Some(meta) = arena.meta_mut(&mut slot) {
             *meta = *known;
             meta.bytes_moved(headroom.cast_signed());
+            mac_header::copied(meta, 0, headroom);
         }
         if let Some(place) = arena.packet_mut(&mut slot) {
             place.copy_from_slice(bytes);

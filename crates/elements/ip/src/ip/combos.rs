@@ -15,6 +15,7 @@ use super::{
 use linerate_kit::{
     annotations::{is_link_broadcast, set_problem_offset},
     ip::{ETHERNET, NO_BUFFER, WORDS, head, known},
+    mac_header::Starts,
     said::Said,
 };
 
@@ -70,6 +71,8 @@ struct IpInputCombo {
     rules: Rules,
     #[init(Said::of(make))]
     said: Said,
+    #[init(Starts::of(make.plan()))]
+    starts: Starts,
 }
 
 impl IpInputCombo {
@@ -98,6 +101,7 @@ impl Step for IpInputCombo {
 
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
+        self.starts.note(cx, frame);
         if cx.sift_heads(frame, Reason::NO_BUFFER, self) && self.said.first() {
             cx.console().report("IP checksum failed\n");
         }

@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Rank};
-use linerate_memory::{Arena, Frame, Meta, Slot};
+use linerate_memory::{Arena, Frame, HeaderStart, Meta, Slot};
 
 use super::FAMILY;
 use linerate_kit::{
@@ -14,6 +14,7 @@ use linerate_kit::{
         NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, fragments, get_four,
         get16, header_length, ip, ip_mut, options, put16,
     },
+    mac_header,
     random::Random,
     said::Said,
 };
@@ -185,6 +186,8 @@ impl IpFragmenter {
             }
             if let Some(mut piece) = arena.writable(&mut piece) {
                 *piece.meta_mut() = *meta;
+                // It begins with the IP header.
+                mac_header::mark(piece.meta_mut(), HeaderStart::UNKNOWN);
                 piece.mark_headers(0, header);
             }
             part += 1;

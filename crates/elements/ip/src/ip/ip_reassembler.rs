@@ -21,6 +21,7 @@ use linerate_kit::{
         FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NO_BUFFER, NO_HEADER, TOTAL_LENGTH,
         fill_checksum, get16, header_length, ip, put16,
     },
+    mac_header,
 };
 
 /// Drop reasons behind those of all.
@@ -187,6 +188,7 @@ impl IpReassembler {
             datagram.front = arena.packet(&slot)[..start + header].to_vec();
             datagram.start = start;
             datagram.meta = meta;
+            mac_header::copied(&mut datagram.meta, slot.headroom(), 0);
             datagram.time = seconds;
         }
         datagram.heard = cx.clock.steady();
@@ -242,6 +244,8 @@ impl IpReassembler {
         }
         if let Some(mut made) = arena.writable(&mut slot) {
             *made.meta_mut() = Meta { timestamp: time, ..datagram.meta };
+            let headroom = made.headroom();
+            mac_header::copied(made.meta_mut(), 0, headroom);
             made.mark_headers(datagram.start, front.len());
             let meta = made.meta_mut();
             if let Some(annotation) = self.annotation {

@@ -11,6 +11,7 @@ use linerate_kit::{
         DESTINATION, FRAGMENT, LEAST, MORE_FRAGMENTS, NO_BUFFER, NO_HEADER, PROTOCOL, SOURCE,
         TOTAL_LENGTH, fill_checksum, get_four, get16, header_length, is_first_fragment, put16,
     },
+    mac_header,
 };
 
 /// Length of a TCP header without options, and offsets in it.
@@ -143,7 +144,9 @@ impl TcpFragmenter {
                 finish(to, cut, from, size);
             }
             if let Some(mut piece) = arena.writable(&mut piece) {
+                let headroom = piece.headroom();
                 *piece.meta_mut() = meta;
+                mac_header::copied(piece.meta_mut(), slot.headroom(), headroom);
                 piece.mark_headers(cut.network, cut.transport);
             }
             cx.take_part(&piece, rank, part);

@@ -5,7 +5,10 @@
 //! queues, copies and fragments; behind its outputs are queues that others empty. The draw is a
 //! list of choices, numbers below a bound, so that a property test and a fuzzer can both make it.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use linerate_elements::library;
 use linerate_graph::{
@@ -370,6 +373,18 @@ impl Vary {
     }
 }
 
+/// Fills the bytes in front of a packet as an earlier packet may have left them: with an Ethernet header
+/// that is not this packet's, a different one each time.
+fn leave_another(front: &mut [u8]) {
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    let number = LEFT.fetch_add(1, Ordering::Relaxed);
+    front.fill(number as u8);
+    if let Some(header) = front.last_chunk_mut::<14>() {
+        header[8..12].copy_from_slice(&number.to_be_bytes());
+        header[12..].copy_from_slice(&[8, 0]);
+    }
+}
+
 fn ethernet(number: u16, kind: u16) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, (number % 4) as u8, 2, 0, 0, 0, 1, (number % 5) as u8];
     if number % 11 == 5 {
@@ -385,10 +400,9 @@ impl Element for Vary {
         for slot in frame.slots_mut() {
             let (packet, headers) = self.packet();
             self.number += 1;
-            // Bytes in front of a packet are the same in each run.
             let front = slot.headroom();
             if slot.push(front) {
-                arena.packet_mut(slot).expect("not shared")[..front].fill(0);
+                leave_another(&mut arena.packet_mut(slot).expect("not shared")[..front]);
                 slot.pull(front);
             }
             assert!(arena.resize(slot, packet.len()), "it fits");

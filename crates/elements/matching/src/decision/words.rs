@@ -20,6 +20,8 @@ pub(crate) enum Headers {
     Ip {
         /// Whether elements of the graph mark Ethernet headers.
         marked: bool,
+        /// Whether those that take headers off note where packets began.
+        noted: bool,
     },
 }
 
@@ -58,20 +60,26 @@ impl Headers {
         }
         let room = slot.headroom();
         let usual = arena.headroom() as isize - room as isize;
-        let mark = match self {
-            Headers::Ip { marked: true } => mac_header::marked(slot, arena.meta(slot)),
-            _ => None,
+        let (marked, noted) = match self {
+            Headers::Ip { marked, noted } => (marked, noted),
+            Headers::Packet => (false, false),
         };
+        let link = mac_header::marked(slot, arena.meta(slot)).map(|link| link as isize);
         let revealed = slot.push(room);
         let front = if revealed { room as isize } else { 0 };
         let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
         // Headers may be in front of the packet.
         let start = |header: HeaderStart| header.offset(room).map(|offset| front + offset);
         let (network, transport) = (start(meta.network), start(meta.transport));
-        let ethernet = network.map(|network| match mark {
-            Some(mark) => front + mark as isize,
-            None if network - front >= UNTAGGED => front,
-            None => stripped(bytes, network, front + usual),
+        let ethernet = network.and_then(|network| match link {
+            Some(link) if marked => Some(front + link),
+            _ if network - front >= UNTAGGED => Some(front),
+            // What begins before the packet did is another's.
+            link if noted => {
+                let began = front + link?;
+                Some(stripped(bytes, network, began)).filter(|at| *at >= began)
+            }
+            _ => Some(stripped(bytes, network, front + usual)),
         });
         let answer = with(&|offset| {
             let (start, rest) = self.place(offset);
@@ -100,11 +108,11 @@ const UNTAGGED: isize = 14;
 const TAG: isize = 4;
 
 /// Returns the place of a stripped Ethernet header in front of the network header: before its VLAN
-/// tags. Packets are received to begin at `usual`; a header that would begin before that has no
-/// tags, even if its source address looks like some.
-fn stripped(bytes: &[u8], network: isize, usual: isize) -> isize {
+/// tags. The packet began at `began`; a header that would begin before that has no tags, even if its
+/// source address looks like some.
+fn stripped(bytes: &[u8], network: isize, began: isize) -> isize {
     let is_tag = |at: isize| {
-        at - (UNTAGGED - 2) >= usual && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)
+        at - (UNTAGGED - 2) >= began && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)
     };
     let inner = network - 2 - TAG;
     let tags = match (is_tag(inner), is_tag(inner - TAG)) {
@@ -275,7 +283,7 @@ impl Words {
         };
         match headers {
             Headers::Packet => arena.for_each(frame, |bytes| take(bytes, [0; 4])),
-            Headers::Ip { marked } => arena.for_each_described(frame, |slot, bytes, meta| {
+            Headers::Ip { marked, .. } => arena.for_each_described(frame, |slot, bytes, meta| {
                 // Unknown headers are beyond any packet's end, and so are bytes in front of the
                 // packet where they are stripped.
                 let [network, transport] =

@@ -42,7 +42,7 @@ const COST: &str = "Rules become a decision program, in which no packet is asked
 
 /// Returns the bases of offsets in a graph.
 fn headers(plan: &Plan) -> Headers {
-    Headers::Ip { marked: mac_header::are_marked(plan) }
+    Headers::Ip { marked: mac_header::are_marked(plan), noted: mac_header::are_looked_for(plan) }
 }
 
 const LANGUAGE: &str = include_str!("language.md");

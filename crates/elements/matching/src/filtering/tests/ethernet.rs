@@ -50,3 +50,20 @@ fn addresses_are_those_of_the_frame() {
         assert_eq!(nothing, ("0".into(), "5".into()));
     }
 }
+
+/// Packets are made in buffers of earlier ones.
+#[test]
+fn a_header_of_another_packet_is_not_looked_at() {
+    for limit in [1, 64] {
+        let mut run = Run::new(&format!(
+            "InfiniteSource(LIMIT 600) -> EtherEncap(0x0800, 2:0:81:0:0:ff, 2:0:0:0:0:1) -> Discard;
+             s :: InfiniteSource(DATA \\<{IP}>, LIMIT 5, ACTIVE false) -> MarkIPHeader
+                -> f :: IPFilter(0 ether dst 2:0:0:0:0:1 and ether src 2:0:81:0:0:ff, 1 all)
+                -> right :: Counter -> Discard; f [1] -> wrong :: Counter -> Discard;
+             DriverManager(wait 1ms, write s.active true, wait 1ms, stop)"
+        ))
+        .frame_limit(limit);
+        run.run();
+        assert_eq!((run.read("right.count"), run.read("wrong.count")), ("0".into(), "5".into()));
+    }
+}

@@ -76,7 +76,7 @@ impl Bench {
 
 fn matcher(rules: &Rules, limit: usize) -> Matcher {
     let formulas = rules.formulas();
-    Matcher::new(program(&formulas), &formulas, Headers::Ip { marked: false }, limit)
+    Matcher::new(program(&formulas), &formulas, Headers::Ip { marked: false, noted: false }, limit)
 }
 
 /// Vectors of bits for rules that are decided otherwise, since they are few.
