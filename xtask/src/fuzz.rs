@@ -26,6 +26,10 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1";
 
+/// What libFuzzer is told beside the usual, by target. An input of `classes` is a list of choices, of
+/// which a graph takes up to some hundred; libFuzzer alone tries short ones for long.
+const OPTIONS: &[(&str, &[&str])] = &[("classes", &["-len_control=0", "-max_len=160"])];
+
 /// Arguments of `cargo xtask fuzz`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -158,6 +162,8 @@ fn fuzz(target: &str, program: &Path, seconds: u64) -> Result<()> {
     // One execution that takes longer than this, or needs more memory than this, is a finding. A
     // configuration may ask for half a gigabyte in an argument, more than once.
     command.args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1"]);
+    let options = OPTIONS.iter().filter(|(name, _)| *name == target);
+    command.args(options.flat_map(|(_, options)| *options));
     let words = directory().join("dictionaries").join(format!("{target}.dict"));
     if words.is_file() {
         command.arg(format!("-dict={}", words.display()));
@@ -184,4 +190,17 @@ fn artefacts(target: &str) -> Result<String> {
         ));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_targets() {
+        let targets = targets().unwrap();
+        for (name, _) in OPTIONS {
+            assert!(targets.iter().any(|target| target == name), "{name}");
+        }
+    }
 }
