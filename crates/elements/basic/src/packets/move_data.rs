@@ -16,7 +16,7 @@ pub(super) const CLASS: Class = Class {
     summary: "copies bytes of a packet to another place of it",
     description: "`LENGTH` bytes at `SRC_OFFSET` are copied to `DST_OFFSET`. Packets that end at or \
         before the end of the bytes stay as they are, and so do those in which there is no room for \
-        the copy, unless `GROW` makes it.",
+        the copy, unless `GROW` makes it; bytes between are zero then.",
     ports: "1/1",
     drops: &["no buffer", "longer than a buffer"],
     cost: "One pass: the lines of the bytes and of their copy.",
@@ -47,9 +47,13 @@ impl Step for MoveData {
         if packet.len() <= from + length {
             return Ok(());
         }
-        let lack = (to + length).saturating_sub(packet.len());
+        let before = packet.len();
+        let lack = (to + length).saturating_sub(before);
         if lack > 0 && !(self.grow && packet.append(lack)) {
             return if self.grow { Err(Exit::Drop(TOO_LONG)) } else { Ok(()) };
+        }
+        if lack > length {
+            packet.bytes_mut()[before..].fill(0);
         }
         packet.bytes_mut().copy_within(from..from + length, to);
         Ok(())
@@ -81,6 +85,21 @@ mod tests {
                 assert_eq!(run.read("c.packets"), expected.trim_end(), "{config}");
                 assert_eq!(run.read("d.packets"), "0102030405\n0102");
             }
+        }
+    }
+
+    /// Buffers are used again.
+    #[test]
+    fn bytes_between_are_not_another_packets() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 600) -> Discard;
+                 s :: InfiniteSource(DATA abc, LIMIT 2, ACTIVE false) -> MoveData(8, 0, 2, GROW true) -> c :: Collect;
+                 DriverManager(wait 1ms, write s.active true, wait 1ms, stop)",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(run.read("c.packets"), "61626300000000006162\n61626300000000006162");
         }
     }
 }

@@ -38,8 +38,8 @@ pub(super) const NUMBER_PACKET: Class = Class {
     family: FAMILY,
     summary: "writes into packets which they are",
     description: "The first packet is number 0, and no number is given twice, whichever worker \
-        gives it. Numbers have 64 bits. Packets that are too short grow, and their IP header, if \
-        they have one, says so.",
+        gives it. Numbers have 64 bits. Packets that are too short grow, with zeros in front of \
+        the number, and their IP header, if they have one, says so.",
     ports: "1/1",
     args: &[OFFSET, NET_ORDER],
     handlers: &[Handler::read("count", "packets numbered")],
@@ -103,13 +103,15 @@ impl Element for NumberPacket {
         let NumberPacket { offset, big, ref count } = *self;
         let end = offset + NUMBER;
         cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let lack = end.saturating_sub(packet.len());
+            let before = packet.len();
+            let lack = end.saturating_sub(before);
             if lack == 0 {
                 return Ok(());
             }
             if !packet.append(lack) {
                 return Err(Exit::Drop(TOO_LONG));
             }
+            packet.bytes_mut()[before..].fill(0);
             let network = packet.network();
             if let Some([_, _, a, b, ..]) = packet.bytes_mut().get_mut(network..) {
                 [*a, *b] = (end as u16).to_be_bytes();
@@ -266,6 +268,24 @@ mod tests {
                 assert_eq!(run.read("d.packets"), "61626364\n61626364");
                 assert_eq!(run.read("n.count"), "2");
             }
+        }
+    }
+
+    /// Buffers are used again.
+    #[test]
+    fn bytes_in_front_of_the_number_are_not_another_packets() {
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(
+                "InfiniteSource(LIMIT 600) -> Discard;
+                 s :: InfiniteSource(DATA abc, LIMIT 2, ACTIVE false) -> NumberPacket(6) -> c :: Collect;
+                 DriverManager(wait 1ms, write s.active true, wait 1ms, stop)",
+            )
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(
+                run.read("c.packets"),
+                "6162630000000000000000000000\n6162630000000100000000000000"
+            );
         }
     }
 
