@@ -373,8 +373,8 @@ impl Vary {
     }
 }
 
-/// Fills the bytes in front of a packet as an earlier packet may have left them: with an Ethernet header
-/// that is not this packet's, a different one each time.
+/// Fills the bytes in front of a packet as an earlier packet may have left them: with an Ethernet
+/// header that is not this packet's, a different one each time.
 fn leave_another(front: &mut [u8]) {
     static LEFT: AtomicU32 = AtomicU32::new(0);
     let number = LEFT.fetch_add(1, Ordering::Relaxed);

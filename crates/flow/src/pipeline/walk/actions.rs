@@ -1,4 +1,4 @@
-//! What each action does.
+//! Translation of each action.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::pipeline::{Step, trace};
 use crate::wire::field::Needs;
 use crate::wire::{Action, BandEffect, Field, PacketInReason, PacketType, PortNumber, Subfield};
 
-/// Whether an action cannot be done while so much of the headers is unknown.
+/// Returns true if an action cannot be done while so much of the headers is unknown.
 pub(super) fn waits(action: &Action, unknown: Unknown) -> bool {
     if unknown == Unknown::Nothing {
         return false;
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
             Action::Bundle(bundle) => self.bundle(bundle, place),
             Action::Learn(learn) => self.learn(learn),
             Action::Exit => {
-                // Nothing more, not even what was to be done at the end.
+                // Nothing more, not even the action set at the end.
                 self.frames.truncate(base);
                 self.packet.set.clear();
                 self.exited = true;
@@ -142,7 +142,8 @@ impl<'a> Walk<'a> {
                 self.steps.push(Step::Sample(Arc::new(action.clone())));
             }
             Action::Ct(ct) => self.connection(ct),
-            // Where flows know of none, what the next `ct` knows of it stays, as in Open vSwitch.
+            // Where flows know of no connection, the next `ct` keeps its own knowledge, as in Open
+            // vSwitch.
             Action::CtClear if self.has_forgotten_connection() => {}
             Action::CtClear => {
                 self.steps.push(Step::ClearTrack);
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
             Action::CheckLarger { length, destination } => {
                 self.check_larger(*length, destination, base);
             }
-            // The first is a part of a match, the second of `ct`; the last is for who reads it.
+            // The first is a part of a match, the second of `ct`; the last is a comment.
             Action::Conjunction { .. } | Action::Nat(_) | Action::Note(_) => {}
         }
     }
@@ -165,7 +166,7 @@ impl<'a> Walk<'a> {
         self.write_part(destination, value);
     }
 
-    /// Sets a port of whatever IP carries.
+    /// Sets a port of TCP, UDP or SCTP.
     fn set_port(&mut self, fields: [Field; 3], port: u16) {
         if !self.has(Needs::Ip) {
             return;
@@ -190,7 +191,7 @@ impl<'a> Walk<'a> {
         self.packet.conditional = true;
         let marks = |effect| matches!(effect, BandEffect::Remark(_));
         if meter.bands.iter().any(|band| marks(band.effect)) {
-            // What it makes of the packet is known when it is there.
+            // The packet after the action is known when it is there.
             self.forget_headers(Unknown::Carried);
         }
     }
@@ -221,7 +222,7 @@ impl<'a> Walk<'a> {
             walk.frames.push(Frame::Actions { list: List::Flow(actions), at: 0, place });
         });
         self.add_copy(steps);
-        // As Open vSwitch has it, this ends what is outside, too.
+        // As in Open vSwitch, this ends the outer actions, too.
         if self.exited {
             self.frames.truncate(base);
             self.packet.set.clear();

@@ -1,4 +1,4 @@
-//! `ct`: what of it is decided here. The connection itself is looked up when the packet is there.
+//! `ct`: decision on its steps. The connection itself is looked up when the packet is there.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl<'a> Walk<'a> {
         let track = Step::Track { action, zone };
         let Some(table) = ct.table else {
             self.steps.push(track);
-            // What was found is for who asks for a table.
+            // The result of the lookup is for a `ct` with a table.
             return self.forget_connection();
         };
         let next = self.suspend_with(vec![Rest::Table(table)], true);
@@ -28,7 +28,7 @@ impl<'a> Walk<'a> {
         self.forget_connection();
     }
 
-    /// What is set of a connection, as numbers.
+    /// Returns an action on a connection, with its values as numbers.
     fn resolved(&mut self, action: &Action) -> Option<Action> {
         match action {
             Action::Move { source, destination } => {

@@ -1,8 +1,8 @@
-//! Reading and writing fields, and what of it depends on the packet.
+//! Reads and writes of fields, and their dependencies on the packet.
 //!
-//! Reading a bit adds it to the decision's mask, unless an action has written it: then what it is
-//! follows from bits that are in the mask already. Writing says nothing to anybody yet: steps are made
-//! when somebody sees the packet ([`Walk::commit`]), so that what is written twice is one step.
+//! Reading a bit adds it to the decision's mask, unless an action has written it: then its value
+//! follows from bits that are in the mask already. Writing adds no step yet: steps are made before
+//! the packet is seen ([`Walk::commit`]), so that a field that is written twice is one step.
 
 use super::{Step, Unknown, Walk};
 use crate::key::{CONNECTION, CONTINUATION, ENTRY_WORDS, spread};
@@ -14,12 +14,12 @@ const LATER_FRAGMENT: u128 = 2;
 /// Words from the first header's to the last one's.
 pub(super) const HEADERS: std::ops::RangeInclusive<usize> = 1..=15;
 
-/// What a subfield has, of all bits of its field.
+/// Returns the bits of a subfield among those of its field.
 pub(super) fn bits_of(part: &Subfield) -> u128 {
     (u128::MAX >> (128 - u32::from(part.bits()))) << part.offset()
 }
 
-/// Whether a field is of a header of Ethernet, or of tags behind it.
+/// Returns true for fields of the Ethernet header, or of tags behind it.
 fn is_of_ethernet(field: Field) -> bool {
     matches!(
         field,
@@ -62,7 +62,7 @@ impl Walk<'_> {
         (self.packet.key.get(part.field()) & bits_of(part)) >> part.offset()
     }
 
-    /// Whether the packet has what a field needs.
+    /// Returns true if the packet has the headers that a field needs.
     pub(super) fn has(&mut self, needs: Needs) -> bool {
         let carries = |walk: &mut Self, over: Needs, protocol: u128| {
             walk.has(over)
@@ -96,7 +96,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a field can be read or written: its header is there.
+    /// Returns true if a field can be read or written: its header is there.
     pub(super) fn has_field(&mut self, field: Field) -> bool {
         if !self.is_ethernet() && is_of_ethernet(field) {
             return false;
@@ -107,7 +107,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Sets bits of a field, where the packet has its header. What the bits become must be known already.
+    /// Sets bits of a field, where the packet has its header. Their values must be known already.
     pub(super) fn write(&mut self, field: Field, value: u128, mask: u128) {
         if !self.is_ethernet() && is_of_ethernet(field) {
             return;
@@ -155,7 +155,7 @@ impl Walk<'_> {
         self.write(part.field(), value << part.offset(), bits_of(part));
     }
 
-    /// Says in steps what was written, for who sees the packet next.
+    /// Adds steps for the fields written, before the packet is seen.
     pub(super) fn commit(&mut self) {
         for (field, mask) in std::mem::take(&mut self.packet.pending) {
             let value = self.packet.key.get(field);
@@ -168,7 +168,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A field of which nothing is known any more but what the packet will say.
+    /// Forgets the fields of headers: only the packet will have them.
     pub(super) fn forget_headers(&mut self, unknown: Unknown) {
         self.packet.unknown = self.packet.unknown.max(unknown);
     }

@@ -86,7 +86,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The fields a bucket is selected by, and what goes into their hash.
+/// Returns the fields a bucket is selected by, and the basis of their hash.
 fn fields(group: &Group) -> (Mask, u32) {
     let mut fields = Mask::default();
     let Some(selection) = &group.selection else { return (fields, 0) };

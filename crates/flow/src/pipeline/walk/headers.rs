@@ -1,8 +1,8 @@
 //! Headers that are added and taken away, and times to live.
 //!
-//! What is behind a header that was added is remembered, so that taking it away brings it back. What
-//! is behind one the packet came with is known to nobody before it is parsed again; that is put off until
-//! somebody asks ([`Walk::look_again`]).
+//! The headers behind an added one are remembered, so that taking it away brings them back. Those
+//! behind one the packet came with are unknown before it is parsed again; that is put off until
+//! they are needed ([`Walk::look_again`]).
 
 use super::fields::HEADERS;
 use super::{Frame, Place, Unknown, Walk, say};
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
         label << 12 | class << 9 | ttl
     }
 
-    /// The last label in front of what the packet carries, with nothing of its class and time to live.
+    /// Returns the last label in front of the payload, without class and time to live.
     pub(super) fn last_label(&mut self) -> u128 {
         // "Explicit null" of IPv4 and of IPv6 (RFC 3032, section 2.1).
         let label = if self.read(Field::EthType) == 0x86dd { 2 } else { 0 };
@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
     /// Adds a label behind the header of Ethernet and the tags that were added or looked at.
     pub(super) fn push_label(&mut self, kind: u16, entry: u128) {
         self.commit();
-        // Behind what was known of tags when the packet was looked up, and those added since.
+        // Behind tags known when the packet was looked up, and those added since.
         let present = |(tag, _): &&(u64, u64)| u128::from(*tag) & VLAN_PRESENT != 0;
         let added = self.packet.tags.iter().filter(present).count();
         let tags = (added + usize::from(self.has(Needs::Vlan))) as u8;
@@ -255,7 +255,8 @@ impl<'a> Walk<'a> {
         self.uncover_all(Cover::Backbone);
     }
 
-    /// All headers are those behind one that was added, or are not known before the packet is parsed again.
+    /// Restores all headers covered by an added header, or forgets them until the packet is parsed
+    /// again.
     pub(super) fn uncover_all(&mut self, by: Cover) {
         if let Some(covered) = self.covered_by(by) {
             self.uncover(&covered, 1);
@@ -280,7 +281,7 @@ impl<'a> Walk<'a> {
         self.commit();
         let is_label = |covered: &&Covered| covered.by == Cover::Label;
         if let Some(covered) = self.packet.covered.last().filter(is_label) {
-            // What is behind is known: its time to live is read as if the label were not there.
+            // The header behind is known: its time to live is read as if the label were not there.
             let (outer, outer_written) = (self.packet.key, self.packet.written);
             let covered = covered.clone();
             self.uncover(&covered, 1);
@@ -305,7 +306,7 @@ impl<'a> Walk<'a> {
         }
         self.commit();
         self.steps.push(Step::CopyTtlIn);
-        // It is not what was remembered any more.
+        // The remembered headers do not match any more.
         self.packet.covered.clear();
     }
 

@@ -132,7 +132,7 @@ fn load(part: Subfield, value: u128) -> Action {
     }
 }
 
-/// Whether a flow is what would be made anew.
+/// Returns true if a flow equals the one that would be made.
 fn is_same(flow: &Flow, wanted: &FlowMod) -> bool {
     Some(flow.cookie) == wanted.cookie
         && flow.idle_timeout == wanted.idle_timeout

@@ -1,9 +1,9 @@
 //! The way of one packet through the tables.
 //!
-//! It is a stack of what is yet to be done, in [`Frame`]s, and no recursion: where a packet must be
-//! looked up again, what is left on the stack is what the [`Continuation`](super::Continuation) keeps.
-//! Only what is done with a copy (a bucket of a group, a `clone`) calls [`Walk::scope`] again, whose
-//! frames are those above a mark.
+//! It is a stack of remaining work, in [`Frame`]s, and no recursion: where a packet must be looked
+//! up again, the [`Continuation`](super::Continuation) keeps the rest of the stack. Only actions on
+//! a copy (a bucket of a group, a `clone`) call [`Walk::scope`] again, whose frames are those above
+//! a mark.
 
 mod actions;
 mod choose;
@@ -27,21 +27,21 @@ use crate::key::{ENTRY_WORDS, Key, Mask};
 use crate::table::{Counters, Flow, Miss, Snapshot};
 use crate::wire::{Action, Field, Instruction, PacketInReason, PacketType, PortNumber};
 
-/// How deep lookups may be in each other that do not go to a later table, and actions on copies.
+/// Depth of lookups that do not go to a later table, and of actions on copies, at most.
 const DEPTH: u32 = 64;
-/// How many lookups there may be.
+/// Lookups at most.
 const LOOKUPS: u32 = 64 * 64;
-/// How much there may be on the stack, and how many steps and copies, those that come to no step among
-/// them, before a packet is taken to be a loop's.
+/// Limits of the stack, and of steps and copies, those without a step among them, beyond which a
+/// packet is taken to be in a loop.
 const STACK: usize = 4096;
 const STEPS: usize = 16_384;
-/// The bit that says that a packet of IP is a fragment, and what fragments do not have.
+/// The bit of IP fragments, and that of later ones.
 const FRAGMENT: u128 = 1;
 const PORTS: [Field; 2] = [Field::TcpSrc, Field::TcpDst];
 /// Bits of TCP's flags that say that a connection ends: FIN and RST.
 const ENDS: u128 = 0x05;
 
-/// Whose actions are done.
+/// Origin of the current actions.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     table: u8,
@@ -67,13 +67,13 @@ impl<'a> List<'a> {
     }
 }
 
-/// What is yet to be done.
+/// Remaining work.
 #[derive(Debug)]
 enum Frame<'a> {
     /// A table is asked.
     Table {
         table: u8,
-        /// What the table says of packets that do not match is done: not for `resubmit`.
+        /// On a miss, the table's setting applies: not for `resubmit`.
         goto: bool,
         /// As if the packet came from there.
         port: Option<u32>,
@@ -83,15 +83,15 @@ enum Frame<'a> {
     },
     /// Actions are done from some one on.
     Actions { list: List<'a>, at: usize, place: Place<'a> },
-    /// Instructions are carried out: what is done after a flow's actions.
+    /// Instructions are carried out: those after a flow's actions.
     Instructions { list: &'a [Instruction], place: Place<'a> },
 }
 
-/// How much of the key is known after a header was taken away.
+/// Unknown parts of the key after a header was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Unknown {
     Nothing,
-    /// What Ethernet carries.
+    /// The payload of Ethernet.
     Carried,
     /// All headers.
     Headers,
@@ -101,11 +101,12 @@ enum Unknown {
 #[derive(Debug, Clone)]
 struct Packet<'a> {
     key: Key,
-    /// Bits of the key that are not as the packet came: what they are is in the decision already.
+    /// Bits of the key that differ from the arriving packet: their values are in the decision
+    /// already.
     written: Mask,
     /// Fields that were set and no step says so yet.
     pending: Vec<(Field, u128)>,
-    /// What is behind headers that were added.
+    /// Headers behind added ones.
     covered: Vec<headers::Covered>,
     /// Tags behind tags that were added, and which of their bits were written.
     tags: Vec<(u64, u64)>,
@@ -125,13 +126,13 @@ pub(super) struct Walk<'a> {
     packet: Packet<'a>,
     frames: Vec<Frame<'a>>,
     steps: Vec<Step>,
-    /// How many steps there are beside those: in copies, and around the copy that is being decided for.
+    /// Number of steps beside those: in copies, and around the current copy.
     other_steps: usize,
     decision: Decision,
     lookups: u32,
-    /// How often something was done with a copy.
+    /// Number of actions on a copy.
     copies: usize,
-    /// Groups that were asked whether they are alive, and what is known of it.
+    /// Groups whose liveness was checked, with the result if it is known.
     watched: BTreeMap<u32, Option<bool>>,
     /// The packet goes on by a continuation: nothing more is done in this scope.
     suspended: bool,
@@ -146,7 +147,7 @@ pub(super) struct Walk<'a> {
     pub(super) trace: Option<Trace>,
 }
 
-/// Says something to who asked for a trace.
+/// Adds a line to the trace, if there is one.
 macro_rules! say {
     ($walk:expr, $($text:tt)*) => {
         if $walk.trace.is_some() {
@@ -178,10 +179,10 @@ impl<'a> Walk<'a> {
         };
         packet.key.words_mut()[ENTRY_WORDS..].fill(0);
         packet.key.set(Field::ActionSetOutput, PortNumber::UNSET.0.into());
-        // Which header comes first is never the packet's to say: it follows from where the packet is from.
+        // The type of the first header follows from the packet's origin, and never from its bytes.
         packet.written.add_all(Field::PacketType);
         let mut decision = Decision { holds: true, ..Decision::default() };
-        // Which port, and whether it comes in or goes on, decides always.
+        // The port, and whether the packet comes in or goes on, always decide.
         decision.mask.words_mut()[0] = u64::MAX;
         Walk {
             snapshot,
@@ -235,7 +236,7 @@ impl<'a> Walk<'a> {
     /// Actions of a controller.
     pub(super) fn act_for_controller(&mut self, key: &Key, actions: &'a [Action]) {
         self.from_controller = true;
-        // What the controller said of the packet.
+        // Fields of the packet set by the controller.
         self.packet.key.words_mut()[ENTRY_WORDS..].copy_from_slice(&key.words()[ENTRY_WORDS..]);
         self.packet.key.set(Field::ActionSetOutput, PortNumber::UNSET.0.into());
         let place = Place {
@@ -260,7 +261,7 @@ impl<'a> Walk<'a> {
         self.finish_set(0);
     }
 
-    /// Does what is on the stack above a mark.
+    /// Does the work on the stack above a mark.
     fn run(&mut self, base: usize) {
         while self.frames.len() > base && !self.failed && !self.suspended {
             let steps = self.steps.len() + self.other_steps;
@@ -303,8 +304,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Something is done with a copy: `frames` have pushed what. Its steps are returned; the packet is as
-    /// before.
+    /// Does work on a copy: that pushed by `frames`. Returns its steps; the packet is as before.
     fn scope(
         &mut self,
         conditional: bool,
@@ -328,7 +328,7 @@ impl<'a> Walk<'a> {
         mem::replace(&mut self.steps, steps)
     }
 
-    /// The action set is done, which ends what is above a mark.
+    /// Does the action set, which ends the work above a mark.
     fn finish_set(&mut self, base: usize) {
         if self.failed || self.suspended || self.packet.set.is_empty() {
             return;
@@ -368,7 +368,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Says something to who asked for a trace, as deep as the actions are that are done.
+    /// Adds a line to the trace, at the depth of the current actions.
     fn tell(&mut self, line: impl AsRef<str>) {
         let depth =
             self.frames.iter().filter(|frame| matches!(frame, Frame::Actions { .. })).count();
@@ -383,13 +383,13 @@ impl<'a> Walk<'a> {
         self.frames.clear();
     }
 
-    /// As [`Walk::fail`], but what is done with other buckets of a group is done.
+    /// As [`Walk::fail`], but the other buckets of a group are done.
     fn refuse(&mut self, why: &str) {
         say!(self, "{why}: the packet is dropped");
         (self.failed, self.unsupported) = (true, true);
     }
 
-    /// Whether something may be done deeper; it is counted.
+    /// Counts a lookup or copy at a depth. Fails, and returns false, if it is one too many.
     fn may_go_deeper(&mut self, depth: u32) -> bool {
         if depth >= DEPTH {
             self.fail("lookups are too deep in each other");
@@ -541,7 +541,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is done after actions, in the specification's order.
+    /// Does the instructions after actions, in the specification's order.
     fn carry_out(&mut self, list: &'a [Instruction], place: Place<'a>) {
         if list.contains(&Instruction::ClearActions) {
             say!(self, "clear_actions");
@@ -578,7 +578,7 @@ impl<'a> Walk<'a> {
         original: bool,
         place: Place<'a>,
     ) {
-        // Only what does not lead to a later table can be a loop.
+        // Only lookups in the same table or an earlier one can be a loop.
         let depth = place.depth + u32::from(table <= place.table);
         if self.may_go_deeper(depth) {
             self.frames.push(Frame::Table { table, goto, port, original, depth });
@@ -604,7 +604,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a step leaves the packet as it is, and goes on.
+/// Returns true if a step leaves the packet as it is, and goes on.
 fn leaves_alone(step: &Step) -> bool {
     matches!(
         step,
@@ -617,7 +617,8 @@ fn leaves_alone(step: &Step) -> bool {
     )
 }
 
-/// Steps without those at the end that nobody sees; the last may have the packet itself, for a copy.
+/// Removes steps at the end that have no effect; the last one left may have the packet itself, for
+/// a copy.
 fn trimmed(mut steps: Vec<Step>) -> Vec<Step> {
     loop {
         match steps.last() {

@@ -1,4 +1,4 @@
-//! Where packets go: ports, those that are none, and controllers.
+//! Outputs of packets: ports, reserved ports, and controllers.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a switch without controllers does.
+    /// Forwards as a switch without controllers (`NORMAL`).
     pub(super) fn normal(&mut self, cut: Option<u32>) {
         let from = self.in_port();
         self.look(Field::VlanTci, VLAN_PRESENT | 0xfff);
@@ -92,8 +92,8 @@ impl<'a> Walk<'a> {
         let hosts = &self.memory.hosts;
         if source >> 40 & 1 == 0 {
             self.decision.depends.hosts.push((vlan, source));
-            // A packet of a trace, or of a controller that says no port, teaches nothing, nor does one
-            // that was received before the link went down.
+            // No address is learned from a packet of a trace, from that of a controller without a
+            // port, or from one that was received before the link went down.
             let real = self.snapshot.port(PortNumber(from)).is_some_and(|port| port.is_live());
             if real && self.trace.is_none() {
                 if hosts.is_new(vlan, source, from) && hosts.learn(vlan, source, from, self.now) {

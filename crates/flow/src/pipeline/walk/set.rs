@@ -1,8 +1,8 @@
-//! The action set, and buckets: actions in the specification's order (OpenFlow 1.3.5, section 5.10).
+//! Action sets and buckets: actions in the specification's order (OpenFlow 1.3.5, section 5.10).
 
 use crate::wire::{Action, PortNumber};
 
-/// In which of the places an action is, of those of which the last counts.
+/// Returns the place in the order, for kinds of actions that come before fields are set.
 fn place(action: &Action) -> Option<usize> {
     Some(match action {
         Action::Meter(_) => 0,
@@ -38,8 +38,8 @@ fn is_last(action: &Action) -> bool {
 
 /// The actions of a set as they are done.
 ///
-/// Of each kind the last is done, but all that set fields. A group comes before an output, which is then
-/// not done, as are lookups (`resubmit`, `ct`) where there is either.
+/// Of each kind the last is done, but all that set fields. A group replaces an output, and either
+/// replaces lookups (`resubmit`, `ct`).
 pub(super) fn in_order<'a>(set: &[&'a Action]) -> Vec<&'a Action> {
     let mut places = [None; PLACES];
     for &action in set {
@@ -59,7 +59,7 @@ pub(super) fn in_order<'a>(set: &[&'a Action]) -> Vec<&'a Action> {
     ordered
 }
 
-/// Where a set sends to so far, for who matches it.
+/// Returns the output of a set so far, for matches on it.
 pub(super) fn output(set: &[&Action]) -> PortNumber {
     let mut port = PortNumber::UNSET;
     for action in set {

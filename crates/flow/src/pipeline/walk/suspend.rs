@@ -1,4 +1,4 @@
-//! Where a packet must be looked up again: what is left to do becomes a continuation.
+//! Suspension for another lookup: the remaining work becomes a continuation.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ impl<'a> Walk<'a> {
         self.suspended = true;
     }
 
-    /// What goes on with all that is above a mark. `tracked` is one whose connection is found out by then.
+    /// Returns the continuation of the work above a mark. `tracked` says that the connection is
+    /// known by then.
     pub(super) fn suspend(&mut self, base: usize, tracked: bool) -> Arc<Continuation> {
         let rest = self.frames[base..].iter().map(rest).collect();
         self.suspend_with(rest, tracked)
@@ -91,7 +92,7 @@ impl<'a> Walk<'a> {
         self.packet.unknown = Unknown::Nothing;
     }
 
-    /// Whether flows know nothing of the packet's connection, as an action had them forget it.
+    /// Returns true if an action has made flows forget the packet's connection.
     pub(super) fn has_forgotten_connection(&self) -> bool {
         let written = &self.packet.written.words()[CONNECTION];
         let known = &self.packet.key.words()[CONNECTION];

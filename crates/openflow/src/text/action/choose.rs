@@ -7,7 +7,7 @@ use super::Scope;
 use super::parse::settable;
 use crate::wire::{Action, Bundle, Multipath};
 
-/// Which fields make a flow, by their numbers.
+/// Fields that make a flow, by their numbers.
 pub(super) const FIELDS: [&str; 7] = [
     "eth_src",
     "symmetric_l4",
@@ -17,9 +17,9 @@ pub(super) const FIELDS: [&str; 7] = [
     "nw_dst",
     "symmetric_l3",
 ];
-/// How a port of several is chosen.
+/// Selections of a port, by their numbers.
 pub(super) const BUNDLES: [&str; 2] = ["active_backup", "hrw"];
-/// How a number becomes of a hash.
+/// Mappings of a hash to a number, by their numbers.
 pub(super) const MULTIPATHS: [&str; 4] = ["modulo_n", "hash_threshold", "hrw", "iter_hash"];
 
 fn one_of<'t>(text: &'t str, kind: &str, known: &[&'static str]) -> Parsed<'t, u16> {

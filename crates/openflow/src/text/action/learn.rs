@@ -110,7 +110,7 @@ fn spec<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, LearnSpec> {
     }
 }
 
-/// What a field is matched with: another, or a value in the field's form.
+/// Parses the value to match a field with: another field, or a value in the field's form.
 fn matched<'t>(text: &'t str, part: Subfield, scope: &Scope<'_>) -> Parsed<'t, LearnSource> {
     let name = text.split_once('[').map_or(text, |(name, _)| name);
     if fields::by_name(name).is_some() {

@@ -17,10 +17,10 @@ use super::scan::{Pair, Pairs};
 use crate::wire::matching::VLAN_PRESENT;
 use crate::wire::{Action, Field, Instruction, Match, Version};
 
-/// How deep actions may be in each other, as the codec has it.
+/// Depth of nested actions at most, as in the codec.
 const DEPTH: u8 = 16;
 
-/// What actions are done to.
+/// Context of actions: syntax, and packets of the match.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'n> {
     pub(super) syntax: Syntax<'n>,
@@ -179,7 +179,7 @@ pub(super) fn parse_actions<'t>(text: &'t str, scope: &mut Scope<'_>) -> Parsed<
     parse_pairs(Pairs::of(text), scope)
 }
 
-/// The same of pairs.
+/// Likewise for pairs.
 pub(super) fn parse_pairs<'t>(
     pairs: impl Iterator<Item = Parsed<'t, Pair<'t>>>,
     scope: &mut Scope<'_>,

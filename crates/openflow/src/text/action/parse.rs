@@ -161,7 +161,7 @@ pub(super) fn action<'t>(
         "conjunction" => conjunction(pair)?,
         "note" => {
             let mut note = number::bytes(argument)?;
-            // What is padding cannot be told from the note.
+            // Padding cannot be told from the note.
             while (note.len() + 10) % 8 != 0 {
                 note.push(0);
             }

@@ -101,7 +101,7 @@ fn tag<'t>(
     Ok(())
 }
 
-/// A port of what IP carries, which newer versions want to know.
+/// Sets a port of a transport protocol, which newer versions need to know.
 fn port<'t>(source: bool, pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     let number = number::u16(pair.wanted()?, "a port")?;
     if scope.version() == Version::V10 {
@@ -148,7 +148,7 @@ fn set_field<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
         _ => {}
     }
     let mut known = fields::field(name)?;
-    // The usual name of a port is whose it is that is matched.
+    // The usual name of a port is that of the protocol matched.
     let of = |field| fields::of(field);
     known = match (name, scope.protocol) {
         ("tp_src", Some(17)) => of(Field::UdpSrc),

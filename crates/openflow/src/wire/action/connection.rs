@@ -23,13 +23,13 @@ pub struct Ct {
     pub commit: bool,
     /// Forgets one in the other direction for it.
     pub force: bool,
-    /// Where connections are looked up; the same addresses may be others' in another zone.
+    /// Zone of the lookup; the same addresses may be others' in another zone.
     pub zone: Zone,
-    /// Where a copy of the packet goes on, with its connection known.
+    /// Table where a copy of the packet goes on, with its connection known.
     pub table: Option<u8>,
     /// A protocol that opens further connections, by its port: 21 FTP, 69 TFTP; 0 none.
     pub helper: u16,
-    /// What is done to the connection: `ct_mark` and `ct_label` set, addresses translated.
+    /// Actions on the connection: `ct_mark` and `ct_label` set, addresses translated.
     pub actions: Vec<Action>,
 }
 
@@ -43,13 +43,13 @@ pub enum Zone {
 }
 
 flags! {
-    /// How addresses are translated.
+    /// Options of the translation of addresses.
     pub struct NatFlags: u16 {
         /// Translates the source.
         const SOURCE = 1;
         /// Translates the destination.
         const DESTINATION = 1 << 1;
-        /// The same for a host across restarts.
+        /// Addresses of a host stay across restarts.
         const PERSISTENT = 1 << 2;
         /// Chooses by a hash of the connection.
         const HASH = 1 << 3;
@@ -58,10 +58,10 @@ flags! {
     }
 }
 
-/// What addresses become.
+/// Addresses to translate to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NatAddresses {
-    /// What they were, or what the connection has.
+    /// No change, or the translation that the connection has.
     Unchanged,
     /// One of IPv4, from the first to the last.
     V4(Ipv4Addr, Option<Ipv4Addr>),
@@ -72,7 +72,7 @@ pub enum NatAddresses {
 /// Translates addresses (`nat`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Nat {
-    /// How.
+    /// Addresses to translate, and the choice of new ones.
     pub flags: NatFlags,
     /// To which addresses.
     pub addresses: NatAddresses,
@@ -162,7 +162,7 @@ pub(super) fn decode_nat(body: Reader<'_>) -> Result<Action, Fault> {
     body.skip(2)?;
     let flags = NatFlags(body.u16()?);
     let present = body.u16()?;
-    // What is said to be there and is not is a wrong argument.
+    // A missing address or port that the flags announce is a wrong argument.
     let mut body = body.with_fault(Fault::ActionBadArgument);
     let both = NatFlags::SOURCE.with(NatFlags::DESTINATION);
     let two_ways = NatFlags::HASH.with(NatFlags::RANDOM);

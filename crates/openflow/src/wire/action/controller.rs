@@ -11,15 +11,15 @@ use crate::wire::unencodable::Unencodable;
 /// A packet for controllers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Controller {
-    /// How much of it; `0xffff` is all.
+    /// Bytes of the packet; `0xffff` is all.
     pub max_len: u16,
-    /// Which controllers: those with this identifier.
+    /// Identifier of the controllers.
     pub id: u16,
     /// Why.
     pub reason: PacketInReason,
-    /// What to say with it.
+    /// Data to send with it.
     pub userdata: Vec<u8>,
-    /// Whether the packet waits for what the controller says.
+    /// Whether the packet waits until the controller resumes it.
     pub pause: bool,
     /// The meter that bounds them; 0 none.
     pub meter: u32,

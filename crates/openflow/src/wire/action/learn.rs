@@ -10,7 +10,7 @@ use crate::wire::subfield::{self, NXM, Subfield};
 use crate::wire::unencodable::Unencodable;
 
 flags! {
-    /// What else a learnt flow has.
+    /// Flags of a learnt flow.
     pub struct LearnFlags: u16 {
         /// Its end is told.
         const SEND_FLOW_REMOVED = 1;
@@ -32,7 +32,7 @@ pub struct Learn {
     pub priority: u16,
     /// Its cookie.
     pub cookie: u64,
-    /// What else it has; `WRITE_RESULT` is there exactly when [`Learn::result`] is.
+    /// Its flags; `WRITE_RESULT` is there exactly when [`Learn::result`] is.
     pub flags: LearnFlags,
     /// Its table.
     pub table: u8,
@@ -40,26 +40,26 @@ pub struct Learn {
     pub fin_idle_timeout: u16,
     /// The hard time-out then; 0 leaves it.
     pub fin_hard_timeout: u16,
-    /// How many flows with this cookie the table may have; 0 any number.
+    /// Flows with this cookie that the table may have; 0 is any number.
     pub limit: u32,
     /// The bit that says whether there was room.
     pub result: Option<Subfield>,
-    /// What it matches and does.
+    /// Parts of its match and its actions.
     pub specs: Vec<LearnSpec>,
 }
 
 /// A part of a flow to make.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LearnSpec {
-    /// How many bits are taken.
+    /// Number of bits.
     pub bits: u16,
-    /// Where from.
+    /// Source of the bits.
     pub source: LearnSource,
-    /// What becomes of them.
+    /// Destination of the bits.
     pub destination: LearnDestination,
 }
 
-/// Where a part of a flow comes from.
+/// Source of a part of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LearnSource {
     /// From the packet.
@@ -78,7 +78,7 @@ impl LearnSource {
     }
 }
 
-/// What a part of a flow is.
+/// Destination of a part of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LearnDestination {
     /// A field it matches.

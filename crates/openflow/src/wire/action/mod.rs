@@ -1,9 +1,10 @@
-//! Actions: what happens to packets that match.
+//! Actions on packets that match.
 //!
-//! One list is for all versions. What versions say differently and mean alike is one action here:
-//! OpenFlow 1.0's `SET_DL_SRC`, a set-field and Nicira's `SET_TUNNEL` are all a [`Action::SetField`].
-//! What differs in meaning is not: OpenFlow 1.0 adds a tag where there is none to set the number of
-//! ([`Action::SetVlanVid`]), and sets ports of whatever the packet carries ([`Action::SetTpSrc`]).
+//! One list is for all versions. Actions that differ between versions in their encoding alone are
+//! one action here: OpenFlow 1.0's `SET_DL_SRC`, a set-field and Nicira's `SET_TUNNEL` are all a
+//! [`Action::SetField`]. Those that differ in meaning are several: OpenFlow 1.0 adds a tag where
+//! there is none to set the number of ([`Action::SetVlanVid`]), and sets ports of any transport
+//! protocol ([`Action::SetTpSrc`]).
 
 mod connection;
 mod controller;
@@ -26,7 +27,8 @@ use super::subfield::Subfield;
 use super::unencodable::Unencodable;
 use super::version::Version;
 
-/// How deep actions may be in each other (`clone`, `ct`): nobody's are, and reading them calls itself.
+/// Depth of nested actions (`clone`, `ct`) at most: real ones have less, and reading them is
+/// recursive.
 const DEPTH: u8 = 16;
 
 /// The type of actions of experimenters.
@@ -37,21 +39,21 @@ const EXPERIMENTER: u16 = 0xffff;
 pub enum Action {
     /// Sends the packet to a port.
     Output {
-        /// Where to.
+        /// Destination.
         port: PortNumber,
-        /// How much of it, when the port is that of the controllers; `0xffff` is all.
+        /// Bytes of the packet for controllers; `0xffff` is all.
         max_len: u16,
     },
     /// Sends the packet to a queue of a port (OpenFlow 1.0).
     Enqueue {
-        /// Where to.
+        /// Destination.
         port: PortNumber,
         /// By which queue.
         queue: u32,
     },
     /// Lets a group decide.
     Group(u32),
-    /// Chooses a queue for what is sent later.
+    /// Chooses a queue for later outputs.
     SetQueue(u32),
     /// Forgets the queue again (Nicira).
     PopQueue,
@@ -61,25 +63,25 @@ pub enum Action {
     SetField(Entry),
     /// Sets bits of a field (Nicira); said as a set-field in OpenFlow 1.5.
     Load {
-        /// Which bits.
+        /// Bits to set.
         destination: Subfield,
-        /// What to.
+        /// Their value.
         value: u64,
     },
     /// Copies bits of a field to another, which are as many.
     Move {
-        /// What is copied.
+        /// Bits to copy.
         source: Subfield,
-        /// What to.
+        /// Bits to set.
         destination: Subfield,
     },
     /// Sets the number of the VLAN, in a new tag where there is none (OpenFlow 1.0).
     SetVlanVid(u16),
     /// Sets the priority in the tag, in a new one where there is none (OpenFlow 1.0).
     SetVlanPcp(u8),
-    /// Sets the source port of what IP carries (OpenFlow 1.0).
+    /// Sets the source port of any transport protocol (OpenFlow 1.0).
     SetTpSrc(u16),
-    /// Sets the destination port of what IP carries (OpenFlow 1.0).
+    /// Sets the destination port of any transport protocol (OpenFlow 1.0).
     SetTpDst(u16),
     /// Adds a tag of this type.
     PushVlan(u16),
@@ -120,9 +122,9 @@ pub enum Action {
     },
     /// Writes the metadata that go with the packet (Nicira; an instruction since OpenFlow 1.1).
     WriteMetadata {
-        /// What to write.
+        /// Bits to write.
         value: u64,
-        /// Where.
+        /// Bits that are written.
         mask: u64,
     },
     /// Does nothing, and is kept (Nicira).
@@ -135,14 +137,14 @@ pub enum Action {
     OutputField {
         /// The field.
         source: Subfield,
-        /// How much, when that is the port of the controllers.
+        /// Bytes of the packet, when that is the port of the controllers.
         max_len: u16,
     },
     /// Sends the first bytes of the packet to a port (Nicira).
     OutputTruncated {
-        /// Where to.
+        /// Destination.
         port: PortNumber,
-        /// How many.
+        /// Bytes of the packet.
         max_len: u32,
     },
     /// Makes a flow of the packet (Nicira).
@@ -166,9 +168,9 @@ pub enum Action {
     Conjunction {
         /// Of which, which flows match by `conj_id`.
         id: u32,
-        /// Which dimension, from 0 on.
+        /// Number of its dimension, from 0 on.
         clause: u8,
-        /// How many dimensions, 2 to 64.
+        /// Number of dimensions, 2 to 64.
         clauses: u8,
     },
     /// Has the packet's connection looked up (Nicira).
@@ -195,8 +197,8 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it can be among the actions done at the end, which have an order of their own: what
-    /// depends on where it stands cannot.
+    /// Returns true if it can be among the actions done at the end, which have an order of their
+    /// own: actions that depend on their place cannot.
     #[must_use]
     pub fn fits_a_set(&self) -> bool {
         match self {
@@ -253,7 +255,7 @@ impl Action {
     }
 }
 
-/// Where actions are.
+/// List or action that contains actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     /// In a flow, a bucket or a packet-out.
@@ -264,7 +266,7 @@ enum Inside {
     Clone,
 }
 
-/// What reading actions depends on.
+/// Context of reading actions.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     version: Version,
@@ -309,7 +311,7 @@ fn decode_inside(reader: Reader<'_>, place: Place) -> Result<Vec<Action>, Fault>
     Ok(actions)
 }
 
-/// What an action is allowed in.
+/// Checks that an action is allowed in its place.
 fn check_place(action: &Action, inside: Inside) -> Result<(), Fault> {
     let set = match action {
         Action::SetField(entry) => Some(entry.field()),
@@ -352,7 +354,7 @@ pub(crate) fn encode_list(
     })
 }
 
-/// Writes an action of the specification: its header, what `body` writes, and padding.
+/// Writes an action of the specification: its header, the bytes of `body`, and padding.
 fn write(
     out: &mut Writer,
     kind: u16,

@@ -268,7 +268,7 @@ fn encode_13(action: &Action, version: Version, out: &mut Writer) -> Result<bool
         Action::SetField(entry) if (newest || entry.is_exact()) && may_be_set(&entry) => {
             set_field(&entry, version, out)
         }
-        // One action less: what it says a set-field says, too.
+        // One action less: a set-field can express it, too.
         Action::Load { destination, value } if newest => {
             let set = Action::SetField(loaded(destination, value));
             if !encode_13(&set, version, out)? {
@@ -302,13 +302,13 @@ fn encode_13(action: &Action, version: Version, out: &mut Writer) -> Result<bool
     Ok(true)
 }
 
-/// What bits of a field are set to, as the field under a mask.
+/// Returns the value that a load gives to bits of a field, as the field under a mask.
 pub(super) fn loaded(part: Subfield, value: u64) -> Entry {
     let mask = u128::MAX >> (128 - u32::from(part.bits())) << part.offset();
     Entry::masked(part.field(), u128::from(value) << part.offset(), mask)
 }
 
-/// What a set-field of the specification may say.
+/// Returns true if a set-field of the specification can express an entry.
 fn may_be_set(entry: &Entry) -> bool {
     let field = entry.field();
     let untagged = field == Field::VlanVid && entry.value() & VLAN_PRESENT == 0;

@@ -15,7 +15,7 @@ use crate::wire::version::Version;
 
 /// The last number of those that say which fields make a flow.
 const HASHES: u16 = 6;
-/// How many ports a bundle may have.
+/// Ports of a bundle at most.
 const MEMBERS: u16 = 2048;
 
 pub(in crate::wire::action) fn decode(mut body: Reader<'_>, place: Place) -> Result<Action, Fault> {

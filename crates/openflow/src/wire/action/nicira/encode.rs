@@ -1,4 +1,4 @@
-//! Writing Nicira's actions, and what a version has as no others.
+//! Writing of Nicira's actions, also for actions that a version lacks.
 
 use super::{Bundle, MEMBER_TYPE, Sample, encap};
 use crate::wire::action::{

@@ -17,32 +17,32 @@ const MEMBER_TYPE: u32 = 0x0000_0002;
 /// A number that depends on the flow (`multipath`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Multipath {
-    /// Which fields make a flow.
+    /// Fields that make a flow.
     pub fields: u16,
-    /// What their hash starts from.
+    /// Basis of their hash.
     pub basis: u16,
-    /// How a number becomes of the hash.
+    /// Mapping of the hash to a number.
     pub algorithm: u16,
     /// The greatest number.
     pub max_link: u16,
     /// An argument of the algorithm.
     pub argument: u32,
-    /// Where the number goes.
+    /// Destination of the number.
     pub destination: Subfield,
 }
 
 /// A port of several (`bundle`, `bundle_load`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bundle {
-    /// How one is chosen: 0 the first that is up, 1 by highest random weight.
+    /// Selection: 0 the first that is up, 1 by highest random weight.
     pub algorithm: u16,
-    /// Which fields make a flow.
+    /// Fields that make a flow.
     pub fields: u16,
-    /// What their hash starts from.
+    /// Basis of their hash.
     pub basis: u16,
     /// The ports.
     pub members: Vec<PortNumber>,
-    /// Where the port's number goes; without it, the packet goes to the port.
+    /// Destination of the port's number; without it, the packet goes to the port.
     pub destination: Option<Subfield>,
 }
 
@@ -51,7 +51,7 @@ pub struct Bundle {
 pub struct Sample {
     /// Of 65,535 packets how many.
     pub probability: u16,
-    /// Which collectors.
+    /// Set of collectors.
     pub collector_set: u32,
     /// The observation domain of records.
     pub domain: u32,
