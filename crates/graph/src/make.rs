@@ -7,7 +7,7 @@ use std::{
     any::{Any, TypeId},
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use linerate_host::closest_keyword;
@@ -117,12 +117,16 @@ pub struct SharedValues {
     values: Arc<Mutex<HashMap<(String, TypeId), SharedValue>>>,
 }
 
-type SharedValue = Arc<dyn Any + Send + Sync>;
+/// Set by the first that asks, without the lock on all values: making one may take others.
+type SharedValue = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
 
 impl SharedValues {
     fn get<T: Any + Send + Sync>(&self, owner: String, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut values = self.values.lock().expect("no panic while held");
-        let value = values.entry((owner, TypeId::of::<T>())).or_insert_with(|| Arc::new(make()));
+        let value = {
+            let mut values = self.values.lock().expect("no panic while held");
+            Arc::clone(values.entry((owner, TypeId::of::<T>())).or_default())
+        };
+        let value = value.get_or_init(|| Arc::new(make()));
         Arc::clone(value).downcast().expect("the key names the type")
     }
 }
@@ -422,6 +426,15 @@ impl<'a> Make<'a> {
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         self.world.shared.get(self.name().into(), make)
     }
+
+    /// The same of another element, whose replicas may be made later.
+    pub fn shared_of<T: Any + Send + Sync>(
+        &self,
+        ElementRef(element): ElementRef,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        self.world.shared.get(self.plan.elements[element].name.clone(), make)
+    }
 }
 
 /// Arguments no declaration is for: unknown keywords, and positional ones
@@ -469,4 +482,29 @@ pub struct Scope<'a> {
 /// Text with quotes taken off.
 pub fn unquoted(text: &str) -> String {
     String::from_utf8_lossy(&unquote(text)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use super::*;
+
+    /// A value that is made of others: of all elements, and of the same element.
+    #[test]
+    fn shared_values_are_made_of_others() {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            let values = SharedValues::default();
+            let make = || {
+                let common = values.get(String::new(), || 1u8);
+                let own = values.get("a".into(), || 2u16);
+                u32::from(*common) + u32::from(*own)
+            };
+            let made = values.get("a".into(), make);
+            let again = values.get("a".into(), || 0u32);
+            let _ = tell.send((*made, Arc::ptr_eq(&made, &again)));
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok((3, true)));
+    }
 }
