@@ -11,7 +11,7 @@ use crate::units::whole;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "linerate pcap [OPTIONS] -- <PROGRAM>...
-       linerate pcap [OPTIONS] --print",
+       linerate pcap [OPTIONS] --print [-- <PROGRAM>...]",
     after_help = "\
 Examples:
   linerate pcap -- tcpdump -n -i eth1
@@ -64,8 +64,9 @@ pub(crate) struct Pcap {
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
 
-    /// Print the variables that a program would be run with, and run none
-    #[arg(long, conflicts_with = "program")]
+    /// Print the variables that a program would be run with, and run none; PROGRAM, if there is one, is
+    /// looked at for a libpcap of its own and for rights with which it ignores these variables
+    #[arg(long)]
     pub(crate) print: bool,
 
     /// Look what libpcap a process has loaded, and say so where it is none of ours

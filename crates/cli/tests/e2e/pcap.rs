@@ -52,6 +52,9 @@ fn a_program_gets_the_variables_that_are_printed() {
         lines.sort();
         lines
     };
+    // A program that is named is not run.
+    let named = launch(&[&options[..], &["--print", "--", "/nonesuch/program", "-x"]].concat());
+    assert_eq!((named.status.code(), &named.stdout[..]), (Some(0), printed.as_bytes()));
     let variables = ours(by_us);
     assert_eq!(variables.len(), 3, "{variables:?}");
     assert_eq!(variables, ours(by_shell));
@@ -107,6 +110,10 @@ fn a_libpcap_of_a_programs_own_is_told_about() {
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(said.contains("has a libpcap inside of it"), "{said}");
     assert_eq!(ended.status.code(), Some(3));
+    let printed = launch(&["--print", "--", &inside, "-c", "exit 3"]);
+    let said = String::from_utf8_lossy(&printed.stderr).into_owned();
+    assert!(said.contains("has a libpcap inside of it"), "{said}");
+    assert_eq!(printed.status.code(), Some(0));
 }
 
 #[test]

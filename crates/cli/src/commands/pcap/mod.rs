@@ -46,6 +46,9 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
             }
             None => format!("unset {name}\n"),
         });
+        if let Some(text) = args.program.first().and_then(|program| warning(args, program)) {
+            Output::new(false).line(&text);
+        }
         return Ok(output::data(&lines.collect::<String>())?);
     }
     let [program, rest @ ..] = &args.program[..] else {
@@ -53,8 +56,7 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
     };
     if !args.quiet {
         let output = Output::new(false);
-        let passed_by = find(program).and_then(|path| why_passed_by(&path));
-        match passed_by {
+        match warning(args, program) {
             Some(text) => output.line(&text),
             // A program that cannot be watched is run all the same.
             None => watch::start(&folder).unwrap_or_default(),
@@ -118,6 +120,11 @@ fn find(program: &OsString) -> Option<PathBuf> {
     }
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(named)).find(|file| file.is_file())
+}
+
+/// The warning for a program that would be found, unless none are wanted.
+fn warning(args: &Pcap, program: &OsString) -> Option<String> {
+    find(program).filter(|_| !args.quiet).and_then(|path| why_passed_by(&path))
 }
 
 /// The warning for a program that does not load our library, as far as its file shows that.
