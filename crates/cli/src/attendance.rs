@@ -1,10 +1,13 @@
 //! Readiness and liveness of a command between ports: tells people, machines, and the service
 //! manager that started it.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
-use linerate_worker::UsageReader;
+use linerate_worker::{Stop, UsageReader};
 
 use crate::{
     args::{Readiness, Showing},
@@ -13,6 +16,32 @@ use crate::{
     output::Output,
     service::Service,
 };
+
+/// How soon a worker that waits for its start notices that it is to stop.
+const ALERT: Duration = Duration::from_millis(20);
+
+/// Holds workers back until readiness has been reported, so that what they print comes behind that.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartSignal {
+    given: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl StartSignal {
+    /// Waits for the signal, or until the worker is told to stop.
+    pub(crate) fn wait(&self, stop: &Stop) {
+        let (given, change) = &*self.given;
+        let mut given = given.lock().expect("no panic while held");
+        while !*given && !stop.is_raised() {
+            given = change.wait_timeout(given, ALERT).expect("no panic while held").0;
+        }
+    }
+
+    fn give(&self) {
+        let (given, change) = &*self.given;
+        *given.lock().expect("no panic while held") = true;
+        change.notify_all();
+    }
+}
 
 /// Tells them.
 pub(crate) struct Attendance {
@@ -23,6 +52,7 @@ pub(crate) struct Attendance {
     /// Liveness of the workers there are.
     life: Option<Life<Metered>>,
     ready: bool,
+    start: StartSignal,
 }
 
 impl Attendance {
@@ -39,7 +69,14 @@ impl Attendance {
         let mut service = Service::new(readiness.ready_fd)?;
         service.status("taking memory and opening ports");
         let (quiet, begun) = (showing.quiet, Instant::now());
-        Ok(Attendance { service, output, quiet, begun, life: None, ready: false })
+        let start = StartSignal::default();
+        Ok(Attendance { service, output, quiet, begun, life: None, ready: false, start })
+    }
+
+    /// The signal that is given once readiness has been reported. Workers that wait for it must have
+    /// published a sign of life before.
+    pub(crate) fn start_signal(&self) -> StartSignal {
+        self.start.clone()
     }
 
     /// The addresses of control sockets, which the line about readiness names.
@@ -60,7 +97,8 @@ impl Attendance {
     ///
     /// When it cannot be printed.
     pub(crate) fn look(&mut self, now: Instant) -> Result<Duration> {
-        let Attendance { service, output, quiet, begun, life: Some(life), ready } = self else {
+        let Attendance { service, output, quiet, begun, life: Some(life), ready, start } = self
+        else {
             return Ok(Duration::MAX);
         };
         life.look(service, now, |status| {
@@ -72,6 +110,7 @@ impl Attendance {
             } else if !*quiet {
                 output.line(&format!("linerate: {text}"));
             }
+            start.give();
             Ok(())
         })?;
         Ok(life.patience())

@@ -176,19 +176,39 @@ fn commands_between_ports_tell_it_too() {
     assert_eq!(closed.status.code(), Some(2), "{closed:?}");
 }
 
-/// A command that has ended before the first look was ready, too.
-#[test]
-fn a_short_run_was_ready_too() {
-    let output = linerate(&["forward", "null:?count=5", "null:", "--json"]).output().unwrap();
+/// The events of a command that ends by itself, in the order of its lines.
+fn events(arguments: &[&str]) -> Vec<String> {
+    let output = linerate(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let lines = String::from_utf8(output.stdout).unwrap();
-    let events: Vec<String> = lines
-        .lines()
-        .map(|line| {
-            let object: serde_json::Value = serde_json::from_str(line).unwrap();
-            object["event"].as_str().unwrap().to_owned()
-        })
-        .collect();
-    let [first, second, .., last] = &*events else { panic!("{events:?}") };
-    assert_eq!([&**first, second, last], ["start", "ready", "summary"]);
+    let event = |line: &str| {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        object["event"].as_str().unwrap().to_owned()
+    };
+    lines.lines().map(event).collect()
+}
+
+/// Also one that has ended before readiness was looked for.
+#[test]
+fn a_short_run_was_ready_too() {
+    for command in [
+        &["forward", "null:?count=5", "null:", "--json"][..],
+        &["run", "-e", "InfiniteSource(LIMIT 5, STOP true) -> Discard", "--json"],
+    ] {
+        let events = events(command);
+        let [first, second, .., last] = &*events else { panic!("{events:?}") };
+        assert_eq!([&**first, second, last], ["start", "ready", "summary"], "{command:?}");
+    }
+}
+
+/// Packets of a file come as soon as a worker runs.
+#[test]
+fn packets_come_behind_readiness() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../port/tests/data/scapy-nano-little.pcap");
+    for _ in 0..5 {
+        let events = events(&["capture", "-r", file, "--json"]);
+        let [first, second, packets @ .., last] = &*events else { panic!("{events:?}") };
+        assert_eq!([&**first, second, last], ["start", "ready", "summary"], "{events:?}");
+        assert!(!packets.is_empty() && packets.iter().all(|event| event == "packet"), "{events:?}");
+    }
 }

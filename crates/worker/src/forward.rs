@@ -298,6 +298,11 @@ impl Forwarder {
         self.meter.reader()
     }
 
+    /// Publishes that the worker lives before its first round, for a start that waits until readers know.
+    pub fn announce(&mut self) {
+        self.meter.slept();
+    }
+
     /// Forwards until told to stop or until every path has ended; then sends the packets still on
     /// the way and gives all buffers back.
     ///

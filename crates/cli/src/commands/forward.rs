@@ -326,13 +326,23 @@ impl Run {
         for (index, path) in paths.into_iter().enumerate() {
             shares[index % cores.len()].push(path);
         }
+        // Packets that are printed come behind the line about readiness.
+        let start = args.view.is_some().then(|| attendance.start_signal());
         let mut readers = Vec::new();
         let mut jobs: Vec<(Option<u32>, Job<()>)> = Vec::new();
         for (core, paths) in cores.into_iter().zip(shares).filter(|(_, paths)| !paths.is_empty()) {
             let pool = context.arena.cache(CACHE);
-            let forwarder = Forwarder::new(paths, pool, args.running.idle);
+            let mut forwarder = Forwarder::new(paths, pool, args.running.idle);
             readers.push(forwarder.usage());
-            jobs.push((core, Box::new(move |stop| Ok(forwarder.run(stop)?))));
+            let start = start.clone();
+            let job: Job<()> = Box::new(move |stop| {
+                if let Some(start) = &start {
+                    forwarder.announce();
+                    start.wait(stop);
+                }
+                Ok(forwarder.run(stop)?)
+            });
+            jobs.push((core, job));
         }
 
         let ports = flows.iter().map(|flow| direction(&flow.ends)).collect::<Vec<_>>();

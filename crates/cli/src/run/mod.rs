@@ -247,6 +247,8 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
+    // Workers are asked for a sign of life before they run: also a short run gives it.
+    let mut life = Life::new(control.clone());
     let worker = thread::Builder::new().name("worker-0".into()).spawn(move || {
         router.run();
         drop(ended);
@@ -257,14 +259,14 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     let mut next = started + running.showing.interval;
     let mut last = (started, Figures::read(&control));
     let mut shown = Ok(());
-    let mut life = Life::new(control.clone());
+    let ready = |status: &str| {
+        let (text, object) = readiness(begun, status);
+        screen.ready(&text, object)
+    };
     loop {
         let now = Instant::now();
         if shown.is_ok() {
-            shown = life.look(&mut service, now, |status| {
-                let (text, object) = readiness(begun, status);
-                screen.ready(&text, object)
-            });
+            shown = life.look(&mut service, now, ready);
         }
         if until.is_some_and(|until| now >= until) || shown.is_err() {
             control.stop();
@@ -292,6 +294,9 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         if end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
             break;
         }
+    }
+    if shown.is_ok() && control.driver().failure().is_none() {
+        shown = life.look(&mut service, Instant::now(), ready);
     }
     service.stopping();
     drop(links);
