@@ -3,7 +3,7 @@
 
 use linerate_filter::Filter as CaptureFilter;
 use linerate_graph::Context;
-use linerate_memory::{Frame, Slot};
+use linerate_memory::{Arena, Frame, Slot};
 
 use linerate_kit::annotations::set_extra_length;
 
@@ -57,9 +57,9 @@ impl Filter {
             let mut others = Vec::new();
             let arena = cx.pool.arena();
             let wanted = |slot: &mut Slot| {
-                let packet = arena.packet(slot);
-                self.capture.as_ref().is_none_or(|capture| capture.accepts(packet))
-                    && self.protocol.is_none_or(|protocol| ethertype(packet) == Some(protocol))
+                let protocol = |protocol| ethertype(arena.packet(slot)) == Some(protocol);
+                self.protocol.is_none_or(protocol)
+                    && self.capture.as_ref().is_none_or(|capture| accepts(capture, arena, slot))
             };
             frame.sift(wanted, |slot| others.push(slot));
             others.into_iter().for_each(|slot| cx.pool.give_one(slot));
@@ -91,6 +91,18 @@ impl Filter {
         }
         refused
     }
+}
+
+/// Whether a filter wants a packet, which has its outer VLAN tag in it also where the filter is for
+/// packets that have theirs beside them.
+fn accepts(filter: &CaptureFilter, arena: &Arena, slot: &mut Slot) -> bool {
+    if filter.has_tag_beside() {
+        let length = slot.len() as u32;
+        if let Some(frame) = arena.packet_mut(slot) {
+            return filter.accepts_tagged(frame, length);
+        }
+    }
+    filter.accepts(arena.packet(slot))
 }
 
 /// Notes an IPv4 header behind the Ethernet header, and its destination, where there is room for

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use linerate_filter::{Filter as CaptureFilter, Names};
+use linerate_filter::{Filter as CaptureFilter, Link as CaptureLink, Names};
 use linerate_graph::{
     Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
     device_ipv4, known_protocol, parse_bool, system_host, system_network, system_port,
@@ -93,11 +93,13 @@ const BY_CLICK: &str = "\
     `icmp6`, `igmp`, `igrp`, `pim`, `ah`, `esp`, `vrrp`, `carp`; `protochain`, `broadcast`, `multicast`, `vlan`, `mpls`, \
     `pppoes`, `geneve`, `llc`, and the types `pppoed`, `stp`, `ipx`, `iso`, `atalk` and their like; `less`, `greater`; comparisons as `tcp[tcpflags] & tcp-syn != 0`; `and`, `or`, `not`. Names \
     are those that the system has for hosts, networks, stations, ports and protocols; what is about \
-    other links or about the state of the kernel is refused. \
+    other links or about the state of the kernel is refused. On an interface the outer VLAN tag of a packet is \
+    beside it, as for libpcap on Linux: `ip` is IP with and without a tag, `ip and not vlan` IP without one; \
+    on other ports tags are in packets, as in a capture file. \
     With a `METHOD` other than `PCAP` it is ignored with a warning, as in Click.";
 
-/// Returns the filter of the arguments, for the packets of a device.
-fn capture_filter(make: &mut Make<'_>, device: &str) -> Option<CaptureFilter> {
+/// Returns the filter of the arguments, for the packets of a port.
+fn capture_filter(make: &mut Make<'_>, port: &PortUri) -> Option<CaptureFilter> {
     let text: String = make.or("BPF_FILTER", String::new());
     if text.is_empty() {
         return None;
@@ -113,9 +115,14 @@ fn capture_filter(make: &mut Make<'_>, device: &str) -> Option<CaptureFilter> {
         host: &system_host,
         network: &system_network,
         station: &|name| system_station(name).map(|station| station.0),
-        netmask: Some(device_ipv4(device).map_or(0, |(_, mask)| mask.to_bits())),
+        netmask: Some(device_ipv4(port.name()).map_or(0, |(_, mask)| mask.to_bits())),
     };
-    let filter = CaptureFilter::new(&text, names);
+    // Libpcap on Linux has the outer tag of a frame that an interface receives beside the frame.
+    let link = match port.driver() {
+        "packet" | "xdp" => CaptureLink::Untagged,
+        _ => CaptureLink::Ethernet,
+    };
+    let filter = CaptureFilter::on(link, &text, names);
     filter.map_err(|error| make.error(format!("BPF_FILTER: {error}"))).ok()
 }
 
@@ -207,7 +214,7 @@ impl FromPort {
         let time = make.or("TIMESTAMP", true);
         let filter = Filter {
             link: Link::Ethernet,
-            capture: capture_filter(make, uri.name()),
+            capture: capture_filter(make, &uri),
             snaplen,
             protocol: make.get("PROTOCOL").filter(|protocol| *protocol != 0),
             force_ip: make.or("FORCE_IP", false),

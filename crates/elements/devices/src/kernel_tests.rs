@@ -101,6 +101,43 @@ fn send(space: &Namespace, interface: &str, frames: &[String]) {
     space.enter(|| Run::new(&format!("Packets({frames}) -> ToPort(packet:{interface})")).run());
 }
 
+/// Answers are libpcap's on a live interface, where the outer tag is beside a frame.
+#[test]
+#[ignore = "needs root"]
+fn filters_of_devices_have_tags_beside_packets() {
+    let frame = |tags: &str, protocol: u8| {
+        let packet = format!("4500002e0000000040{protocol:02x}{}", "00".repeat(36));
+        format!("{}{tags}0800{packet}", "02".repeat(12))
+    };
+    let (seven, eight) = ("81000007", "81000008");
+    let both = format!("{eight}{seven}");
+    let sent = [("", 17), (seven, 17), (seven, 6), (both.as_str(), 17), (eight, 17), ("", 132)];
+    let frames: Vec<String> = sent.iter().map(|(tags, protocol)| frame(tags, *protocol)).collect();
+    let lab = Lab::new();
+    let [a, router, _b] = line(&lab);
+    for arguments in ["", ", SNIFFER false"] {
+        for (expression, wanted) in [
+            ("udp and vlan", "2"),
+            ("udp", "3"),
+            ("vlan and vlan and udp", "1"),
+            ("vlan 7", "2"),
+            ("ether proto 0x8100", "1"),
+        ] {
+            let text = format!(
+                "FromDevice(left, BPF_FILTER \"ip proto 132 or ({expression})\"{arguments})
+                    -> k :: Classifier(12/0800 23/84, -) -> last :: Counter -> Discard;
+                 k [1] -> c :: Counter -> Discard"
+            );
+            let sends = |control: &Control| {
+                send(&a, "eth", &frames);
+                assert!(wait_until(|| count(control, "last") == 1, PATIENCE), "{expression}");
+            };
+            let (answers, _) = run_in(&router, &text, sends, &["c.count"]);
+            assert_eq!(answers, [wanted], "{expression}{arguments}");
+        }
+    }
+}
+
 /// Ten rounds of a broadcast, a multicast, and a frame to one station: by turns
 /// `own` and another.
 fn addressed(own: [u8; 6]) -> Vec<String> {
