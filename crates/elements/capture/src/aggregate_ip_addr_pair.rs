@@ -150,6 +150,7 @@ impl AggregateIpAddrPair {
 
 impl Element for AggregateIpAddrPair {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.listeners.go_on(cx);
         let mut ended = self.listeners.take();
         let now = cx.now();
         let arena = cx.pool.arena();
@@ -163,13 +164,18 @@ impl Element for AggregateIpAddrPair {
         self.listeners.tell(cx, ended);
     }
 
+    fn idle(&mut self, cx: &mut Context) {
+        self.listeners.go_on(cx);
+    }
+
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.listeners = Listeners::of(cx.plan(), cx.element());
         Ok(())
     }
 
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<AggregateIpAddrPair>() {
+            self.listeners.take_state(cx, &mut old.listeners);
             self.pairs = std::mem::take(&mut old.pairs);
             (self.next, self.reap_at, self.refused) = (old.next, old.reap_at, old.refused);
         }

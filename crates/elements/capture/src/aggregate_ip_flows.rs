@@ -425,6 +425,7 @@ impl AggregateIpFlows {
 
 impl Element for AggregateIpFlows {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        self.listeners.go_on(cx);
         cx.unshare(frame, 0);
         let mut slots = mem::take(&mut self.scratch);
         frame.drain_front(frame.len(), |slot| slots.push(slot));
@@ -447,6 +448,10 @@ impl Element for AggregateIpFlows {
         self.scratch = slots;
     }
 
+    fn idle(&mut self, cx: &mut Context) {
+        self.listeners.go_on(cx);
+    }
+
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         self.listeners = Listeners::of(cx.plan(), cx.element());
         if let Some(path) = self.trace_path.clone() {
@@ -465,8 +470,9 @@ impl Element for AggregateIpFlows {
         Ok(())
     }
 
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<AggregateIpFlows>() {
+            self.listeners.take_state(cx, &mut old.listeners);
             for (table, old) in self.tables.iter_mut().zip(&mut old.tables) {
                 table.places = mem::take(&mut old.places);
                 table.pairs = mem::take(&mut old.pairs);

@@ -1,6 +1,6 @@
 //! `AggregateLast`: passes the last packet of each aggregate.
 
-use std::mem;
+use std::{collections::HashSet, hash::BuildHasherDefault, mem};
 
 use linerate_graph::{
     Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Make, Next,
@@ -8,7 +8,10 @@ use linerate_graph::{
 };
 use linerate_memory::{Frame, Slot};
 
-use super::{FAMILY, aggregate_ip_addr_pair, aggregate_ip_flows, spread::ByAggregate};
+use super::{
+    FAMILY, aggregate_ip_addr_pair, aggregate_ip_flows,
+    spread::{ByAggregate, Spread},
+};
 use linerate_kit::annotations::{
     aggregate, extra_length, extra_packets, first_time, set_extra_length, set_extra_packets,
     set_first_time,
@@ -28,8 +31,10 @@ pub(super) const CLASS: Class = Class {
     description: "It holds a packet of each aggregate until the next comes, which it holds \
         instead; the one before leaves by output 1, or is dropped where there is none. What is \
         held leaves by output 0 when the handler `clear` is written, in the order of the aggregates; \
-        with a `NOTIFIER`, an AggregateIPFlows or AggregateIPAddrPair on the same worker, that of an \
-        aggregate also leaves once it has ended.\n\n\
+        with a `NOTIFIER`, an AggregateIPFlows or AggregateIPAddrPair, that of an aggregate also leaves once \
+        it has ended: before the next packet, or, where the notifier is on another worker, when this one has \
+        handled the packets that wait for it. Each of several workers is notified of the aggregates that are \
+        numbered on it.\n\n\
         The packet stands for all of its aggregate: its annotations say how many other packets and \
         bytes there were, and when the first came.\n\n\
         Of more than `CAPACITY` aggregates none is held: their packets are dropped.",
@@ -62,6 +67,10 @@ pub(super) struct AggregateLast {
     held: ByAggregate<Slot>,
     /// Aggregates that have ended and whose packets are still held.
     ended: Vec<u32>,
+    /// Likewise, of another worker's notifier: packets of these may still be on their way.
+    ended_elsewhere: Vec<u32>,
+    /// Aggregates of that worker whose packets have left last.
+    recent: HashSet<u32, BuildHasherDefault<Spread>>,
     /// Whether all held packets are to be flushed.
     clears: bool,
     /// Scratch vector, kept for its capacity.
@@ -90,6 +99,8 @@ impl AggregateLast {
             capacity: make.or("CAPACITY", CAPACITY),
             held: ByAggregate::default(),
             ended: Vec::new(),
+            ended_elsewhere: Vec::new(),
+            recent: HashSet::default(),
             clears: false,
             slots: Vec::new(),
         }
@@ -98,6 +109,15 @@ impl AggregateLast {
     /// Marks aggregates as ended; they are flushed before the next packet, or by the task.
     pub(super) fn have_ended(&mut self, aggregates: &[u32]) {
         self.ended.extend_from_slice(aggregates);
+    }
+
+    /// Marks aggregates as ended whose last packets may be on their way from another worker; they are
+    /// flushed when this worker has nothing to do.
+    pub(super) fn have_ended_elsewhere(&mut self, cx: &mut Context, aggregates: &[u32]) {
+        if self.ended_elsewhere.is_empty() {
+            cx.when_idle();
+        }
+        self.ended_elsewhere.extend_from_slice(aggregates);
     }
 
     /// Flushes ended aggregates, and after `clear` all, ahead of the packet of that rank if there
@@ -138,6 +158,9 @@ impl AggregateLast {
                 set_first_time(meta, meta.timestamp);
             }
             self.held.insert(aggregate, slot);
+            if !self.recent.is_empty() && self.recent.contains(&aggregate) {
+                self.have_ended_elsewhere(cx, &[aggregate]);
+            }
             return;
         }
         let Some(place) = self.held.get_mut(&aggregate) else { return };
@@ -182,10 +205,24 @@ impl Element for AggregateLast {
         Next::Sleep
     }
 
-    fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
+    /// Flushes aggregates of another worker's notifier. Packets of these that come later are flushed the
+    /// next time: where there always is something to do, this comes before all have come.
+    fn idle(&mut self, cx: &mut Context) {
+        self.recent.clear();
+        for aggregate in self.ended_elsewhere.drain(..) {
+            self.recent.insert(aggregate);
+            if let Some(slot) = self.held.remove(&aggregate) {
+                cx.out.emit(0, slot);
+            }
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<AggregateLast>() {
             self.held = mem::take(&mut old.held);
             self.ended = mem::take(&mut old.ended);
+            self.recent = mem::take(&mut old.recent);
+            self.have_ended_elsewhere(cx, &old.ended_elsewhere);
             self.clears = old.clears;
         }
     }
@@ -278,6 +315,28 @@ mod tests {
                     if arguments.contains("REAP") { "32\n33\n34\n35\n36" } else { "32\n33" };
                 assert_eq!(run.output().trim_end(), before, "{arguments} {frame_limit}");
             }
+        }
+    }
+
+    /// Behind a queue that another worker empties.
+    #[test]
+    fn a_notifier_may_be_on_another_worker() {
+        let packets = "1 1.0.0.1 1.0.0.2 31\n2 1.0.0.2 1.0.0.1 32\n3 1.0.0.1 1.0.0.3 33\n\
+            20 1.0.0.1 1.0.0.2 34\n21 1.0.0.3 1.0.0.1 35\n60 1.0.0.8 1.0.0.1 36";
+        for frame_limit in [1, 256] {
+            let mut run = Run::new(&format!(
+                "i :: FromIPSummaryDump(FIELDS timestamp ip_src ip_dst ip_len, DATA \"{packets}\")
+                    -> n :: AggregateIPAddrPair(TIMEOUT 10, REAP 1) -> Queue -> u :: Unqueue
+                    -> l :: AggregateLast(NOTIFIER n) -> c :: Counter(COUNT_CALL 4 stop)
+                    -> o :: Collect; StaticThreadSched(i 0, u 1); Script(wait 20s, stop)"
+            ))
+            .workers(2)
+            .frame_limit(frame_limit);
+            run.run();
+            let mut lengths: Vec<String> =
+                run.read("o.lengths").lines().map(str::to_owned).collect();
+            lengths.sort();
+            assert_eq!(lengths, ["32", "33", "34", "35"], "{frame_limit}");
         }
     }
 

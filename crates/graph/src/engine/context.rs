@@ -685,6 +685,37 @@ impl Context {
         result
     }
 
+    /// Whether this worker has a part of another element.
+    pub fn has_element(&self, element: usize) -> bool {
+        self.replicas.get(element).is_some_and(Option::is_some)
+    }
+
+    /// Calls `f` with another element, as what it is, on each other worker that has a part of it, as
+    /// soon as that looks at its mailbox: costs a lock and a system call each. A worker that has changed
+    /// over to another graph has the element of the same name there, or none.
+    #[cold]
+    pub fn with_element_elsewhere<T: Element>(
+        &self,
+        element: usize,
+        f: impl FnOnce(&mut T, &mut Context) + Clone + Send + 'static,
+    ) {
+        let others = self.placement.workers_of(element).filter(|worker| *worker != self.worker);
+        for worker in others {
+            let (plan, f) = (Arc::clone(&self.plan), f.clone());
+            let call = move |cx: &mut Context| {
+                let at = if Arc::ptr_eq(&plan, &cx.plan) {
+                    Some(element)
+                } else {
+                    cx.plan.find(&plan.elements[element].name)
+                };
+                if let Some(at) = at {
+                    cx.with_element(at, f);
+                }
+            };
+            self.hub.post(worker, Box::new(call));
+        }
+    }
+
     /// Calls `f` with `element`, which is at work, in its place among the
     /// others, so that it can be called again meanwhile: handlers that it calls
     /// may call its own.
