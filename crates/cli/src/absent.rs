@@ -45,10 +45,6 @@ const GROUPS: &[Group] = &[
         ],
     },
     Group {
-        reason: "it is one of FastClick's own that has not been built yet",
-        classes: &["AggregateCounterVector", "RecordTimestamp", "Replay", "TimestampDiff"],
-    },
-    Group {
         reason: "a format of a tool that is no more: `FromDump` and `FromIPSummaryDump` read what tools of today write",
         classes: &[
             "FromCapDump",

@@ -11,9 +11,13 @@ use linerate_graph::{
     Text, lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
 use linerate_host::files;
-use linerate_memory::{Frame, Meta, Slot};
+use linerate_memory::Frame;
 
-use super::{FAMILY, spread::ByAggregate};
+use super::{
+    FAMILY,
+    amount::{Amount, BYTES, EXTRA_LENGTH, IP_BYTES, MULTIPACKET},
+    spread::ByAggregate,
+};
 use linerate_kit::{annotations, call, general::general, printed::reason};
 
 /// Default of `CAPACITY`.
@@ -32,10 +36,10 @@ pub(super) const CLASS: Class = Class {
         standard output.",
     ports: "1-2/1-2",
     args: &[
-        Arg::keyword("BYTES", "bool", "false", "whether bytes are counted"),
-        Arg::keyword("IP_BYTES", "bool", "false", "whether bytes in front of IP are left out"),
-        Arg::keyword("MULTIPACKET", "bool", "true", "whether a packet counts as all it stands for"),
-        Arg::keyword("EXTRA_LENGTH", "bool", "true", "whether bytes not captured are counted"),
+        BYTES,
+        IP_BYTES,
+        MULTIPACKET,
+        EXTRA_LENGTH,
         Arg::keyword("AGGREGATE_FREEZE", "N", "", "freezes after so many aggregates"),
         Arg::keyword("AGGREGATE_STOP", "N", "", "ends the run after so many aggregates"),
         Arg::keyword("AGGREGATE_CALL", "N HANDLER [VALUE]", "", "writes a handler then"),
@@ -88,10 +92,7 @@ struct AggregateCounter {
     /// Aggregates whose count is not zero.
     seen: u32,
     total: u64,
-    bytes: bool,
-    ip_bytes: bool,
-    multipacket: bool,
-    extra_length: bool,
+    amount: Amount,
     frozen: bool,
     active: bool,
     at_seen: Option<(u64, Action)>,
@@ -169,10 +170,7 @@ impl AggregateCounter {
             counts: Counts::default(),
             seen: 0,
             total: 0,
-            bytes: make.or("BYTES", false),
-            ip_bytes: make.or("IP_BYTES", false),
-            multipacket: make.or("MULTIPACKET", true),
-            extra_length: make.or("EXTRA_LENGTH", true),
+            amount: Amount::from_args(make),
             frozen: false,
             active: true,
             at_seen: Action::from_args(
@@ -190,18 +188,6 @@ impl AggregateCounter {
             refused: 0,
             chosen: Vec::new(),
         }
-    }
-
-    /// Returns the amount that a packet adds to the count of its aggregate.
-    #[inline]
-    fn amount(&self, slot: &Slot, meta: &Meta) -> u32 {
-        if !self.bytes {
-            let others = if self.multipacket { annotations::extra_packets(meta) } else { 0 };
-            return others.wrapping_add(1);
-        }
-        let extra = if self.extra_length { annotations::extra_length(meta) } else { 0 };
-        let front = meta.network.offset(slot.headroom()).filter(|_| self.ip_bytes).unwrap_or(0);
-        (slot.len() as u32).wrapping_add(extra).wrapping_sub(front as u32)
     }
 
     /// Counts; `false` when nothing was counted.
@@ -331,7 +317,7 @@ impl Element for AggregateCounter {
         for at in 0..frame.len() {
             let slot = &frame.slots()[at];
             let meta = cx.pool.arena().meta(slot);
-            let (aggregate, amount) = (annotations::aggregate(meta), self.amount(slot, meta));
+            let (aggregate, amount) = (annotations::aggregate(meta), self.amount.of(slot, meta));
             let frozen = self.frozen || port == 1;
             chosen.push(self.count(cx, aggregate, amount, frozen));
         }

@@ -4,6 +4,7 @@
 use linerate_graph::Class;
 
 mod aggregate_counter;
+mod aggregate_counter_vector;
 mod aggregate_filter;
 mod aggregate_first;
 mod aggregate_ip;
@@ -12,6 +13,7 @@ mod aggregate_ip_flows;
 mod aggregate_last;
 mod aggregate_packet_counter;
 mod aggregate_simple;
+mod amount;
 mod anonymize;
 mod cursor;
 mod encap;
@@ -45,6 +47,7 @@ pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[
     &aggregate_counter::CLASS,
+    &aggregate_counter_vector::CLASS,
     &aggregate_filter::CLASS,
     &aggregate_first::CLASS,
     &aggregate_ip::CLASS,
@@ -60,6 +63,7 @@ const CLASSES: &[&Class] = &[
     &from_ip_summary_dump::CLASS,
     &replay::CLASS,
     &replay::MULTI,
+    &replay::PULLED,
     &store_timestamp::CLASS,
     &store_udp_time_seq_record::CLASS,
     &time_filter::CLASS,

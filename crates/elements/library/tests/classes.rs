@@ -30,6 +30,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("EtherSpanTree", "it goes with suppressors and a switch, between which it is in a circle"),
     ("FTPPortMapper", "it goes with rewriters, which have packets themselves"),
     ("ICMPRewriter", "it goes with rewriters, which have packets themselves"),
+    ("TimestampDiff", "it goes with a RecordTimestamp, which has packets itself"),
 ];
 
 fn outcome(text: &str, frame_limit: usize) -> Result<Outcome, String> {

@@ -5,13 +5,16 @@ use linerate_graph::Class;
 
 mod average_counter;
 mod burner;
+mod chunks;
 mod counter_groups;
 mod cycle_count;
 mod cycle_load;
 mod memory_load;
 mod print;
 mod progress_bar;
+mod record_timestamp;
 mod timestamp_accum;
+mod timestamp_diff;
 
 pub use burner::Burner;
 
@@ -30,7 +33,9 @@ const CLASSES: &[&Class] = &[
     &memory_load::CLASS,
     &print::CLASS,
     &progress_bar::CLASS,
+    &record_timestamp::CLASS,
     &timestamp_accum::CLASS,
+    &timestamp_diff::CLASS,
 ];
 
 /// The name of the family in the reference.

@@ -17,6 +17,11 @@ impl Recording {
         self.packets.len()
     }
 
+    /// Bytes of all packets, and of what is known about them.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.len() + size_of_val(&self.packets[..])
+    }
+
     /// Adds a packet, with a paint.
     pub(super) fn add(&mut self, arena: &Arena, slot: &Slot, paint: u8) {
         self.bytes.extend_from_slice(arena.packet(slot));

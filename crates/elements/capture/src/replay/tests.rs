@@ -1,4 +1,4 @@
-//! Packets sent by `ReplayUnqueue`, and their times.
+//! Packets sent by `ReplayUnqueue` and `Replay`, and their times.
 
 use linerate_elements_testing::Run;
 
@@ -110,4 +110,63 @@ fn rounds_are_told_of_and_end_in_time() {
         256,
     );
     assert_eq!(run.read("c.lengths").lines().count(), 9);
+}
+
+#[test]
+fn packets_are_pulled_as_often_as_asked() {
+    for frame_limit in [1, 7, 256] {
+        for (config, times) in [("STOP 1", 1), ("STOP 4, BURST 2", 4), ("STOP 3, QUEUE 1", 3)] {
+            let text = format!("{THREE} -> r :: Replay({config}) -> Unqueue -> c :: Collect");
+            let mut run = run(&text, frame_limit);
+            assert_eq!(run.read("c.lengths"), ["30\n31\n32"; 4][..times].join("\n"), "{config}");
+            assert_eq!((run.read("r.stop"), run.read("r.active")), ("0".into(), "false".into()));
+            assert_eq!(
+                run.output(),
+                "Loading r with 1 inputs.\nr : Successfully loaded 3 packets. Input 0 dried out.\n"
+            );
+        }
+    }
+}
+
+/// Each packet leaves once, by the output that is pulled.
+#[test]
+fn any_output_can_be_pulled() {
+    for frame_limit in [1, 7, 256] {
+        let text = format!(
+            "{THREE} -> r :: Replay(STOP 2) -> c :: Counter -> s :: RoundRobinSched -> Unqueue
+                -> o :: Collect; FromIPSummaryDump(STOP false, FIELDS timestamp ip_len,
+                    DATA \"1.2 38\\n1.7 39\\n\") -> [1] r [1] -> d :: Counter -> [1] s;"
+        );
+        let mut run = run(&text, frame_limit);
+        assert_eq!(run.read("o.lengths"), ["30\n38\n31\n39"; 2].join("\n"));
+        assert_eq!((run.read("c.count"), run.read("d.count")), ("4".into(), "4".into()));
+    }
+}
+
+/// What is said of a round comes behind its packets.
+#[test]
+fn pulled_rounds_are_told_of() {
+    for frame_limit in [1, 7, 256] {
+        let text = format!(
+            "{THREE} -> r :: Replay(STOP 2, VERBOSE true, LIMIT 1) -> Unqueue -> Print(p, 0)
+                -> Discard"
+        );
+        let output = run(&text, frame_limit).output();
+        let lines: Vec<&str> = output.lines().skip(2).collect();
+        let [first, one, second, two, last] = lines[..] else { panic!("{output}") };
+        assert!(first.starts_with("p:") && second.starts_with("p:"), "{output}");
+        assert_eq!(one, "r :: Replay: Replay loop (2 loops left)");
+        assert_eq!(two, "r :: Replay: Replay loop (1 loops left)");
+        assert_eq!(last, "r :: Replay: stopped because there is 0 loops left");
+    }
+}
+
+#[test]
+fn what_is_kept_has_a_bound() {
+    for class in ["ReplayUnqueue(STOP 2, CAPACITY 100)", "Replay(STOP 2, CAPACITY 100) -> Unqueue"]
+    {
+        let mut run = run(&format!("{THREE} -> {class} -> c :: Collect"), 256);
+        assert_eq!(run.read("c.lengths"), "30\n30", "{class}");
+        assert!(run.output().contains("loaded 1 packets. Input -1 dried out"), "{}", run.output());
+    }
 }
