@@ -53,7 +53,7 @@ pub use error::MemoryError;
 pub use foreign::{ForeignBytes, ForeignError, ForeignRegion, ForeignWords, MapLimit, MapQuota};
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
 pub use generation::Generation;
-pub use meta::{HeaderStart, Meta};
+pub use meta::{HeaderStart, Meta, Origin};
 pub use part::Ways;
 pub use pool::PoolCache;
 pub use prefetch::{prefetch, prefetch_second};

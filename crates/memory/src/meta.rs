@@ -54,6 +54,17 @@ impl HeaderStart {
     }
 }
 
+/// The interface of this host by which a packet came, among several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Its index.
+    pub index: u32,
+    /// Its hardware type (`ARPHRD_*`).
+    pub hardware: u16,
+    /// Bytes of the sender's link-layer address.
+    pub address_length: u8,
+}
+
 /// Per-packet metadata, one cache line per buffer, in an array of its own so
 /// that a path that does not use it never touches it.
 ///
@@ -196,6 +207,29 @@ impl Meta {
         self.user[Meta::MISSING].copy_from_slice(&bytes.to_ne_bytes());
     }
 
+    /// Where a packet came from, in `user`: index, hardware type, length of the address, and whether they
+    /// are noted.
+    const ORIGIN: std::ops::Range<usize> = 12..20;
+
+    /// The interface by which a packet came, where that was noted.
+    pub fn origin(&self) -> Option<Origin> {
+        match self.user[Meta::ORIGIN] {
+            [a, b, c, d, e, f, address_length, 1] => Some(Origin {
+                index: u32::from_ne_bytes([a, b, c, d]),
+                hardware: u16::from_ne_bytes([e, f]),
+                address_length,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Notes it.
+    pub fn set_origin(&mut self, origin: Origin) {
+        let Origin { index, hardware, address_length } = origin;
+        let ([a, b, c, d], [e, f]) = (index.to_ne_bytes(), hardware.to_ne_bytes());
+        self.user[Meta::ORIGIN].copy_from_slice(&[a, b, c, d, e, f, address_length, 1]);
+    }
+
     /// The receive time, when it was taken.
     pub fn time(&self) -> Option<Duration> {
         (self.timestamp != 0).then(|| Duration::from_nanos(self.timestamp))
@@ -216,6 +250,18 @@ mod tests {
         assert_eq!(HeaderStart::signed(176, -34), start);
         assert_eq!(HeaderStart::signed(10, -11), HeaderStart::UNKNOWN);
         assert_eq!((start.moved(-14).offset(128), start.moved(6).offset(128)), (Some(0), Some(20)));
+    }
+
+    #[test]
+    fn an_origin_is_there_when_it_was_noted() {
+        let (mut meta, origin) =
+            (Meta::EMPTY, Origin { index: 0x0102_0304, hardware: 772, address_length: 6 });
+        assert_eq!(meta.origin(), None);
+        meta.set_missing(u32::MAX);
+        meta.set_origin(origin);
+        assert_eq!((meta.origin(), meta.missing()), (Some(origin), u32::MAX));
+        meta.reset();
+        assert_eq!(meta.origin(), None);
     }
 
     #[test]

@@ -14,19 +14,24 @@ use linerate_graph::{
 };
 use linerate_host::interface::{self, Link};
 use linerate_memory::{ArenaOptions, BUFFER_MAX};
-use linerate_port::PortUri;
+use linerate_port::{
+    PortUri,
+    pcap::{self, ReadOptions},
+};
 use linerate_worker::{OnFull, Rewrite};
 
 use super::forward::{Plan, carry_out};
-
-/// Bytes of a frame beyond the MTU: the Ethernet header and a VLAN tag.
-const FRAMING: usize = 18;
 use crate::{
     args::Capture,
     exit::{UsageError, cannot_read},
     output::{self, Output},
     view::{Bytes, Style},
 };
+
+/// The name that stands for all interfaces.
+const ALL: &str = "any";
+/// Bytes of a frame beyond the MTU: the Ethernet header and a VLAN tag.
+const FRAMING: usize = 18;
 
 pub(crate) fn run(args: &Capture) -> Result<()> {
     if args.list {
@@ -111,7 +116,8 @@ impl Task {
             // The rest of a packet under a snap length may be less than a frame.
             (Some(file), _) => {
                 let file = file_name(file)?;
-                PortUri::new("pcap", file).with("short", "keep").shown_as(file)
+                let port = PortUri::new("pcap", file).with("short", "keep").with("cooked", "keep");
+                port.shown_as(file)
             }
             (None, Some(port)) => named_port(port)?,
             (None, None) => named_port(&next("the PORT to capture from")?)?,
@@ -224,7 +230,7 @@ fn buffer_size(from: &PortUri) -> Option<usize> {
 /// The longest frame of an interface, or of all of them.
 fn longest_frame(name: &str) -> Option<usize> {
     let links = interface::links().ok()?;
-    let found = links.iter().filter(|link| link.name == name || (name == "any" && link.ethernet));
+    let found = links.iter().filter(|link| link.name == name || (name == ALL && link.ethernet));
     found.map(|link| link.mtu as usize + FRAMING).max()
 }
 
@@ -275,7 +281,25 @@ fn source(args: &Capture, from: PortUri) -> Result<PortUri, UsageError> {
         };
         port = port.with("outbound", outbound);
     }
+    if port.name() == ALL {
+        port = port.without("origin").with("origin", "on");
+    }
     Ok(port.without("time").with("time", "on").without("long").with("long", "cut"))
+}
+
+/// Whether packets are written without their Ethernet headers, which interfaces take the place of: those of
+/// all interfaces, and of a file in which they are so.
+fn is_cooked(from: &PortUri) -> bool {
+    match from.driver() {
+        "packet" => from.name() == ALL,
+        // Standard input is read once.
+        "pcap" if from.name() != "-" => {
+            let options = ReadOptions { any_link: true, ..ReadOptions::default() };
+            let reader = pcap::Reader::open_with(from.name(), &options);
+            reader.is_ok_and(|mut reader| matches!(reader.link(), Ok(Some(pcap::LINUX_SLL2))))
+        }
+        _ => false,
+    }
 }
 
 /// The port that copies the packets which an `xdp:` port would take.
@@ -313,7 +337,7 @@ fn recording(args: &Capture, from: &PortUri, file: &str) -> Result<PortUri, Usag
             to = to.with(key, value);
         }
     }
-    Ok(to)
+    Ok(if is_cooked(from) { to.with("link", "cooked") } else { to })
 }
 
 /// The port with files that are begun and named as tcpdump does.

@@ -10,7 +10,7 @@ use super::{View, network, number};
 pub(super) const HEADER: usize = 14;
 const TAG: usize = 4;
 /// Numbers below are lengths, not types.
-const LEAST_TYPE: u16 = 0x600;
+pub(super) const LEAST_TYPE: u16 = 0x600;
 
 /// Writes a frame that had so many bytes more.
 pub(super) fn write(frame: &[u8], missing: usize, view: &mut View, to: &mut String) {
@@ -20,48 +20,64 @@ pub(super) fn write(frame: &[u8], missing: usize, view: &mut View, to: &mut Stri
         to.push_str("[|ether]");
         return;
     };
-    let mut kind = EtherType(kind as u16);
+    let kind = EtherType(kind as u16);
     if with_link {
         addresses(frame, to);
-        let _ = write!(to, ", {}, length {length}: ", name(kind));
+        let _ = write!(to, ", {}, length {length}: ", type_of(kind));
     }
-    let mut rest = &frame[HEADER..];
+    if let Some(kind) = payload(kind, &frame[HEADER..], missing, false, view, to) {
+        addresses(frame, to);
+        let _ = write!(to, ", {}, length {length}", type_of(kind));
+    }
+}
+
+/// Writes what is behind a link's header, with its tags, behind each of which there is a type at least where
+/// the header was `cooked`. Returns the type of a payload that there is no text for, where the header is
+/// still to be shown.
+pub(super) fn payload(
+    mut kind: EtherType,
+    mut rest: &[u8],
+    missing: usize,
+    cooked: bool,
+    view: &mut View,
+    to: &mut String,
+) -> Option<EtherType> {
+    let with_link = view.style.link;
     while kind.is_vlan() {
         let (Some(tag), Some(next)) = (number::<2>(rest, 0), number::<2>(rest, 2)) else {
             to.push_str("[|vlan]");
-            return;
+            return None;
         };
         (kind, rest) = (EtherType(next as u16), &rest[TAG..]);
         if with_link {
             let _ = write!(to, "vlan {}, p {}", tag & 0xfff, tag >> 13);
             to.push_str(if tag & 0x1000 == 0 { ", " } else { ", DEI, " });
-            let _ = write!(to, "{}, ", name(kind));
+        }
+        if cooked {
+            let _ = write!(to, "ethertype {}, ", name(kind));
+        } else if with_link {
+            let _ = write!(to, "{}, ", type_of(kind));
         }
     }
-    let is_known = match kind {
+    match kind {
         EtherType::IPV4 => {
             to.push_str(if with_link { "" } else { "IP " });
             network::four(rest, missing, view, to);
-            true
         }
         EtherType::IPV6 => {
             to.push_str(if with_link { "" } else { "IP6 " });
             network::six(rest, missing, view, to);
-            true
         }
         EtherType::ARP => {
             to.push_str(if with_link { "" } else { "ARP, " });
             arp(rest, view.style.verbose > 0, to);
-            true
         }
-        _ => false,
-    };
-    if !is_known && with_link {
-        let _ = write!(to, "{} bytes", rest.len() + missing);
-    } else if !is_known {
-        addresses(frame, to);
-        let _ = write!(to, ", {}, length {length}", name(kind));
+        _ if with_link => {
+            let _ = write!(to, "{} bytes", rest.len() + missing);
+        }
+        kind => return Some(kind),
     }
+    None
 }
 
 fn addresses(frame: &[u8], to: &mut String) {
@@ -73,9 +89,15 @@ fn addresses(frame: &[u8], to: &mut String) {
 }
 
 /// `ethertype IPv4 (0x0800)`, or `802.3`.
-fn name(kind: EtherType) -> String {
-    let name = match kind {
-        EtherType(length) if length < LEAST_TYPE => return "802.3".into(),
+pub(super) fn type_of(kind: EtherType) -> String {
+    if kind.0 < LEAST_TYPE {
+        return "802.3".into();
+    }
+    format!("ethertype {} (0x{:04x})", name(kind), kind.0)
+}
+
+fn name(kind: EtherType) -> &'static str {
+    match kind {
         EtherType::IPV4 => "IPv4",
         EtherType::IPV6 => "IPv6",
         EtherType::ARP => "ARP",
@@ -89,8 +111,7 @@ fn name(kind: EtherType) -> String {
         EtherType(0x8864) => "PPPoE S",
         EtherType(0x888e) => "EAPOL",
         _ => "Unknown",
-    };
-    format!("ethertype {name} (0x{:04x})", kind.0)
+    }
 }
 
 fn arp(message: &[u8], verbose: bool, to: &mut String) {

@@ -1,13 +1,14 @@
 //! Packets as lines of text, as tcpdump writes them.
 //!
-//! `link` has frames, tags and ARP, `network` IPv4 and IPv6, `transport` their payloads, and
-//! `application` requests and answers of DNS and HTTP, `dhcp` those of DHCP; `neighbors` has
-//! neighbour discovery. `conversations` has the first sequence numbers, to which later ones are
-//! relative. `printer` writes a line for each packet on its way to a port. Numbers are never looked
-//! up: the text is that of `tcpdump -n`.
+//! `link` has frames, tags and ARP, `cooked` packets of several interfaces, `network` IPv4 and
+//! IPv6, `transport` their payloads, and `application` requests and answers of DNS and HTTP, `dhcp`
+//! those of DHCP; `neighbors` has neighbour discovery. `conversations` has the first sequence
+//! numbers, to which later ones are relative. `printer` writes a line for each packet on its way to
+//! a port. Numbers are never looked up: the text is that of `tcpdump -n`.
 
 mod application;
 mod conversations;
+mod cooked;
 mod dhcp;
 mod link;
 mod neighbors;
@@ -18,6 +19,7 @@ mod transport;
 use std::fmt::Write as _;
 
 use conversations::Conversations;
+use cooked::{Arrival, Interfaces};
 pub(crate) use printer::printing;
 
 /// Options of the text.
@@ -56,25 +58,35 @@ pub(crate) enum Bytes {
 pub(crate) struct View {
     style: Style,
     conversations: Conversations,
+    interfaces: Interfaces,
 }
 
 impl View {
     pub(crate) fn new(style: Style) -> View {
-        View { style, conversations: Conversations::default() }
+        View { style, ..View::default() }
     }
 
     /// Writes the line of a packet that had so many bytes more when it was captured, without its end;
-    /// lines, where more is decoded.
-    pub(crate) fn line(&mut self, packet: &[u8], missing: usize, to: &mut String) {
-        self.text(packet, missing, to);
+    /// lines, where more is decoded. `arrival` is that of one among several interfaces.
+    pub(crate) fn line(
+        &mut self,
+        packet: &[u8],
+        missing: usize,
+        arrival: Option<Arrival>,
+        to: &mut String,
+    ) {
+        self.text(packet, missing, arrival, to);
         if self.style.bytes != Bytes::None {
             bytes(packet.get(link::HEADER..).unwrap_or_default(), self.style.bytes, to);
         }
     }
 
     /// Writes the line without the packet's bytes.
-    fn text(&mut self, packet: &[u8], missing: usize, to: &mut String) {
-        link::write(packet, missing, self, to);
+    fn text(&mut self, packet: &[u8], missing: usize, arrival: Option<Arrival>, to: &mut String) {
+        match arrival {
+            None => link::write(packet, missing, self, to),
+            Some(arrival) => cooked::write(packet, missing, arrival, self, to),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use linerate_port::{Counters, PortError, PortFault, Transmit, Wake};
 
 use serde_json::json;
 
-use super::{Bytes, Style, View, hexadecimal};
+use super::{Bytes, Style, View, cooked::Arrival, hexadecimal};
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 /// As many bytes are collected at most before they are written.
@@ -56,14 +56,15 @@ impl Transmit for Printer {
         for slot in &frame.slots()[self.written.min(frame.len())..] {
             let arena = pool.arena();
             let (packet, meta) = (arena.packet(slot), arena.meta(slot));
-            let missing = meta.missing() as usize;
+            let (missing, arrival) = (meta.missing() as usize, Arrival::of(meta));
             if self.style.json {
-                let object = object(&mut self.view, packet, missing, time(meta.timestamp));
+                let time = time(meta.timestamp);
+                let object = object(&mut self.view, packet, missing, arrival, time);
                 let _ = writeln!(self.text, "{object}");
                 continue;
             }
             self.clock.write(time(meta.timestamp), self.style.time, &mut self.text);
-            self.view.line(packet, missing, &mut self.text);
+            self.view.line(packet, missing, arrival, &mut self.text);
             self.text.push('\n');
         }
         self.written = frame.len();
@@ -104,9 +105,15 @@ fn time(noted: u64) -> u64 {
 }
 
 /// A packet for programs: its line, and its bytes where those are wanted.
-fn object(view: &mut View, packet: &[u8], missing: usize, time: u64) -> serde_json::Value {
+fn object(
+    view: &mut View,
+    packet: &[u8],
+    missing: usize,
+    arrival: Option<Arrival>,
+    time: u64,
+) -> serde_json::Value {
     let mut text = String::new();
-    view.text(packet, missing, &mut text);
+    view.text(packet, missing, arrival, &mut text);
     let mut object = json!({
         "event": "packet",
         "time_ns": time,
@@ -114,6 +121,10 @@ fn object(view: &mut View, packet: &[u8], missing: usize, time: u64) -> serde_js
         "captured": packet.len(),
         "text": text,
     });
+    if let Some(arrival) = arrival {
+        object["interface"] = view.interfaces.name(arrival.origin.index).into();
+        object["direction"] = arrival.direction_name().into();
+    }
     if view.style.bytes != Bytes::None {
         object["bytes"] = hexadecimal(packet).into();
     }

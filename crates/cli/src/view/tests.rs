@@ -14,7 +14,7 @@ mod samples;
 
 /// The line of a packet that nothing came before.
 fn line(packet: &[u8], missing: usize, style: Style, to: &mut String) {
-    View::new(style).line(packet, missing, to);
+    View::new(style).line(packet, missing, None, to);
 }
 
 /// Captures of the repository.
@@ -37,7 +37,7 @@ fn lines_of(file: &Path, style: Style) -> Option<Vec<String>> {
     let (mut lines, mut view) = (Vec::new(), View::new(style));
     while let Ok(Some(record)) = reader.next() {
         let mut text = String::new();
-        view.line(record.data, record.orig_len as usize - record.data.len(), &mut text);
+        view.line(record.data, record.orig_len as usize - record.data.len(), None, &mut text);
         let is_cut = record.orig_len as usize > record.data.len();
         lines.push(if is_cut { String::new() } else { text });
     }

@@ -5,12 +5,12 @@ use std::{
     fs,
     io::{Read, Write as _},
     net::{TcpListener, TcpStream},
-    process::Command,
+    process::{Command, Stdio},
     thread,
 };
 
-use linerate_port::pcap;
-use linerate_testlab::{Lab, Namespace, require};
+use linerate_port::pcap::{self, ReadOptions};
+use linerate_testlab::{Lab, Namespace, require, wait_until};
 
 use crate::{
     support::{
@@ -361,13 +361,81 @@ fn the_loopback_interface_and_all_interfaces_are_captured_without_options() {
         let lengths: Vec<_> =
             ended.stdout.lines().filter_map(|line| line.rsplit(' ').next()).collect();
         assert_eq!(lengths, ["64", "64", "65515", "65515"], "{ended:#?}");
-        let mut reader = pcap::Reader::open(&file).unwrap();
+        let options = ReadOptions { cooked: true, ..ReadOptions::default() };
+        let mut reader = pcap::Reader::open_with(&file, &options).unwrap();
         let mut records = Vec::new();
         while let Some(record) = reader.next().unwrap() {
             records.push((record.orig_len, record.data.len()));
         }
-        assert_eq!(records, [(98, 98), (98, 98), (65_549, 65_344), (65_549, 65_344)]);
+        // The header of a cooked capture is six bytes longer than that of Ethernet.
+        let more = if port == "any" { 6 } else { 0 };
+        let expected = [(98, 98), (98, 98), (65_549, 65_344), (65_549, 65_344)];
+        assert_eq!(records, expected.map(|(long, kept)| (long + more, kept + more as usize)));
     }
+}
+
+/// The interface and the direction of each packet are those that tcpdump says, in lines and in files.
+#[test]
+#[ignore = "needs root"]
+fn packets_of_all_interfaces_say_by_which_they_came() {
+    let ((a, b), scratch) = (addressed_pair(), Scratch::new());
+    b.ip(["link", "set", "lo", "up"]);
+    // Resolves the addresses.
+    a.expect(["ping", "-c", "1", "-W", "5", "198.18.0.2"]);
+    let (ours, theirs, log) = (scratch.file("ours"), scratch.file("theirs"), scratch.file("log"));
+    let options = ["--immediate-mode", "-U", "-Z", "root", "-n", "-i", "any", "-c", "7", "-w"];
+    let mut command = b.command([&["tcpdump"][..], &options, &[theirs.as_str(), "icmp"]].concat());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+    let mut tcpdump = b.spawn_command(command);
+    let listening = || fs::read_to_string(&log).unwrap().contains("listening on");
+    assert!(wait_until(listening, PATIENCE), "{}", fs::read_to_string(&log).unwrap());
+    let line = format!("capture -i any -w {ours} --print -c 7 -t icmp");
+    let all = [&[LINERATE][..], &words(&line)].concat();
+    let mut capture = Program::start_command(&b, b.command(all), &line);
+    capture.wait_for("linerate: ready");
+    a.expect(["ping", "-c", "1", "-W", "10", "198.18.0.2"]);
+    b.expect(["ping", "-c", "1", "-W", "10", "127.0.0.1"]);
+    // To all, to a group, and to another host.
+    let frames = [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [2, 0, 0, 0, 0, 0x99]].map(|to| {
+        let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 198, 18, 0, 1, 198, 18, 9, 9];
+        [&to[..], &[2, 0, 0, 0, 0, 1, 8, 0], &ip, &[8, 0, 0, 0, 0, 0, 0, 0]].concat()
+    });
+    send(&a, "a0", &frames);
+    let ended = capture.end();
+    tcpdump.wait(PATIENCE);
+    let [ours, theirs] = [ours, theirs].map(|file| (fs::read(&file).unwrap(), file));
+    assert_eq!(ours.0[20..24], theirs.0[20..24], "link types");
+    assert_same(&records(&ours.0), &records(&theirs.0));
+    let run = |words: &[&str]| {
+        let output = b.command(words.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let read = |more: &[&str]| {
+        let tcpdump = ["tcpdump", "-n", "-t", "-r", theirs.1.as_str()];
+        let text = run(&[&tcpdump[..], more].concat());
+        for (_, file) in [&ours, &theirs] {
+            let capture = [LINERATE, "capture", "-t", "-q", "-r", file.as_str()];
+            let mine = run(&[&capture[..], more].concat());
+            assert_eq!(mine, text, "{more:?} {file}");
+        }
+        text
+    };
+    let lines = read(&[]);
+    assert_eq!(ended.stdout, lines);
+    let starts = ["b0    In ", "b0    Out", "lo    In ", "b0    B  ", "b0    M  ", "b0    P  "];
+    assert!(
+        starts.iter().all(|start| lines.lines().any(|line| line.starts_with(start))),
+        "{lines}"
+    );
+    read(&["-e"]);
+    let copy = scratch.file("copy");
+    run(&[LINERATE, "capture", "-q", "-r", theirs.1.as_str(), "-w", copy.as_str()]);
+    assert_same(&records(&fs::read(&copy).unwrap()), &records(&theirs.0));
+    let json = run(&[LINERATE, "capture", "--json", "-r", theirs.1.as_str()]);
+    let packet = json.lines().find(|line| line.contains("\"packet\"")).unwrap();
+    let packet: serde_json::Value = serde_json::from_str(packet).unwrap();
+    assert_eq!([&packet["interface"], &packet["direction"]], ["b0", "in"], "{packet}");
 }
 
 /// An interface whose packets an `xdp:` port takes shows a copying socket none of them.

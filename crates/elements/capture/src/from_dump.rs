@@ -147,7 +147,7 @@ impl FromDump {
         if self.reader.is_some() {
             return Ok(());
         }
-        let options = ReadOptions { any_link: true, overlong: true };
+        let options = ReadOptions { any_link: true, overlong: true, ..ReadOptions::default() };
         let mut reader =
             Reader::open_with(&self.source.path, &options).map_err(|error| said(&error))?;
         let link = reader.link().map_err(|error| said(&error))?;

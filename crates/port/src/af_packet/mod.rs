@@ -130,6 +130,13 @@ done here, so nothing has to be turned off with ethtool.",
                 default: "drop",
                 help: "What becomes of frames longer than a packet buffer.",
             },
+            PortOption {
+                name: "origin",
+                value: Value::Switch,
+                default: "off",
+                help: "Notes by which interface each packet came, for captures from all interfaces \
+                       (packet:any).",
+            },
         ],
     }],
     interface: true,
@@ -169,6 +176,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let time = options.is_on("time")?;
     let outbound = options.value("outbound")?.unwrap_or(Outbound::No);
     let cut = options.word("long")? == Some("cut");
+    let origin = options.is_on("origin")?;
     options.finish()?;
     let queues = queues.or(context.queues).unwrap_or(1);
     let errors = OpenErrors::new(uri, "cap_net_raw");
@@ -216,7 +224,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
                 socket,
                 ring,
                 promiscuous.clone(),
-                Wanted { time, types: context.types, outbound, any, cut },
+                Wanted { time, types: context.types, outbound, any, cut, origin },
                 (context.filter.is_none()).then_some(direction),
             ))
         };

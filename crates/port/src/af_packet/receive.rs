@@ -10,7 +10,7 @@ use linerate_host::{
     interface::Promiscuous,
     socket::{get_option, set_filter},
 };
-use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot};
+use linerate_memory::{Arena, Frame, Meta, Origin, PoolCache, Slot};
 use rustix::{
     io::{Errno, IoSliceMut},
     net::sockopt::socket_error,
@@ -67,6 +67,8 @@ pub(super) struct Wanted {
     pub(super) any: bool,
     /// The beginning of frames that are longer than a buffer.
     pub(super) cut: bool,
+    /// The interface each packet came by, and how it was addressed.
+    pub(super) origin: bool,
 }
 
 impl Wanted {
@@ -83,9 +85,14 @@ impl Wanted {
     /// Metadata for a packet; `None` when none is wanted.
     #[inline]
     fn note(self, received: &Received<'_>) -> Option<Note> {
-        (self.time || self.types).then_some(Note {
+        (self.time || self.types || self.origin).then_some(Note {
             time: if self.time { received.time } else { 0 },
-            kind: if self.types { received.kind } else { Meta::TO_HOST },
+            kind: if self.types || self.origin { received.kind } else { Meta::TO_HOST },
+            origin: self.origin.then_some(Origin {
+                index: received.index,
+                hardware: received.hardware,
+                address_length: received.address_length,
+            }),
         })
     }
 }
@@ -95,6 +102,7 @@ impl Wanted {
 struct Note {
     time: u64,
     kind: u8,
+    origin: Option<Origin>,
 }
 
 impl Note {
@@ -103,6 +111,9 @@ impl Note {
         meta.reset();
         meta.timestamp = self.time;
         meta.packet_type = self.kind;
+        if let Some(origin) = self.origin {
+            meta.set_origin(origin);
+        }
     }
 }
 

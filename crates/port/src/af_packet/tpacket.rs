@@ -35,8 +35,12 @@ pub(super) struct Received<'a> {
     pub(super) queued: bool,
     /// Packet type by destination: the kernel numbers the types as [`Meta`] does.
     pub(super) kind: u8,
-    /// The hardware type of the interface it came by (`ARPHRD_*`).
+    /// The index of the interface it came by.
+    pub(super) index: u32,
+    /// The hardware type of that interface (`ARPHRD_*`).
     pub(super) hardware: u16,
+    /// Bytes of the sender's link-layer address.
+    pub(super) address_length: u8,
     /// When it was received, in nanoseconds since the epoch.
     pub(super) time: u64,
 }
@@ -86,7 +90,9 @@ pub(super) fn parse(slot: &[u8]) -> Option<Received<'_>> {
         tag,
         queued: status & libc::TP_STATUS_COPY != 0,
         kind: header[ADDRESS + 10],
+        index: word(ADDRESS + 4),
         hardware: half(ADDRESS + 8),
+        address_length: header[ADDRESS + 11],
         time: u64::from(word(16)) * 1_000_000_000 + u64::from(word(20)),
     })
 }
@@ -136,7 +142,9 @@ mod tests {
         assert_eq!(std::mem::offset_of!(libc::tpacket2_hdr, tp_mac), 12);
         assert_eq!(std::mem::offset_of!(libc::tpacket2_hdr, tp_sec), 16);
         assert_eq!(std::mem::offset_of!(libc::tpacket2_hdr, tp_vlan_tci), 24);
+        assert_eq!(std::mem::offset_of!(libc::sockaddr_ll, sll_ifindex), 4);
         assert_eq!(std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype), 10);
+        assert_eq!(std::mem::offset_of!(libc::sockaddr_ll, sll_halen), 11);
         let kinds = [
             (Meta::TO_HOST, libc::PACKET_HOST),
             (Meta::BROADCAST, libc::PACKET_BROADCAST),
@@ -168,7 +176,10 @@ mod tests {
         assert_eq!(parse(&old).unwrap().tag, Some([0x81, 0x00, 0x60, 0x07]));
         let mut ours = slot(libc::TP_STATUS_COPY, 9000, 400, 80);
         ours[ADDRESS + 10] = libc::PACKET_OUTGOING;
+        ours[ADDRESS + 4..ADDRESS + 8].copy_from_slice(&7u32.to_ne_bytes());
+        ours[ADDRESS + 11] = 6;
         let received = parse(&ours).unwrap();
+        assert_eq!((received.index, received.address_length), (7, 6));
         assert!(received.queued && received.is_outgoing());
         assert_eq!((received.length, received.bytes.len()), (9000, 400));
     }

@@ -7,11 +7,11 @@
 //! The format has neither checksums nor record marks, so after a corrupt length everything that
 //! follows is misread. Each record header is therefore held to all that a true one must satisfy.
 
+use super::MAX_PACKET;
 use super::error::{Corruption, Fault};
 use super::order::Order;
 use super::reader::{Head, Interface, ReadOptions, Step};
 use super::window::Window;
-use super::{ETHERNET, MAX_PACKET};
 
 /// Bytes of the file header.
 pub(super) const FILE_HEADER: usize = 24;
@@ -87,7 +87,7 @@ impl Classic {
         // Link type in the low 26 bits, then "FCS length is known", then that length in 16-bit words.
         let link = network & 0x03ff_ffff;
         let fcs_length = if network & 0x0400_0000 != 0 { (network >> 28) as u8 * 2 } else { 0 };
-        if link != ETHERNET && !options.any_link {
+        if !options.takes(link) {
             return Err(Fault::Link { interface: 0, link });
         }
         window.consume(FILE_HEADER);

@@ -14,7 +14,7 @@ use super::replay::{Replay, Segment};
 use super::rotate::{Limits, Naming, Rotating};
 use super::source::Source;
 use super::writer::{Options as WriteOptions, Precision, Writer};
-use super::{Format, MAX_PACKET};
+use super::{Format, LINUX_SLL2, MAX_PACKET};
 use crate::driver::{Driver, OptionGroup, PortOption, Value};
 use crate::error::{OpenError, UriError};
 use crate::options::Options;
@@ -76,6 +76,20 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                     help: "What becomes of records shorter than an Ethernet header.",
                 },
                 PortOption {
+                    name: "cooked",
+                    value: Value::Word(&[
+                        ("refuse", "they are an error: they have no Ethernet header"),
+                        (
+                            "keep",
+                            "they come with an Ethernet header without a destination, and with \
+                             their interface noted, as to be looked at",
+                        ),
+                    ]),
+                    default: "refuse",
+                    help: "What becomes of records of Linux's cooked captures \
+                           (LINKTYPE_LINUX_SLL2), as from all interfaces.",
+                },
+                PortOption {
                     name: "segment",
                     value: Value::Text {
                         form: "BYTES|room",
@@ -113,6 +127,19 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
                     value: Value::Text { form: "pcap|pcapng", expected: "pcap or pcapng" },
                     default: "pcapng where the file's name ends in it, else pcap",
                     help: "The file's format.",
+                },
+                PortOption {
+                    name: "link",
+                    value: Value::Word(&[
+                        ("ethernet", "packets are written as they are"),
+                        (
+                            "cooked",
+                            "the interface by which a packet came, where that was noted, is written \
+                             in place of its Ethernet header (LINKTYPE_LINUX_SLL2)",
+                        ),
+                    ]),
+                    default: "ethernet",
+                    help: "What records begin with.",
                 },
                 PortOption {
                     name: "precision",
@@ -251,6 +278,8 @@ struct ReplayOptions {
     passes: u64,
     /// Whether records shorter than an Ethernet header are received.
     short: bool,
+    /// Whether records of cooked captures are.
+    cooked: bool,
     /// Length of the segments that long TCP records are cut into, if they are.
     segment: Option<Segment>,
 }
@@ -265,12 +294,13 @@ impl ReplayOptions {
             speed: speed.map_or(1.0, |Speed(speed)| speed),
             passes: passes.map_or(1, |Passes(passes)| passes),
             short: options.word("short")? == Some("keep"),
+            cooked: options.word("cooked")? == Some("keep"),
             segment: options.value("segment")?,
         })
     }
 
     fn open(self, uri: &PortUri) -> Result<(Box<dyn Receive>, String), OpenError> {
-        let Self { rate, speed, passes, short, segment } = self;
+        let Self { rate, speed, passes, short, cooked, segment } = self;
         let useless = |option: &str, when| {
             let (uri, option) = (uri.to_string(), option.to_owned());
             Err(UriError::UselessOption { uri, option, when }.into())
@@ -281,7 +311,7 @@ impl ReplayOptions {
         if passes > 1 && uri.name() == "-" {
             return useless("loop", "for a file: standard input can be read once");
         }
-        let source = Source::open(Path::new(uri.name()), passes > 1)
+        let source = Source::open(Path::new(uri.name()), passes > 1, cooked)
             .map_err(|error| open_error(uri, &error))?;
         let rate_text = match rate {
             Rate::Max => "as fast as possible".into(),
@@ -347,6 +377,9 @@ impl RecordOptions {
             // In range, so it fits.
             write.snaplen = snaplen as u32;
         }
+        if options.word("link")? == Some("cooked") {
+            write.link = LINUX_SLL2;
+        }
         write.interface = options.text("interface").map(str::to_owned);
         let times = options.word("times")?;
         let duration = options.value::<Seconds>("rotate-seconds")?;
@@ -370,6 +403,7 @@ impl RecordOptions {
 
     fn open(self, uri: &PortUri) -> Result<Box<dyn Transmit>, OpenError> {
         let Self { path, options, limits, packet_times } = self;
+        let is_cooked = options.link == LINUX_SLL2;
         let output = match limits {
             None => Writer::create(&path, &options).map(Output::File),
             Some(limits) => {
@@ -377,7 +411,8 @@ impl RecordOptions {
             }
         };
         let output = output.map_err(|error| open_error(uri, &error))?;
-        Ok(Box::new(Recorder::new(uri.to_string(), output, packet_times, wall_clock)))
+        let recorder = Recorder::new(uri.to_string(), output, packet_times, wall_clock);
+        Ok(Box::new(if is_cooked { recorder.cooked() } else { recorder }))
     }
 }
 
@@ -400,7 +435,7 @@ impl std::str::FromStr for Seconds {
 mod tests {
     use std::fs;
 
-    use linerate_memory::{ArenaOptions, Frame, PoolCache};
+    use linerate_memory::{ArenaOptions, Frame, Meta, Origin, PoolCache};
 
     use super::*;
     use crate::pcap::Reader;
@@ -473,6 +508,42 @@ mod tests {
             }
             assert_eq!(written.next().unwrap(), None);
             assert!(written.tail().is_none());
+        }
+    }
+
+    /// Frames are written to a cooked capture, and read from it, with what was noted about them.
+    #[test]
+    fn a_cooked_capture_has_interfaces() {
+        let directory = Directory::new("cooked");
+        let mut pool = pool();
+        let origin = Origin { index: 3, hardware: 1, address_length: 6 };
+        let sent = [&[1; 6][..], &[2; 6], &[8, 0, 0x45], &[7; 40]].concat();
+        for name in ["a.pcap", "b.pcapng"] {
+            let uri = directory.uri(&format!("{name}?times=packet&link=cooked&snaplen=30"));
+            let mut output = open_port(&uri, &pool, Direction::Transmit).unwrap();
+            let mut frame = Frame::new(1);
+            let mut slot = pool.take_one(sent.len()).unwrap();
+            pool.arena().packet_mut(&mut slot).unwrap().copy_from_slice(&sent);
+            let meta = pool.arena().meta_mut(&mut slot).unwrap();
+            meta.reset();
+            meta.packet_type = Meta::MULTICAST;
+            meta.set_origin(origin);
+            frame.push(slot).unwrap();
+            output.queues[0].transmit.as_mut().unwrap().transmit(&mut pool, &mut frame).unwrap();
+            drop(output);
+
+            let refused = open_port(&directory.uri(name), &pool, Direction::Receive).unwrap_err();
+            assert!(refused.to_string().contains("276"), "{refused}");
+            let uri = directory.uri(&format!("{name}?cooked=keep"));
+            let mut input = open_port(&uri, &pool, Direction::Receive).unwrap();
+            input.queues[0].receive.as_mut().unwrap().receive(&mut pool, &mut frame).unwrap();
+            let slot = &frame.slots()[0];
+            let expected = [&[0; 6][..], &sent[6..24]].concat();
+            assert_eq!(pool.arena().packet(slot), expected);
+            let meta = pool.arena().meta(slot);
+            assert_eq!((meta.origin(), meta.packet_type), (Some(origin), Meta::MULTICAST));
+            assert_eq!(meta.missing() as usize, sent.len() - expected.len());
+            pool.give(&mut frame);
         }
     }
 

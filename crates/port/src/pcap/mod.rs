@@ -16,6 +16,7 @@
 //! clocks). The tests read the same files with pcap-parser, tshark and tcpdump and compare.
 
 mod classic;
+mod cooked;
 mod driver;
 mod error;
 mod ng;
@@ -40,6 +41,8 @@ pub use writer::{Counts, Options, Precision, Writer};
 
 /// The registered link type of Ethernet.
 pub const ETHERNET: u32 = 1;
+/// The registered link type of Linux's cooked captures, version 2.
+pub const LINUX_SLL2: u32 = 276;
 /// The longest packet read or written: libpcap's largest snap length.
 pub const MAX_PACKET: u32 = 262_144;
 /// The most interfaces a file may describe.

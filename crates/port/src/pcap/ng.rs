@@ -10,7 +10,7 @@ use super::order::Order;
 use super::reader::{Head, Interface, ReadOptions, Step};
 use super::time::Clock;
 use super::window::Window;
-use super::{ETHERNET, MAX_INTERFACES, MAX_PACKET};
+use super::{MAX_INTERFACES, MAX_PACKET};
 
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
 pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -44,7 +44,7 @@ pub(super) struct Ng {
     base: usize,
     last_ts: u64,
     skipped: u64,
-    any_link: bool,
+    options: ReadOptions,
 }
 
 /// The start of a block: its type and length, checked, and its byte order.
@@ -74,7 +74,7 @@ impl Ng {
             base: 0,
             last_ts: 0,
             skipped: 0,
-            any_link: options.any_link,
+            options: *options,
         };
         match ng.step(window, &mut Vec::new())? {
             Step::End { need } => {
@@ -147,7 +147,7 @@ impl Ng {
                 let interface = self.base + packet.interface as usize;
                 let link = interfaces[interface].link;
                 let interface = interface as u32;
-                if link != ETHERNET && !self.any_link {
+                if !self.options.takes(link) {
                     return Err(Fault::Link { interface, link });
                 }
                 if let Some(ts) = packet.ts {

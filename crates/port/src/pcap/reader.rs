@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use linerate_host::files::ReadGuard;
 
-use super::Format;
 use super::classic::{self, Classic};
 use super::error::{Error, Fault};
 use super::ng::{self, Ng};
 use super::window::Window;
+use super::{ETHERNET, Format, LINUX_SLL2};
 
 /// One captured packet. The bytes are the reader's and last until the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +46,18 @@ pub struct Interface {
 pub struct ReadOptions {
     /// Records of all link types are delivered, not only of Ethernet.
     pub any_link: bool,
+    /// Records of Linux's cooked captures are delivered, too ([`LINUX_SLL2`]).
+    pub cooked: bool,
     /// A pcap record with more bytes captured than the packet had, as tcptrace writes them, is cut
     /// to the packet's length instead of being corrupt.
     pub overlong: bool,
+}
+
+impl ReadOptions {
+    /// Returns true if records of that link are delivered.
+    pub(super) fn takes(&self, link: u32) -> bool {
+        self.any_link || link == ETHERNET || self.cooked && link == LINUX_SLL2
+    }
 }
 
 /// A record that the end of the file cuts off. Everything before it was delivered.

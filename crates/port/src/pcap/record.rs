@@ -1,7 +1,8 @@
 //! The transmitting side of `pcap:FILE`: frames go to a file instead of a wire.
 //!
 //! The time written is that of the burst, or with `times=packet` the one a packet was received at;
-//! then its length is the one it had before a capture cut it. Nothing is dropped: a write that
+//! then its length is the one it had before a capture cut it. In a cooked capture the interface by
+//! which it came takes the place of its Ethernet header. Nothing is dropped: a write that
 //! fails is an error, with the frames not written left in the frame. Writing may wait for the disk.
 //! The file is completed when the port is closed. It carries no statistics: losses before a frame
 //! came here are known only to its source.
@@ -13,6 +14,7 @@ use std::{
 
 use linerate_memory::{Frame, PoolCache};
 
+use super::cooked::{ETHERNET_HEADER, HEADER, header};
 use super::error::Error;
 use super::rotate::Rotating;
 use super::writer::Writer;
@@ -36,7 +38,7 @@ pub(super) enum Output {
 
 impl Output {
     fn write(&mut self, ts_ns: u64, missing: u32, packet: &[u8]) -> Result<(), Error> {
-        // A slot's length is 16 bits.
+        // A slot's length is 16 bits, and that of a header less.
         let length = (packet.len() as u32).saturating_add(missing);
         match self {
             Self::File(writer) => writer.write(ts_ns, length, packet),
@@ -58,13 +60,20 @@ pub(super) struct Recorder<Now> {
     output: Output,
     /// Whether a packet's own time goes before that of the burst.
     packet_times: bool,
+    /// The record that is written, where it differs from the frame: in a cooked capture.
+    cooked: Option<Vec<u8>>,
     now: Now,
     counters: Arc<Counters>,
 }
 
 impl<Now: FnMut() -> u64 + Send> Recorder<Now> {
     pub(super) fn new(port: String, output: Output, packet_times: bool, now: Now) -> Self {
-        Self { port, output, packet_times, now, counters: Counters::shared() }
+        Self { port, output, packet_times, cooked: None, now, counters: Counters::shared() }
+    }
+
+    /// The same as a cooked capture.
+    pub(super) fn cooked(self) -> Self {
+        Self { cooked: Some(Vec::with_capacity(HEADER + usize::from(u16::MAX))), ..self }
     }
 
     fn error(&self, error: &Error) -> PortError {
@@ -89,7 +98,16 @@ impl<Now: FnMut() -> u64 + Send> Transmit for Recorder<Now> {
             };
             let missing = if self.packet_times { meta.missing() } else { 0 };
             let packet = arena.packet(slot);
-            if let Err(error) = self.output.write(ts_ns, missing, packet) {
+            let record = match &mut self.cooked {
+                None => packet,
+                Some(record) => {
+                    record.clear();
+                    record.extend_from_slice(&header(meta, packet));
+                    record.extend_from_slice(packet.get(ETHERNET_HEADER..).unwrap_or_default());
+                    &record[..]
+                }
+            };
+            if let Err(error) = self.output.write(ts_ns, missing, record) {
                 failed = Some(self.error(&error));
                 break;
             }

@@ -18,6 +18,7 @@ use std::{
 
 use linerate_memory::{Frame, PoolCache};
 
+use super::cooked::{Cooked, ETHERNET_HEADER};
 use super::error::{Error, Fault};
 use super::pace::Pace;
 use super::source::{Recorded, Source};
@@ -25,9 +26,6 @@ use crate::counters::{Counters, DropReason};
 use crate::error::{PortError, PortFault};
 use crate::offload::Segments;
 use crate::port::{Receive, Wake};
-
-/// Bytes of an Ethernet header, without which nothing can be done with a frame.
-const ETHERNET_HEADER: usize = 14;
 
 /// Packets that links carry: from the least of IPv4 (RFC 791) to the longest that its header can say.
 const PACKETS: RangeInclusive<usize> = 68..=65_535;
@@ -108,6 +106,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
             now,
             start: None,
             due: None,
+            // Without a header nothing can be done with a frame.
             shortest: ETHERNET_HEADER,
             segment: None,
             segments: None,
@@ -139,7 +138,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
     fn cut(&self, record: &Recorded<'_>, room: usize) -> Option<Segments> {
         let packet = self.segment?.packet(room);
         // Of a record that was cut off, not all of the packet is there.
-        let is_whole = record.missing == 0;
+        let is_whole = record.missing == 0 && record.cooked.is_none();
         is_whole.then(|| Segments::of_recorded(record.frame, packet, room)).flatten()
     }
 
@@ -202,11 +201,11 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                     Err(error) => return (bytes, Err(error)),
                 }
             };
-            if self.segments.is_none() && record.frame.len() > longest {
+            if self.segments.is_none() && record.length() > longest {
                 self.segments = self.cut(&record, room);
             }
             let segment = self.segments.as_ref().and_then(Segments::next_length);
-            let length = segment.unwrap_or(record.frame.len());
+            let length = segment.unwrap_or(record.length());
             if length < self.shortest || length > room {
                 let short = length < self.shortest;
                 let reason = if short { DropReason::Malformed } else { DropReason::TooLong };
@@ -225,7 +224,7 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                 if let Some(to) = pool.arena().packet_mut(&mut slot) {
                     match &mut self.segments {
                         Some(segments) => segments.write_next(record.frame, to),
-                        None => to.copy_from_slice(record.frame),
+                        None => record.write(to),
                     }
                 }
                 if let Some(meta) = pool.arena().meta_mut(&mut slot) {
@@ -233,6 +232,10 @@ impl<Now: FnMut() -> Instant + Send> Replay<Now> {
                     meta.timestamp = record.ts_ns;
                     if record.missing > 0 {
                         meta.set_missing(record.missing);
+                    }
+                    if let Some(Cooked { origin, kind, .. }) = record.cooked {
+                        meta.packet_type = kind;
+                        meta.set_origin(origin);
                     }
                 }
                 if let Err(slot) = frame.push(slot) {
@@ -305,7 +308,7 @@ mod tests {
 
     use super::*;
     use crate::pcap::pace::Rate;
-    use crate::pcap::reader::Reader;
+    use crate::pcap::reader::{ReadOptions, Reader};
 
     thread_local! {
         /// Time of this test's clock.
@@ -340,7 +343,8 @@ mod tests {
             Source::preload(reader).unwrap()
         } else {
             reader.next().unwrap();
-            Source::Stream { path: "test".into(), reader: Box::new(reader) }
+            let options = ReadOptions::default();
+            Source::Stream { path: "test".into(), options, reader: Box::new(reader) }
         };
         Replay::new("pcap:test".into(), source, pace, passes, clock)
     }

@@ -7,8 +7,10 @@ use std::{
 
 use linerate_host::files::ReadGuard;
 
+use super::LINUX_SLL2;
+use super::cooked::{self, Cooked, ETHERNET_HEADER};
 use super::error::Error;
-use super::reader::{Interface, Reader, Record};
+use super::reader::{Interface, ReadOptions, Reader, Record};
 
 /// Files up to this size are held in memory when they are replayed more than once.
 const PRELOAD_LIMIT: u64 = 1 << 30;
@@ -21,6 +23,8 @@ pub(super) struct Recorded<'a> {
     pub(super) frame: &'a [u8],
     /// Bytes that the capture cut off.
     pub(super) missing: u32,
+    /// The header in front of `frame`, which then begins behind it, in a cooked capture.
+    pub(super) cooked: Option<Cooked>,
 }
 
 impl<'a> Recorded<'a> {
@@ -30,7 +34,34 @@ impl<'a> Recorded<'a> {
         let missing = orig_len.saturating_sub(data.len() as u32);
         let fcs = interfaces.get(interface as usize).map_or(0, |interface| interface.fcs_length);
         let length = if missing == 0 { data.len().saturating_sub(fcs.into()) } else { data.len() };
-        Self { ts_ns: ts_ns.max(1), frame: &data[..length], missing }
+        let ts_ns = ts_ns.max(1);
+        let link = interfaces.get(interface as usize).map(|interface| interface.link);
+        if link == Some(LINUX_SLL2) {
+            let (cooked, frame) = match cooked::split(&data[..length]) {
+                Some((cooked, frame)) => (Some(cooked), frame),
+                None => (None, &[][..]),
+            };
+            return Self { ts_ns, frame, missing, cooked };
+        }
+        Self { ts_ns, frame: &data[..length], missing, cooked: None }
+    }
+
+    /// The length of the frame as it is received.
+    pub(super) fn length(&self) -> usize {
+        self.frame.len() + self.cooked.map_or(0, |_| ETHERNET_HEADER)
+    }
+
+    /// Writes the frame, to which there is place of its length.
+    pub(super) fn write(&self, to: &mut [u8]) {
+        let frame = match &self.cooked {
+            None => to,
+            Some(cooked) => {
+                let (header, frame) = to.split_at_mut(ETHERNET_HEADER);
+                header.copy_from_slice(&cooked.ethernet);
+                frame
+            }
+        };
+        frame.copy_from_slice(self.frame);
     }
 }
 
@@ -39,6 +70,7 @@ impl<'a> Recorded<'a> {
 pub(super) enum Source {
     Stream {
         path: PathBuf,
+        options: ReadOptions,
         reader: Box<Reader>,
     },
     Memory {
@@ -59,14 +91,15 @@ pub(super) enum Source {
 
 impl Source {
     /// Opens a file that will be replayed once, or repeatedly.
-    pub(super) fn open(path: &Path, repeat: bool) -> Result<Self, Error> {
-        let mut reader = Reader::open(path)?;
+    pub(super) fn open(path: &Path, repeat: bool, cooked: bool) -> Result<Self, Error> {
+        let options = ReadOptions { cooked, ..ReadOptions::default() };
+        let mut reader = Reader::open_with(path, &options)?;
         let small = |data: std::fs::Metadata| data.is_file() && data.len() <= PRELOAD_LIMIT;
         if repeat && std::fs::metadata(path).is_ok_and(small) {
             return Self::preload(reader);
         }
         reader.next()?;
-        Ok(Self::Stream { path: path.to_owned(), reader: Box::new(reader) })
+        Ok(Self::Stream { path: path.to_owned(), options, reader: Box::new(reader) })
     }
 
     pub(super) fn preload(mut reader: Reader) -> Result<Self, Error> {
@@ -75,8 +108,9 @@ impl Source {
         while reader.next()?.is_some() {
             if let Some(record) = reader.current() {
                 let record = Recorded::new(record, reader.interfaces());
-                bytes.extend_from_slice(record.frame);
-                let length = record.frame.len();
+                let (start, length) = (bytes.len(), record.length());
+                bytes.resize(start + length, 0);
+                record.write(&mut bytes[start..]);
                 lengths = (lengths.0.min(length), lengths.1.max(length));
                 records.push((record.ts_ns, bytes.len()));
                 if record.missing > 0 {
@@ -99,7 +133,7 @@ impl Source {
                 let &(ts_ns, end) = records.get(*next)?;
                 let start = next.checked_sub(1).map_or(0, |before| records[before].1);
                 let missing = missing.get(*next).copied().unwrap_or(0);
-                Some(Recorded { ts_ns, frame: &bytes[start..end], missing })
+                Some(Recorded { ts_ns, frame: &bytes[start..end], missing, cooked: None })
             }
         }
     }
@@ -139,7 +173,7 @@ impl Source {
         records[from..].iter().map(move |&(ts_ns, end)| {
             let frame = &bytes[start..end];
             start = end;
-            Recorded { ts_ns, frame, missing: 0 }
+            Recorded { ts_ns, frame, missing: 0, cooked: None }
         })
     }
 
@@ -154,8 +188,8 @@ impl Source {
     /// Goes back to the first record.
     pub(super) fn rewind(&mut self) -> Result<(), Error> {
         match self {
-            Self::Stream { path, reader } => {
-                **reader = Reader::open(path)?;
+            Self::Stream { path, options, reader } => {
+                **reader = Reader::open_with(path, options)?;
                 reader.next().map(|_| ())
             }
             Self::Memory { next, .. } => {
