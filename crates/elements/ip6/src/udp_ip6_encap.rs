@@ -3,8 +3,7 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Scope,
-    Text, UdpPort, Value, Writes, unquoted,
+    Arg, Class, Context, Element, Exit, HandlerError, HandlerResult, Make, Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
@@ -15,13 +14,12 @@ use super::{
 };
 use linerate_kit::{
     address6,
+    udp_encap::{self, DESTINATION_PORT, HANDLERS, SOURCE_PORT, parse_destination, write_port},
     written::{record_argument, value_of},
 };
 
 /// Drop reason.
 const TOO_LONG: usize = 1;
-/// Value of `DST` that selects the destination annotation.
-const ANNOTATION: &str = "DST_ANNO";
 /// Length of a UDP header.
 const UDP: usize = 8;
 
@@ -36,16 +34,11 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     args: &[
         Arg::required("SRC", "IPv6 address", "source address"),
-        Arg::required("SPORT", "port number", "source port"),
+        SOURCE_PORT,
         Arg::required("DST", "IPv6 address or DST_ANNO", "destination address"),
-        Arg::required("DPORT", "port number", "destination port"),
+        DESTINATION_PORT,
     ],
-    handlers: &[
-        Handler::value("src", "source address"),
-        Handler::value("sport", "source port"),
-        Handler::value("dst", "destination address"),
-        Handler::value("dport", "destination port"),
-    ],
+    handlers: HANDLERS,
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],
     cost: "One pass: the line in front of the packet and a line of annotations, and the packet for \
@@ -63,28 +56,11 @@ struct UdpIp6Encap {
     ports: [u16; 2],
 }
 
-/// Parses `DST`; `None` is the annotation.
-fn destination(text: &str, scope: &Scope<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
-    let text = unquoted(text.trim());
-    if text == ANNOTATION {
-        return Ok(None);
-    }
-    Ipv6Addr::parse(&text, scope).map(Some).map_err(|_| "bad DST")
-}
-
 impl UdpIp6Encap {
     fn new(make: &mut Make<'_>) -> UdpIp6Encap {
         let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
-        let (UdpPort(from), UdpPort(to)) = (make.need("SPORT"), make.need("DPORT"));
-        let mut to_address = None;
-        if let Some(Text(text)) = make.get::<Text>("DST") {
-            let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
-            match destination(&text, &scope) {
-                Ok(given) => to_address = given,
-                Err(error) => make.error(error),
-            }
-        }
-        UdpIp6Encap { source, destination: to_address, ports: [from, to] }
+        let ports = udp_encap::ports(make);
+        UdpIp6Encap { source, destination: udp_encap::destination(make), ports }
     }
 
     /// The headers of a datagram of `length` bytes, without the UDP checksum.
@@ -140,24 +116,18 @@ impl Element for UdpIp6Encap {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let value = value.trim();
-        let wrong = |name: &str, error: String| HandlerError::refused(format!("{name}: {error}"));
         match handler {
             "src" => {
-                self.source = value_of(cx, value).map_err(|error| wrong("SRC", error))?;
+                self.source = value_of(cx, value)
+                    .map_err(|error| HandlerError::refused(format!("SRC: {error}")))?;
                 record_argument(cx, 0, "SRC", value);
             }
             "dst" => {
-                self.destination =
-                    destination(value, &cx.scope()).map_err(HandlerError::refused)?;
+                let destination = parse_destination(value, &cx.scope());
+                self.destination = destination.map_err(HandlerError::refused)?;
                 record_argument(cx, 2, "DST", value);
             }
-            "sport" | "dport" => {
-                let place = usize::from(handler == "dport");
-                let name = ["SPORT", "DPORT"][place];
-                let UdpPort(port) = value_of(cx, value).map_err(|error| wrong(name, error))?;
-                self.ports[place] = port;
-                record_argument(cx, 1 + 2 * place, name, value);
-            }
+            "sport" | "dport" => write_port(cx, handler, value, &mut self.ports)?,
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

@@ -27,5 +27,6 @@ pub mod routes;
 pub mod said;
 pub mod template;
 pub mod tickets;
+pub mod udp_encap;
 pub mod unsound;
 pub mod written;

@@ -2,33 +2,29 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerResult, Make};
+use linerate_graph::{Class, Context, Element, HandlerResult, Make};
 use linerate_memory::Frame;
 use linerate_packet::{
-    IpProtocol, MacAddr,
+    IpProtocol,
     checksum::{self, update16},
 };
 
 use super::{
     FAMILY,
-    fast_udp::too_long,
+    fast::{self, ACTIVE, DSTETH, DSTIP, FLOWS, FLOWSIZE, LENGTH, LIMIT, RATE, SRCETH, SRCIP},
     quota::{HANDLERS, Quota},
 };
 use linerate_kit::{
-    ip::{DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, put16},
+    ip::{ETHERNET, LEAST, TOTAL_LENGTH, fill_checksum, put16},
     random::Random,
 };
 
 /// Shortest packet.
-const SHORTEST: u32 = 60;
+const SHORTEST: usize = 60;
 /// Fewest packets of a flow: the first, one with data, and the last.
 const FEWEST: u32 = 3;
-/// Most flows, which bounds the memory of the flow table.
-const MOST_FLOWS: u32 = 1 << 20;
 /// Offset of the TCP header.
 const TCP: usize = ETHERNET + LEAST;
-/// TTL of a packet.
-const HOPS: u8 = 250;
 
 pub(super) const CLASS: Class = Class {
     name: "FastTCPFlows",
@@ -44,18 +40,7 @@ pub(super) const CLASS: Class = Class {
         becomes known to the elements behind. There are at most 1,048,576 flows.",
     ports: "0/1",
     processing: "l/l",
-    args: &[
-        Arg::required("RATE", "packets per second", "0 for any number"),
-        Arg::required("LIMIT", "packets", "how many; any number below zero"),
-        Arg::required("LENGTH", "bytes", "length with the Ethernet header"),
-        Arg::required("SRCETH", "Ethernet address", "source"),
-        Arg::required("SRCIP", "IP address", "source"),
-        Arg::required("DSTETH", "Ethernet address", "destination"),
-        Arg::required("DSTIP", "IP address", "destination"),
-        Arg::required("FLOWS", "number", "flows at a time"),
-        Arg::required("FLOWSIZE", "packets", "packets of a flow"),
-        Arg::optional("ACTIVE", "bool", "true", "whether there are packets"),
-    ],
+    args: &[RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE, ACTIVE],
     handlers: HANDLERS,
     annotates: true,
     cost: "Copies a template into each packet: some ten cycles for 64 bytes.",
@@ -107,34 +92,15 @@ impl FastTcp {
     fn new(make: &mut Make<'_>) -> FastTcp {
         let quota = Quota::new(make);
         let length = make.need::<u32>("LENGTH");
-        let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
-        let [source, destination] =
-            ["SRCIP", "DSTIP"].map(|name| make.get(name).unwrap_or(Ipv4Addr::UNSPECIFIED));
-        let flows = make.need::<u32>("FLOWS");
-        if make.is_given("FLOWS") && !(1..=MOST_FLOWS).contains(&flows) {
-            make.error(format!("FLOWS must be between 1 and {MOST_FLOWS}"));
-        }
+        let flows = fast::flows(make);
         let size = make.need::<u32>("FLOWSIZE");
         if make.is_given("FLOWSIZE") && size < FEWEST {
             make.tell("warning: flow size < 3, defaulting to 3");
         }
-        let room = make.world.arena().room().min(usize::from(u16::MAX)) as u32;
-        if length > room {
-            make.error(too_long(room as i32));
-        }
-        if make.is_given("LENGTH") && length < SHORTEST {
-            make.tell("warning: packet length < 60, defaulting to 60");
-        }
-        let length = length.min(room).max(SHORTEST) as usize;
-        let mut template = vec![0; length];
-        template[..6].copy_from_slice(&to);
-        template[6..12].copy_from_slice(&from);
-        template[12] = 0x08;
+        let length = fast::length(make, length.into(), SHORTEST);
+        let (mut template, [source, destination]) = fast::ipv4(make, IpProtocol::TCP, length);
         let ip = &mut template[ETHERNET..];
-        (ip[0], ip[TTL], ip[PROTOCOL]) = (0x45, HOPS, IpProtocol::TCP.0);
         put16(ip, TOTAL_LENGTH, (length - ETHERNET) as u16);
-        ip[SOURCE..DESTINATION].copy_from_slice(&source.octets());
-        ip[DESTINATION..LEAST].copy_from_slice(&destination.octets());
         fill_checksum(ip);
         let segment = &mut template[TCP..];
         segment[12] = 0x50;
@@ -147,7 +113,7 @@ impl FastTcp {
             destination,
             sum: sum.finish(),
             quota,
-            flows: vec![Flow::default(); flows.clamp(1, MOST_FLOWS) as usize],
+            flows: vec![Flow::default(); flows],
             size: size.max(FEWEST),
             ended: 0,
             closed: false,

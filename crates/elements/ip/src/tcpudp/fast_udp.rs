@@ -3,36 +3,33 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, UdpPort,
+    Class, Context, Element, Handler, HandlerError, HandlerResult, Make, UdpPort,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
-    IpProtocol, MacAddr,
+    IpProtocol,
     checksum::{self, update16},
 };
 
 use super::{
     FAMILY,
+    fast::{
+        self, ACTIVE, DPORT, DSTETH, DSTIP, FLOWSIZE, INTERVAL, LENGTH, LIMIT, RATE, SPORT, SRCETH,
+        SRCIP, too_long,
+    },
     quota::{HANDLERS, Quota},
 };
 use linerate_kit::{
-    ip::{
-        DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE as FROM, TOTAL_LENGTH, TTL, fill_checksum,
-        put16,
-    },
+    ip::{ETHERNET, LEAST, TOTAL_LENGTH, fill_checksum, put16},
     random::Random,
     written::integer_or,
 };
 
 /// Shortest packet.
-const SHORTEST: i32 = 60;
-/// Most flows: they are kept in memory.
-const MOST_FLOWS: u32 = 1 << 20;
+const SHORTEST: usize = 60;
 /// Offsets of the UDP header and its fields.
 const UDP: usize = ETHERNET + LEAST;
 const CHECKSUM: usize = UDP + 6;
-/// Hops a packet has.
-const HOPS: u8 = 250;
 
 pub(super) const SOURCE: Class = Class {
     name: "FastUDPSource",
@@ -45,18 +42,18 @@ pub(super) const SOURCE: Class = Class {
     ports: "0/1",
     processing: "l/l",
     args: &[
-        Arg::required("RATE", "packets per second", "0 for any number"),
-        Arg::required("LIMIT", "packets", "how many in all; any number below zero"),
-        Arg::required("LENGTH", "bytes", "length with the Ethernet header"),
-        Arg::required("SRCETH", "Ethernet address", "source"),
-        Arg::required("SRCIP", "IP address", "source"),
-        Arg::required("SPORT", "port number", "source"),
-        Arg::required("DSTETH", "Ethernet address", "destination"),
-        Arg::required("DSTIP", "IP address", "destination"),
-        Arg::required("DPORT", "port number", "destination"),
-        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
-        Arg::optional("INTERVAL", "packets", "0", "after how many ports change; never when 0"),
-        Arg::optional("ACTIVE", "bool", "true", "whether there are packets"),
+        RATE,
+        LIMIT,
+        LENGTH,
+        SRCETH,
+        SRCIP,
+        SPORT,
+        DSTETH,
+        DSTIP,
+        DPORT,
+        fast::CHECKSUM,
+        INTERVAL,
+        ACTIVE,
     ],
     handlers: HANDLERS,
     annotates: true,
@@ -77,17 +74,17 @@ pub(super) const FLOWS: Class = Class {
         buffer holds. The IP header's \
         place becomes known to the elements behind. There are at most 1,048,576 flows.",
     args: &[
-        Arg::required("RATE", "packets per second", "0 for any number"),
-        Arg::required("LIMIT", "packets", "how many in all; any number below zero"),
-        Arg::required("LENGTH", "bytes", "length with the Ethernet header"),
-        Arg::required("SRCETH", "Ethernet address", "source"),
-        Arg::required("SRCIP", "IP address", "source"),
-        Arg::required("DSTETH", "Ethernet address", "destination"),
-        Arg::required("DSTIP", "IP address", "destination"),
-        Arg::required("FLOWS", "number", "flows at a time"),
-        Arg::required("FLOWSIZE", "packets", "packets of a flow"),
-        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
-        Arg::optional("ACTIVE", "bool", "true", "whether there are packets"),
+        RATE,
+        LIMIT,
+        LENGTH,
+        SRCETH,
+        SRCIP,
+        DSTETH,
+        DSTIP,
+        fast::FLOWS,
+        FLOWSIZE,
+        fast::CHECKSUM,
+        ACTIVE,
     ],
     handlers: FLOW_HANDLERS,
     example: "FastUDPFlows(0, 100, 60, 2:0:0:0:0:1, 1.0.0.1, 2:0:0:0:0:2, 2.0.0.1, 10, 5) \
@@ -128,12 +125,7 @@ struct FastUdp {
     counts_up: bool,
     random: Random,
     /// The longest packet a buffer holds.
-    room: i32,
-}
-
-/// The error of a length that no packet can have.
-pub(super) fn too_long(room: i32) -> String {
-    format!("packets longer than a buffer ({room} bytes)")
+    room: usize,
 }
 
 impl FastUdp {
@@ -149,13 +141,10 @@ impl FastUdp {
     }
 
     fn flows(make: &mut Make<'_>) -> FastUdp {
-        let flows = make.need::<u32>("FLOWS");
-        if make.is_given("FLOWS") && !(1..=MOST_FLOWS).contains(&flows) {
-            make.error(format!("FLOWS must be between 1 and {MOST_FLOWS}"));
-        }
+        let flows = fast::flows(make);
         let mut element = FastUdp::new(make);
         element.size = make.need("FLOWSIZE");
-        element.flows = vec![Flow::default(); flows.clamp(1, MOST_FLOWS) as usize];
+        element.flows = vec![Flow::default(); flows];
         (0..element.flows.len()).for_each(|flow| element.draw_ports(flow));
         element
     }
@@ -163,24 +152,8 @@ impl FastUdp {
     fn new(make: &mut Make<'_>) -> FastUdp {
         let quota = Quota::new(make);
         let length = make.need::<i32>("LENGTH");
-        let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
-        let addresses = ["SRCIP", "DSTIP"].map(|name| make.get(name));
-        let addresses = addresses.map(|address| address.unwrap_or(Ipv4Addr::UNSPECIFIED));
-        let room = make.world.arena().room().min(usize::from(u16::MAX)) as i32;
-        if length > room {
-            make.error(too_long(room));
-        }
-        if make.is_given("LENGTH") && length < SHORTEST {
-            make.tell("warning: packet length < 60, defaulting to 60");
-        }
-        let mut template = vec![0; UDP + 8];
-        template[..6].copy_from_slice(&to);
-        template[6..12].copy_from_slice(&from);
-        template[12] = 0x08;
-        let ip = &mut template[ETHERNET..];
-        (ip[0], ip[TTL], ip[PROTOCOL]) = (0x45, HOPS, IpProtocol::UDP.0);
-        ip[FROM..DESTINATION].copy_from_slice(&addresses[0].octets());
-        ip[DESTINATION..LEAST].copy_from_slice(&addresses[1].octets());
+        let length = fast::length(make, length.into(), SHORTEST);
+        let (template, addresses) = fast::ipv4(make, IpProtocol::UDP, UDP + 8);
         let mut element = FastUdp {
             template,
             addresses,
@@ -191,14 +164,13 @@ impl FastUdp {
             size: 0,
             counts_up: false,
             random: Random::new(make),
-            room,
+            room: fast::room(make),
         };
         element.set_length(length);
         element
     }
 
-    fn set_length(&mut self, length: i32) {
-        let length = length.min(self.room).max(SHORTEST) as usize;
+    fn set_length(&mut self, length: usize) {
         self.template.resize(length, 0);
         let ip = &mut self.template[ETHERNET..];
         put16(ip, TOTAL_LENGTH, (length - ETHERNET) as u16);
@@ -285,8 +257,9 @@ impl Element for FastUdp {
         match handler {
             "length" => {
                 let length: u32 = integer_or(value, "length parameter must be integer")?;
-                let length = i32::try_from(length).ok().filter(|length| *length <= self.room);
-                self.set_length(length.ok_or_else(|| HandlerError::refused(too_long(self.room)))?);
+                let length = usize::try_from(length).ok().filter(|length| *length <= self.room);
+                let length = length.ok_or_else(|| HandlerError::refused(too_long(self.room)))?;
+                self.set_length(length.max(SHORTEST));
                 (0..self.flows.len()).for_each(|flow| self.draw_ports(flow));
                 self.quota.reset();
             }

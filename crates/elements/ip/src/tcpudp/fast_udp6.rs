@@ -5,13 +5,13 @@ use std::net::Ipv6Addr;
 use linerate_graph::{Arg, Class, Context, Element, HandlerResult, Make, UdpPort};
 use linerate_memory::Frame;
 use linerate_packet::{
-    IpProtocol, MacAddr,
+    IpProtocol,
     checksum::{self, update16},
 };
 
 use super::{
     FAMILY,
-    fast_udp::too_long,
+    fast::{self, ACTIVE, DPORT, DSTETH, HOPS, INTERVAL, LENGTH, LIMIT, RATE, SPORT, SRCETH},
     quota::{HANDLERS, Quota},
 };
 use linerate_kit::ip::{ETHERNET, put16};
@@ -22,9 +22,7 @@ const HEADER: usize = 40;
 const UDP: usize = ETHERNET + HEADER;
 const CHECKSUM: usize = UDP + 6;
 /// Shortest packet: the headers alone.
-const SHORTEST: u32 = UDP as u32 + 8;
-/// Hop limit of a packet.
-const HOPS: u8 = 250;
+const SHORTEST: usize = UDP + 8;
 
 pub(super) const CLASS: Class = Class {
     name: "FastUDPSourceIP6",
@@ -38,18 +36,18 @@ pub(super) const CLASS: Class = Class {
     ports: "0/1",
     processing: "l/l",
     args: &[
-        Arg::required("RATE", "packets per second", "0 for any number"),
-        Arg::required("LIMIT", "packets", "how many in all; any number below zero"),
-        Arg::required("LENGTH", "bytes", "length with the Ethernet header"),
-        Arg::required("SRCETH", "Ethernet address", "source"),
+        RATE,
+        LIMIT,
+        LENGTH,
+        SRCETH,
         Arg::required("SRCIP6", "IPv6 address", "source"),
-        Arg::required("SPORT", "port number", "source"),
-        Arg::required("DSTETH", "Ethernet address", "destination"),
+        SPORT,
+        DSTETH,
         Arg::required("DSTIP6", "IPv6 address", "destination"),
-        Arg::required("DPORT", "port number", "destination"),
-        Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
-        Arg::optional("INTERVAL", "packets", "0", "after how many ports change; never when 0"),
-        Arg::optional("ACTIVE", "bool", "true", "whether there are packets"),
+        DPORT,
+        fast::CHECKSUM,
+        INTERVAL,
+        ACTIVE,
     ],
     handlers: HANDLERS,
     annotates: true,
@@ -80,22 +78,11 @@ impl FastUdp6 {
     fn new(make: &mut Make<'_>) -> FastUdp6 {
         let quota = Quota::new(make);
         let length = make.need::<u32>("LENGTH");
-        let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
         let [source, destination] =
             ["SRCIP6", "DSTIP6"].map(|name| make.get(name).unwrap_or(Ipv6Addr::UNSPECIFIED));
         let ports = ["SPORT", "DPORT"].map(|name| make.need::<UdpPort>(name).0);
-        let room = make.world.arena().room().min(usize::from(u16::MAX)) as u32;
-        if length > room {
-            make.error(too_long(room as i32));
-        }
-        if make.is_given("LENGTH") && length < SHORTEST {
-            make.tell(format!("warning: packet length < {SHORTEST}, defaulting to {SHORTEST}"));
-        }
-        let length = length.min(room).max(SHORTEST) as usize;
-        let mut template = vec![0; length];
-        template[..6].copy_from_slice(&to);
-        template[6..12].copy_from_slice(&from);
-        put16(&mut template, 12, 0x86dd);
+        let length = fast::length(make, length.into(), SHORTEST);
+        let mut template = fast::ethernet(make, 0x86dd, length);
         let ip = &mut template[ETHERNET..];
         let bytes = (length - UDP) as u16;
         ip[0] = 0x60;

@@ -4,6 +4,7 @@ use linerate_graph::Class;
 
 pub(crate) mod check;
 mod check_headers;
+mod fast;
 mod fast_tcp;
 mod fast_udp;
 mod fast_udp6;

@@ -3,8 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Scope,
-    Text, UdpPort, Value, Writes, unquoted,
+    Arg, Class, Context, Element, Exit, HandlerError, HandlerResult, Make, Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -16,6 +15,7 @@ use super::FAMILY;
 use linerate_kit::{
     ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL},
     ip_encap::{Put, Template},
+    udp_encap::{self, DESTINATION_PORT, HANDLERS, SOURCE_PORT, parse_destination, write_port},
     written::{self, record_argument},
 };
 
@@ -36,17 +36,12 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     args: &[
         Arg::required("SRC", "IP address", "source address"),
-        Arg::required("SPORT", "port number", "source port"),
+        SOURCE_PORT,
         Arg::required("DST", "IP address or DST_ANNO", "destination address"),
-        Arg::required("DPORT", "port number", "destination port"),
+        DESTINATION_PORT,
         Arg::optional("CHECKSUM", "bool", "true", "whether there is a UDP checksum"),
     ],
-    handlers: &[
-        Handler::value("src", "source address"),
-        Handler::value("sport", "source port"),
-        Handler::value("dst", "destination address"),
-        Handler::value("dport", "destination port"),
-    ],
+    handlers: HANDLERS,
     annotates: true,
     drops: &["no buffer", "longer than a buffer"],
     cost: "One pass: the line in front of the packet and a line of annotations, and the packet for \
@@ -123,16 +118,9 @@ impl Ports {
 
 impl UdpIpEncap {
     fn new(make: &mut Make<'_>) -> UdpIpEncap {
-        let destination = make.get::<Text>("DST").map(|text| text.0).unwrap_or_default();
-        let annotated = unquoted(&destination) == "DST_ANNO";
-        let mut address = Ipv4Addr::UNSPECIFIED;
-        if !annotated {
-            match make.parse(&destination) {
-                Ok(given) => address = given,
-                Err(_) => make.error("bad DST"),
-            }
-        }
-        UdpIpEncap::to(make, address, annotated, 0)
+        let destination = udp_encap::destination::<Ipv4Addr>(make);
+        let address = destination.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        UdpIpEncap::to(make, address, destination.is_none(), 0)
     }
 
     fn dynamic(make: &mut Make<'_>) -> UdpIpEncap {
@@ -144,14 +132,14 @@ impl UdpIpEncap {
     /// Makes an element from the arguments that both classes share.
     fn to(make: &mut Make<'_>, address: Ipv4Addr, annotated: bool, interval: u32) -> UdpIpEncap {
         let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let (UdpPort(from), UdpPort(to)) = (make.need("SPORT"), make.need("DPORT"));
+        let ports = udp_encap::ports(make);
         let mut head = [0; LEAST];
         (head[0], head[TTL], head[PROTOCOL]) = (0x45, 250, IpProtocol::UDP.0);
         head[SOURCE..DESTINATION].copy_from_slice(&source.octets());
         head[DESTINATION..].copy_from_slice(&address.octets());
         UdpIpEncap {
             header: Template::new(make, head, annotated),
-            ports: Ports::new([from, to], interval),
+            ports: Ports::new(ports, interval),
             checksum: make.or("CHECKSUM", true),
         }
     }
@@ -208,32 +196,23 @@ impl Element for UdpIpEncap {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let value = value.trim();
-        let parse_error = |name: &str| HandlerError::refused(format!("{name}: parse error"));
         match handler {
             "src" => {
-                let address = written::address(cx, value).map_err(|_| parse_error("SRC"))?;
+                let address = written::address(cx, value)
+                    .map_err(|_| HandlerError::refused("SRC: parse error"))?;
                 self.header.set_source(address.octets());
                 record_argument(cx, 0, "SRC", value);
             }
             "dst" => {
-                let address = written::address(cx, value).ok();
-                if address.is_none() && value != "DST_ANNO" {
-                    return Err(HandlerError::refused("bad DST"));
-                }
+                let address = parse_destination::<Ipv4Addr>(value, &cx.scope());
+                let address = address.map_err(HandlerError::refused)?;
                 self.header.set_destination(address.map(|address| address.octets()));
                 record_argument(cx, 2, "DST", value);
             }
             "sport" | "dport" => {
-                let place = usize::from(handler == "dport");
-                let name = ["SPORT", "DPORT"][place];
-                let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-                let port = UdpPort::parse(value, &scope);
-                let UdpPort(port) =
-                    port.map_err(|error| HandlerError::refused(format!("{name}: {error}")))?;
                 let mut ports = self.ports.now;
-                ports[place] = port;
+                write_port(cx, handler, value, &mut ports)?;
                 self.ports.set(ports);
-                record_argument(cx, 1 + 2 * place, name, value);
             }
             _ => return Err(HandlerError::missing(handler)),
         }
