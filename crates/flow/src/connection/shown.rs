@@ -183,16 +183,18 @@ impl Shown {
     }
 
     /// Whether a filter wants it: it has all that the filter says. As for Open vSwitch, one that says all of a
-    /// packet but the zone means the zone 0.
+    /// packet is of the connection of that packet, which may be an answer, and without a zone means the zone 0.
     #[must_use]
     pub fn passes(&self, filter: &ConnectionFilter) -> bool {
         let zone = filter.zone.or_else(|| filter.is_whole().then_some(0));
+        let passes =
+            |direction: &Direction| direction.passes(&filter.original, filter.is_of_icmp());
         let same = |value: u128, (wanted, mask): (u128, u128)| (value ^ wanted) & mask == 0;
         zone.is_none_or(|zone| zone == self.zone)
             && (filter.protocol == 0 || filter.protocol == self.protocol)
             && same(self.mark.into(), (filter.mark.0.into(), filter.mark.1.into()))
             && same(self.label, filter.label)
-            && self.original.passes(&filter.original, filter.is_of_icmp())
+            && (passes(&self.original) || filter.is_whole() && passes(&self.reply))
             && self.reply.passes(&filter.reply, filter.is_of_icmp())
     }
 

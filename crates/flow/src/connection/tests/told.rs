@@ -63,6 +63,13 @@ fn connections_are_forgotten_by_what_their_packets_have() {
         destination_port: SERVER.1,
         ..TupleFilter::default()
     };
+    let answer = TupleFilter {
+        source: whole.destination,
+        destination: whole.source,
+        source_port: whole.destination_port,
+        destination_port: whole.source_port,
+        ..whole
+    };
     let to_icmp = |message| TupleFilter { message, ..from(CLIENT.0) };
     for (filter, gone) in [
         (any(), 4),
@@ -77,6 +84,9 @@ fn connections_are_forgotten_by_what_their_packets_have() {
         (ConnectionFilter { original: whole, ..of(17) }, 1),
         (ConnectionFilter { original: whole, zone: Some(1), ..of(17) }, 1),
         (ConnectionFilter { original: whole, zone: Some(2), ..of(17) }, 0),
+        (ConnectionFilter { original: answer, zone: Some(1), ..of(17) }, 1),
+        (ConnectionFilter { original: answer, zone: Some(2), ..of(17) }, 0),
+        (ConnectionFilter { original: TupleFilter { source_port: 0, ..answer }, ..of(17) }, 0),
         (ConnectionFilter { original: to_icmp((7, 8, 0)), ..of(1) }, 1),
         (ConnectionFilter { original: to_icmp((8, 8, 0)), ..of(1) }, 0),
         (of(1), 1),
