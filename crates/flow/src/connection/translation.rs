@@ -164,6 +164,25 @@ fn checksum_at(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
+/// Returns the place of the checksum of a quoted packet, if it has one and its header is quoted as far as Open
+/// vSwitch wants it.
+fn checksum_inside(
+    packet: &[u8],
+    (protocol, v6): (u8, bool),
+    transport: usize,
+    end: usize,
+) -> Option<usize> {
+    let (at, least) = match protocol {
+        TCP => (16, 20),
+        UDP => (6, 8),
+        ICMPV6 if v6 => (2, 4),
+        _ => return None,
+    };
+    let is_there = transport + least <= end;
+    let has_one = || protocol != UDP || checksum_at(packet, transport + at) != 0;
+    (is_there && has_one()).then_some(transport + at)
+}
+
 /// Changes the packet an error is about. The error goes the way of `to`, that packet went the other way.
 fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]) {
     let (start, end) = (parsed.ip.transport, parsed.ip.end);
@@ -174,6 +193,8 @@ fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]
     let (at_source, at_destination) = addresses_at(v6);
     let header = about..transport;
     let header_before = sum(&packet[header.clone()]);
+    let addresses = about + at_source..about + at_destination + if v6 { 16 } else { 4 };
+    let addresses_before = sum(&packet[addresses.clone()]);
     let mut put = |at: usize, address: u128| {
         if v6 {
             packet[at..at + 16].copy_from_slice(&address.to_be_bytes());
@@ -192,9 +213,21 @@ fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]
         let mended = update16(checksum_at(packet, about + 10), header_before, header_after);
         packet[about + 10..about + 12].copy_from_slice(&mended.to_be_bytes());
     }
-    if matches!(protocol, TCP | UDP | SCTP) && transport + 4 <= end {
+    let ports = transport..(transport + 4).min(end);
+    let ports_before = sum(&packet[ports.clone()]);
+    if matches!(protocol, TCP | UDP | SCTP) && ports.len() == 4 {
         packet[transport..transport + 2].copy_from_slice(&to.destination.port.to_be_bytes());
         packet[transport + 2..transport + 4].copy_from_slice(&to.source.port.to_be_bytes());
+    }
+    if let Some(at) = checksum_inside(packet, (protocol, v6), transport, end) {
+        let mut mended = checksum_at(packet, at);
+        mended = update16(mended, addresses_before, sum(&packet[addresses]));
+        if protocol != ICMPV6 {
+            mended = update16(mended, ports_before, sum(&packet[ports]));
+        }
+        // In UDP zero says that there is none.
+        let mended = if protocol == UDP && mended == 0 { 0xffff } else { mended };
+        packet[at..at + 2].copy_from_slice(&mended.to_be_bytes());
     }
     debug_assert!(matches!(parsed.ip.protocol, ICMP | ICMPV6));
     let after = sum(&packet[start..end]);

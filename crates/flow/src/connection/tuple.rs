@@ -224,8 +224,9 @@ pub(super) fn transport_inside(bytes: &[u8], at: usize, v6: bool) -> Option<(u8,
 
 fn packet_inside(bytes: &[u8], at: usize, v6: bool, zone: u16) -> Option<Tuple> {
     let (protocol, transport) = transport_inside(bytes, at, v6)?;
-    // An error quotes eight bytes at least, and none is about an error.
-    let need = least(protocol).min(8);
+    // An error of ICMP quotes eight bytes at least, one of ICMPv6 as much as there is room for; and none is about an
+    // error.
+    let need = if v6 { least(protocol) } else { least(protocol).min(8) };
     let (source, destination, message) = ports(bytes, transport, protocol, need)?;
     let (at_source, at_destination) = addresses_at(v6);
     let end = |from, port| Some(End { address: address(bytes, at + from, v6)?, port });

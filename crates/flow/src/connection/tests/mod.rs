@@ -76,10 +76,14 @@ fn udp(from: End, to: End) -> Vec<u8> {
     with_checksum(17, from, to, carried, 6)
 }
 
-/// An error about a packet.
+/// An error about a packet, with the least of it that is quoted.
 fn error(from: [u8; 4], to: [u8; 4], about: &[u8]) -> Vec<u8> {
+    error_quoting(from, to, &about[14..14 + 28])
+}
+
+fn error_quoting(from: [u8; 4], to: [u8; 4], quoted: &[u8]) -> Vec<u8> {
     let mut carried = vec![3, 1, 0, 0, 0, 0, 0, 0];
-    carried.extend(&about[14..14 + 28]);
+    carried.extend(quoted);
     let mut sum = 0;
     add(&mut sum, &carried);
     carried[2..4].copy_from_slice(&(!folded(sum)).to_be_bytes());
@@ -518,5 +522,22 @@ fn packets_without_ports_are_invalid() {
         let mut fields = Key::default();
         let _ = tracker.track(&ct("ct(zone=1)"), 1, &mut fields, &mut packet, SECOND);
         assert_eq!(fields.get(Field::CtState), u128::from(TRACKED | INVALID), "{length}");
+    }
+}
+
+/// The sender of a translated packet is told in errors of the packet that it has sent, with its checksums.
+#[test]
+fn errors_quote_a_translated_packet_as_it_was_sent() {
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.7:7000))";
+    let syn = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
+    for (sent, quoted) in [(udp(CLIENT, SERVER), 28), (syn.clone(), 28), (syn, 40)] {
+        let tracker = Tracker::default();
+        let (_, translated, _) = track(&tracker, keep, &sent, SECOND);
+        let translated = &translated[14..14 + quoted];
+        assert_ne!(translated, &sent[14..14 + quoted]);
+        let error = error_quoting(SERVER.0, [198, 51, 100, 7], translated);
+        let (state, told, _) = track(&tracker, "ct(zone=1,nat)", &error, SECOND);
+        assert_eq!(state, TRACKED | RELATED | REPLY | DESTINATION);
+        assert_eq!(told, error_quoting(SERVER.0, CLIENT.0, &sent[14..14 + quoted]));
     }
 }
