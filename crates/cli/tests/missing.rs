@@ -39,6 +39,7 @@ const MISSING: &[(&str, i32)] = &[
     ("flow connections list --control /nonesuch/x.sock", FILE),
     ("flow connections flush --all --control /nonesuch/x.sock", FILE),
     ("flow connections limit --control /nonesuch/x.sock", FILE),
+    ("flow connections timeout --control /nonesuch/x.sock", FILE),
     ("flow connections fragments --control /nonesuch/x.sock", FILE),
     ("flow del --switch unix:/nonesuch/x --all", FILE),
     ("flow dump --switch unix:/nonesuch/x", FILE),

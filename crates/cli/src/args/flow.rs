@@ -373,7 +373,7 @@ pub(crate) struct FlowCache {
     pub(crate) asked: FlowControl,
 }
 
-/// Print the connections that a switch remembers, forget some, or limit them
+/// Print the connections that a switch remembers, forget some, limit them, or set their time-outs
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -381,6 +381,7 @@ Examples:
   linerate flow connections list ct_zone=5,ct_nw_src=10.0.0.0/8 --json
   linerate flow connections flush ct_zone=5
   linerate flow connections limit 5=1000 default=100000
+  linerate flow connections timeout 5 udp_first=10 icmp_reply=5
 
 It asks a switch of ours. Connections are those that flows remember by ct(commit).")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -397,6 +398,7 @@ pub(crate) enum FlowConnectionsCommand {
     List(FlowConnectionsList),
     Flush(FlowConnectionsFlush),
     Limit(FlowConnectionsLimit),
+    Timeout(FlowConnectionsTimeout),
     Fragments(FlowConnectionsFragments),
 }
 
@@ -453,6 +455,32 @@ pub(crate) struct FlowConnectionsLimit {
     /// A zone and its limit, none to take it away; default is that of zones without one
     #[arg(value_name = "ZONE=LIMIT")]
     pub(crate) limits: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) asked: FlowControl,
+}
+
+/// Print how long connections of zones are remembered after a packet, or change it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  linerate flow connections timeout
+  linerate flow connections timeout 5 udp_first=10 icmp_reply=5
+  linerate flow connections timeout default tcp_established=3600
+  linerate flow connections timeout 5 none
+
+The names are those of ovs-vsctl add-zone-tp: tcp_syn_sent, tcp_syn_recv, tcp_established,
+tcp_fin_wait, tcp_time_wait, tcp_close, udp_first, udp_single, udp_multiple, icmp_first,
+icmp_reply. Those that are not given are Open vSwitch's. Connections that are there keep the
+time-outs they began with.")]
+pub(crate) struct FlowConnectionsTimeout {
+    /// The zone; default is all zones without time-outs of their own
+    #[arg(requires = "timeouts")]
+    pub(crate) zone: Option<String>,
+
+    /// Its time-outs in seconds; none to take them away
+    #[arg(value_name = "NAME=SECONDS")]
+    pub(crate) timeouts: Vec<String>,
 
     #[command(flatten)]
     pub(crate) asked: FlowControl,

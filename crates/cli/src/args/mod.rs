@@ -39,8 +39,9 @@ pub(crate) use connections::{Answered, Connections};
 pub(crate) use flow::{
     Flow, FlowAdd, FlowAt, FlowCache, FlowChange, FlowCommand, FlowConnections,
     FlowConnectionsCommand, FlowConnectionsFlush, FlowConnectionsFragments, FlowConnectionsLimit,
-    FlowConnectionsList, FlowControl, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMonitor,
-    FlowReplace, FlowSort, FlowTables, FlowTexts, FlowTop, FlowTrace, SwitchTarget,
+    FlowConnectionsList, FlowConnectionsTimeout, FlowControl, FlowDel, FlowDump, FlowGroups,
+    FlowMeters, FlowMonitor, FlowReplace, FlowSort, FlowTables, FlowTexts, FlowTop, FlowTrace,
+    SwitchTarget,
 };
 pub(crate) use graph::{Call, Check, Elements, GraphFormat, ReferenceFormat, Run};
 pub(crate) use lab::{

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use linerate_flow::connection::{FragmentLimits, Shown, Tracker};
+use linerate_flow::connection::{FragmentLimits, Shown, TimeoutPolicy, Tracker};
 use linerate_flow::key::{Key, Mask, of_match};
 use linerate_flow::text::Syntax;
 use linerate_flow::wire::{Field, Version};
@@ -31,6 +31,7 @@ impl OffWorker for Connections {
             "connections" => list(tracker, parameter, self.0.now()).map_err(HandlerError::refused),
             "connection_count" => Ok(tracker.len().to_string()),
             "connection_limits" => Ok(limits(tracker)),
+            "connection_timeouts" => Ok(timeouts(tracker)),
             "fragments" => Ok(fragments(tracker)),
             _ => Err(HandlerError::missing(handler)),
         }
@@ -43,6 +44,7 @@ impl OffWorker for Connections {
         let done = match handler {
             "flush_connections" => flush(tracker, value),
             "connection_limits" => set_limits(tracker, value),
+            "connection_timeouts" => set_timeouts(tracker, value),
             "fragments" => set_fragments(tracker, value),
             _ => return Err(HandlerError::missing(handler)),
         };
@@ -124,25 +126,30 @@ fn limits(tracker: &Tracker) -> String {
     told
 }
 
+/// The words of a text.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',', '\n']).filter(|word| !word.is_empty())
+}
+
 /// The words of a text, `NAME=NUMBER` each.
 fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
-    let words = text.split([' ', ',', '\n']).filter(|word| !word.is_empty());
     let pair = |word| -> Result<_, String> {
         let wrong = || format!("{word}: write NAME=NUMBER");
         str::split_once(word, '=').ok_or_else(wrong)
     };
-    words.map(pair).collect()
+    words(text).map(pair).collect()
+}
+
+/// A zone by its number, or with `default` those without a setting of their own.
+fn zone(text: &str) -> Result<Option<u16>, String> {
+    let wrong = |_| format!("{text}: write the number of a zone, 0 to 65535, or default");
+    if text == "default" { Ok(None) } else { text.parse().map(Some).map_err(wrong) }
 }
 
 fn set_limits(tracker: &Tracker, text: &str) -> Result<(), String> {
     let mut wanted = Vec::new();
-    for (zone, limit) in pairs(text)? {
-        let zone = match zone {
-            "default" => None,
-            number => Some(number.parse::<u16>().map_err(|_| {
-                format!("{number}: write the number of a zone, 0 to 65535, or default")
-            })?),
-        };
+    for (of, limit) in pairs(text)? {
+        let zone = zone(of)?;
         let limit = match limit {
             "none" => None,
             number => Some(
@@ -154,6 +161,46 @@ fn set_limits(tracker: &Tracker, text: &str) -> Result<(), String> {
         wanted.push((zone, limit));
     }
     wanted.into_iter().for_each(|(zone, limit)| tracker.set_limit(zone, limit));
+    Ok(())
+}
+
+fn timeouts(tracker: &Tracker) -> String {
+    let (default, zones) = tracker.timeouts();
+    let line = |zone: &str, policy: &TimeoutPolicy| {
+        let seconds = policy.seconds().map(|(name, seconds)| format!(",{name}={seconds}"));
+        format!("zone={zone}{}\n", seconds.collect::<String>())
+    };
+    let zones = zones.iter().map(|(zone, policy)| line(&zone.to_string(), policy));
+    line("default", &default) + &zones.collect::<String>()
+}
+
+/// Each `zone=` begins the time-outs of a zone. Those that are not said are the default ones; with `none` the zone has
+/// none of its own any more.
+fn set_timeouts(tracker: &Tracker, text: &str) -> Result<(), String> {
+    const FORM: &str = "write zone=ZONE, and behind it time-outs like udp_first=30, or none";
+    let mut wanted: Vec<(&str, Option<u16>, Option<TimeoutPolicy>, bool)> = Vec::new();
+    for word in words(text) {
+        if let Some(of) = word.strip_prefix("zone=") {
+            wanted.push((word, zone(of)?, Some(TimeoutPolicy::default()), false));
+            continue;
+        }
+        let Some((_, _, policy, is_said)) = wanted.last_mut() else {
+            return Err(format!("{word}: {FORM}"));
+        };
+        if word == "none" && !*is_said {
+            *policy = None;
+        } else {
+            let pair = word.split_once('=').zip(policy.as_mut());
+            let ((name, seconds), policy) = pair.ok_or_else(|| format!("{word}: {FORM}"))?;
+            let wrong = |_| format!("{word}: write a number of seconds");
+            policy.set(name, seconds.parse().map_err(wrong)?)?;
+        }
+        *is_said = true;
+    }
+    if let Some((word, ..)) = wanted.iter().find(|(.., is_said)| !is_said) {
+        return Err(format!("{word}: {FORM}"));
+    }
+    wanted.into_iter().for_each(|(_, zone, policy, _)| tracker.set_timeouts(zone, policy));
     Ok(())
 }
 

@@ -66,7 +66,7 @@ const FILE: Arg = Arg::keyword(
      `OpenFlow` says what there is",
 );
 
-const HANDLERS: [Handler; 21] = [
+const HANDLERS: [Handler; 22] = [
     Handler::read("flows", "the flows of all tables, or those like the parameter").with_parameter(),
     Handler::write("add_flow", "adds flows, a line each, in the syntax of ovs-ofctl"),
     Handler::write("mod_flows", "has flows like these do something else"),
@@ -105,6 +105,13 @@ const HANDLERS: [Handler; 21] = [
     Handler::value(
         "connection_limits",
         "how many connections zones may have; writing `5=1000 default=none` limits zone 5, and others no more",
+    )
+    .off_worker(),
+    Handler::value(
+        "connection_timeouts",
+        "how long connections of zones are remembered after a packet; writing `zone=5 udp_first=10 icmp_reply=5` gives \
+         zone 5 time-outs of its own, in seconds, with the names of ovs-vsctl add-zone-tp, and `zone=5 none` takes \
+         them away; connections that are there keep theirs",
     )
     .off_worker(),
     Handler::value(

@@ -1,8 +1,9 @@
 //! How many connections a zone has, and may have.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::per_zone::PerZone;
 
 /// Zones whose counts are made together, when one of them has its first connection.
 const TOGETHER: usize = 256;
@@ -18,28 +19,18 @@ pub struct ZoneLimit {
     pub count: u32,
 }
 
-#[derive(Debug, Default)]
-struct Limits {
-    /// Of zones without one of their own.
-    default: Option<u32>,
-    of: BTreeMap<u16, u32>,
-}
-
 /// The counts and limits of all zones.
 #[derive(Debug)]
 pub(super) struct Zones {
     counts: Vec<OnceLock<Box<[AtomicU32]>>>,
-    /// Whether there is a limit: without one no connection looks for its own.
-    is_limited: AtomicBool,
-    limits: RwLock<Limits>,
+    limits: PerZone<u32>,
 }
 
 impl Default for Zones {
     fn default() -> Zones {
         Zones {
             counts: (0..=usize::from(u16::MAX) / TOGETHER).map(|_| OnceLock::new()).collect(),
-            is_limited: AtomicBool::new(false),
-            limits: RwLock::default(),
+            limits: PerZone::default(),
         }
     }
 }
@@ -51,17 +42,9 @@ impl Zones {
         &self.counts[zone / TOGETHER].get_or_init(new)[zone % TOGETHER]
     }
 
-    fn limit(&self, zone: u16) -> Option<u32> {
-        if !self.is_limited.load(Relaxed) {
-            return None;
-        }
-        let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-        limits.of.get(&zone).copied().or(limits.default)
-    }
-
     /// A zone has one more connection, if it may.
     pub(super) fn take(&self, zone: u16) -> bool {
-        let limit = self.limit(zone);
+        let limit = self.limits.of(zone);
         let before = self.count(zone).fetch_add(1, Relaxed);
         let fits = limit.is_none_or(|limit| before < limit);
         if !fits {
@@ -78,24 +61,17 @@ impl Zones {
     /// Limits a zone, or with `None` those that have no limit of their own; without a limit it has none any
     /// more. Connections that are there stay.
     pub(super) fn set(&self, zone: Option<u16>, limit: Option<u32>) {
-        let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
-        match (zone, limit) {
-            (None, limit) => limits.default = limit,
-            (Some(zone), Some(limit)) => drop(limits.of.insert(zone, limit)),
-            (Some(zone), None) => drop(limits.of.remove(&zone)),
-        }
-        let any = limits.default.is_some() || !limits.of.is_empty();
-        self.is_limited.store(any, Relaxed);
+        self.limits.set(zone, limit);
     }
 
     /// The limit of zones that have none of their own, and those that have one.
     pub(super) fn all(&self) -> (Option<u32>, Vec<ZoneLimit>) {
-        let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-        let of = limits.of.iter().map(|(&zone, &limit)| ZoneLimit {
+        let (default, of) = self.limits.all();
+        let of = of.into_iter().map(|(zone, limit)| ZoneLimit {
             zone,
             limit,
             count: self.count(zone).load(Relaxed),
         });
-        (limits.default, of.collect())
+        (default, of.collect())
     }
 }

@@ -16,9 +16,11 @@
 
 mod fragments;
 mod limits;
+mod per_zone;
 mod shown;
 mod state;
 mod table;
+mod timeouts;
 mod translation;
 mod tuple;
 
@@ -31,14 +33,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub use fragments::{Fragment, FragmentCounts, FragmentLimits, Incomplete};
 pub use limits::ZoneLimit;
 pub use shown::{Address, Direction, Ends, Shown};
+pub use timeouts::TimeoutPolicy;
 
 use crate::edit::Ip;
 use crate::key::extract::{ICMP, ICMPV6, TCP};
 use crate::key::{CONNECTION, FOUND, Key};
 use crate::wire::{Action, Ct, Field, Nat, NatFlags};
 use fragments::{Fragments, Taken, Whole};
+use per_zone::PerZone;
 use state::{Fit, Segment, State};
 use table::{Begun, Connection, Refused, Table};
+use timeouts::timeout;
 use tuple::{Parsed, Tuple};
 
 const NEW: u32 = 1;
@@ -60,6 +65,7 @@ const ROOM: usize = 3_000_000;
 pub struct Tracker {
     table: Table,
     fragments: Fragments,
+    timeouts: PerZone<Arc<TimeoutPolicy>>,
     /// What `random` chooses by.
     random: AtomicU64,
 }
@@ -110,6 +116,7 @@ impl Tracker {
         Tracker {
             table: Table::with_room(room),
             fragments: Fragments::default(),
+            timeouts: PerZone::default(),
             random: AtomicU64::new(0),
         }
     }
@@ -288,7 +295,7 @@ impl Tracker {
         } else {
             let mut inside = connection.lock();
             let fit = inside.state.see(reply, seen.segment.as_ref());
-            let timeout = inside.state.timeout();
+            let phase = inside.state.phase(fit);
             drop(inside);
             match fit {
                 Fit::Valid | Fit::Tolerated => state = state & !NEW | ESTABLISHED | answers,
@@ -300,6 +307,7 @@ impl Tracker {
                 }
             }
             if matches!(fit, Fit::Valid | Fit::New) {
+                let timeout = timeout(connection.timeouts.as_deref(), phase);
                 self.table.keep(connection, now.saturating_add(timeout), now);
             }
         }
@@ -317,10 +325,11 @@ impl Tracker {
         state: State,
         now: u64,
     ) -> Result<Arc<Connection>, Refused> {
-        let expires = now.saturating_add(state.timeout());
         let original = parsed.tuple;
-        let mut begun =
-            Begun { original, reply: original.reverse(), translated: 0, state, expires };
+        let timeouts = self.timeouts.of(original.zone);
+        let expires = now.saturating_add(timeout(timeouts.as_deref(), state.phase(Fit::New)));
+        let reply = original.reverse();
+        let mut begun = Begun { original, reply, translated: 0, state, timeouts, expires };
         let translated = nat.map_or(0, |nat| match nat.flags {
             flags if flags.contains(NatFlags::SOURCE) => SOURCE,
             flags if flags.contains(NatFlags::DESTINATION) => DESTINATION,
@@ -392,6 +401,20 @@ impl Tracker {
     #[must_use]
     pub fn limits(&self) -> (Option<u32>, Vec<ZoneLimit>) {
         self.table.zones.all()
+    }
+
+    /// Gives time-outs to a zone, or with `None` to each zone that has none of its own; or takes them away.
+    /// Connections that are there keep theirs.
+    pub fn set_timeouts(&self, zone: Option<u16>, policy: Option<TimeoutPolicy>) {
+        self.timeouts.set(zone, policy.map(Arc::new));
+    }
+
+    /// The time-outs of zones that have none of their own, and those of zones that have.
+    #[must_use]
+    pub fn timeouts(&self) -> (TimeoutPolicy, Vec<(u16, TimeoutPolicy)>) {
+        let (default, of) = self.timeouts.all();
+        let of = of.into_iter().map(|(zone, policy)| (zone, TimeoutPolicy::clone(&policy)));
+        (default.map(Arc::unwrap_or_clone).unwrap_or_default(), of.collect())
     }
 
     /// The limits of fragments that wait.

@@ -1,12 +1,11 @@
-//! How far a connection is: whether a packet belongs to it, and how long it is remembered after.
+//! How far a connection is: whether a packet belongs to it, and in which phase it is after.
 //!
 //! TCP is followed with the windows of both ends, after Guido van Rooij, "Real Stateful TCP Packet
-//! Filtering in IP Filter" (2001), as in pf and in Open vSwitch. Time-outs are Open vSwitch's.
+//! Filtering in IP Filter" (2001), as in pf and in Open vSwitch.
 
+use super::timeouts::Phase;
 use super::tuple::Tuple;
 use crate::key::extract::{ICMP, ICMPV6, TCP};
-
-const SECOND: u64 = 1_000_000_000;
 
 /// What a packet is to its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,28 +196,30 @@ impl State {
         }
     }
 
-    /// How long it is remembered after a packet, in nanoseconds.
-    pub(super) fn timeout(&self) -> u64 {
-        let seconds = match self {
+    /// The phase it is in after a packet, which is remembered for that phase's time-out.
+    pub(super) fn phase(&self, fit: Fit) -> Phase {
+        match self {
+            State::Tcp(_) if fit == Fit::New => Phase::TcpSynSent,
             State::Tcp([one, other]) => {
                 let (least, most) = (one.stage.min(other.stage), one.stage.max(other.stage));
                 if least >= Stage::FinWait2 {
-                    30
+                    Phase::TcpClose
                 } else if least >= Stage::Closing {
-                    45
+                    Phase::TcpTimeWait
                 } else if least < Stage::Established {
-                    30
+                    Phase::TcpSynRecv
                 } else if most >= Stage::Closing {
-                    15 * 60
+                    Phase::TcpFinWait
                 } else {
-                    24 * 60 * 60
+                    Phase::TcpEstablished
                 }
             }
-            State::Icmp(true) => 30,
-            State::Other { answered: true, .. } => 30,
-            State::Icmp(false) | State::Other { .. } => 60,
-        };
-        seconds * SECOND
+            State::Icmp(false) => Phase::IcmpFirst,
+            State::Icmp(true) => Phase::IcmpReply,
+            State::Other { answered: true, .. } => Phase::UdpMultiple,
+            State::Other { more: true, .. } => Phase::UdpSingle,
+            State::Other { .. } => Phase::UdpFirst,
+        }
     }
 }
 

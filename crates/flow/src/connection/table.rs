@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use super::limits::Zones;
 use super::shown::{Shown, shown};
 use super::state::State;
+use super::timeouts::TimeoutPolicy;
 use super::tuple::Tuple;
 use crate::wire::{Action, Entry, Field};
 
@@ -32,6 +33,8 @@ pub(super) struct Connection {
     pub(super) reply: Tuple,
     /// Which end is translated, as a flag of a packet's state; 0 where none is.
     pub(super) translated: u32,
+    /// The time-outs of its zone when it began, where that had any.
+    pub(super) timeouts: Option<Arc<TimeoutPolicy>>,
     inside: Mutex<Inside>,
     expires: AtomicU64,
     gone: AtomicBool,
@@ -138,6 +141,7 @@ pub(super) struct Begun {
     pub(super) reply: Tuple,
     pub(super) translated: u32,
     pub(super) state: State,
+    pub(super) timeouts: Option<Arc<TimeoutPolicy>>,
     pub(super) expires: u64,
 }
 
@@ -183,7 +187,7 @@ impl Table {
     /// Remembers a connection, if its first direction is not known yet and there is room. One that is
     /// translated has answers of its own; those of others are the youngest's, as in Open vSwitch.
     pub(super) fn add(&self, begun: Begun, now: u64) -> Result<Arc<Connection>, Refused> {
-        let Begun { original, reply, translated, state, expires } = begun;
+        let Begun { original, reply, translated, state, timeouts, expires } = begun;
         let (first, second) = (original, reply);
         let zone = original.zone;
         if self.count.fetch_add(1, Relaxed) >= self.room {
@@ -198,6 +202,7 @@ impl Table {
             original,
             reply,
             translated,
+            timeouts,
             inside: Mutex::new(Inside { state, mark: 0, label: 0 }),
             expires: AtomicU64::new(expires),
             gone: AtomicBool::new(false),

@@ -7,7 +7,8 @@ use super::ask::{ask, tell};
 use crate::{
     args::{
         FlowAt, FlowConnections, FlowConnectionsCommand, FlowConnectionsFlush,
-        FlowConnectionsFragments, FlowConnectionsLimit, FlowConnectionsList, FlowControl,
+        FlowConnectionsFragments, FlowConnectionsLimit, FlowConnectionsList,
+        FlowConnectionsTimeout, FlowControl,
     },
     output,
 };
@@ -18,6 +19,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowConnections) -> Result<()> {
         Some(FlowConnectionsCommand::List(args)) => list(at, args),
         Some(FlowConnectionsCommand::Flush(args)) => flush(at, args),
         Some(FlowConnectionsCommand::Limit(args)) => limit(at, args),
+        Some(FlowConnectionsCommand::Timeout(args)) => timeout(at, args),
         Some(FlowConnectionsCommand::Fragments(args)) => fragments(at, args),
     }
 }
@@ -36,6 +38,14 @@ fn limit(at: &FlowAt, args: &FlowConnectionsLimit) -> Result<()> {
         return print(at, &args.asked, "connection_limits", None);
     }
     tell(at, &args.asked, "connection_limits", &args.limits.join(" "))
+}
+
+fn timeout(at: &FlowAt, args: &FlowConnectionsTimeout) -> Result<()> {
+    let Some(zone) = &args.zone else {
+        return print(at, &args.asked, "connection_timeouts", None);
+    };
+    let said = format!("zone={zone} {}", args.timeouts.join(" "));
+    tell(at, &args.asked, "connection_timeouts", &said)
 }
 
 fn fragments(at: &FlowAt, args: &FlowConnectionsFragments) -> Result<()> {

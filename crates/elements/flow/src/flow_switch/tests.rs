@@ -167,6 +167,19 @@ fn fragments_are_tracked_and_connections_told_of() {
         assert_eq!(run.read("s.connection_limits"), limits);
         run.write("s.connection_limits", "9=none,default=none").expect("none");
         assert_eq!(run.read("s.connection_limits"), "zone=default,limit=none\n");
+        run.write(
+            "s.connection_timeouts",
+            "zone=9 udp_first=5,icmp_reply=7 zone=default tcp_close=9",
+        )
+        .expect("time-outs");
+        let timeouts = run.read("s.connection_timeouts");
+        let [default, of] = &timeouts.lines().collect::<Vec<_>>()[..] else { panic!("{timeouts}") };
+        assert!(default.starts_with("zone=default,tcp_syn_sent=30,"), "{default}");
+        assert!(default.contains(",tcp_close=9,udp_first=60,"), "{default}");
+        let rest = ",udp_first=5,udp_single=60,udp_multiple=30,icmp_first=60,icmp_reply=7";
+        assert!(of.starts_with("zone=9,") && of.ends_with(rest), "{of}");
+        run.write("s.connection_timeouts", "zone=9 none").expect("none");
+        assert_eq!(run.read("s.connection_timeouts").lines().count(), 1);
         run.write("s.fragments", "most=500 shortest_v4=1000").expect("limits");
         assert!(
             run.read("s.fragments").starts_with("most=500\nversion=v4,shortest=1000,waiting=1")
@@ -176,6 +189,13 @@ fn fragments_are_tracked_and_connections_told_of() {
             ("flush_connections", "in_port=1"),
             ("connection_limits", "65536=1"),
             ("connection_limits", "5"),
+            ("connection_timeouts", "udp_first=5"),
+            ("connection_timeouts", "zone=9"),
+            ("connection_timeouts", "zone=65536 udp_first=5"),
+            ("connection_timeouts", "zone=9 udp_last=5"),
+            ("connection_timeouts", "zone=9 udp_first=0"),
+            ("connection_timeouts", "zone=9 udp_first=5 none"),
+            ("connection_timeouts", "zone=9 none udp_first=5"),
             ("fragments", "most=5001"),
             ("fragments", "some=1"),
         ] {

@@ -62,7 +62,7 @@ fn windows_are_not_scaled_where_the_answer_does_not_say_so() {
 fn a_connection_without_an_answer_is_forgotten_soon_though_it_ends() {
     let mut state = begin(&segment(SYN, (100, 0), 64_000, None, 0));
     assert_eq!(see(&mut state, false, segment(FIN | ACK, (101, 0), 64_000, None, 0)), Fit::Valid);
-    assert_eq!(state.timeout(), 30 * SECOND);
+    assert_eq!(timeout(None, state.phase(Fit::Valid)), 30 * SECOND);
 }
 
 #[test]

@@ -134,3 +134,84 @@ fn zones_have_limits() {
     tracker.set_limit(None, None);
     assert_eq!(keep(7), 4);
 }
+
+/// Each phase is forgotten after its own time-out, and connections keep those with which they began.
+#[test]
+fn zones_have_timeouts() {
+    let tracker = Tracker::default();
+    let mut policy = TimeoutPolicy::default();
+    let names: Vec<&str> = policy.seconds().map(|(name, _)| name).collect();
+    for (at, name) in names.iter().enumerate() {
+        policy.set(name, 2 + at as u32).expect(name);
+    }
+    for (name, seconds) in [("udp_last", 1), ("udp_first", 0), ("udp_first", u32::MAX)] {
+        assert!(policy.set(name, seconds).is_err(), "{name}={seconds}");
+    }
+    tracker.set_timeouts(Some(1), Some(policy.clone()));
+    assert_eq!(tracker.timeouts(), (TimeoutPolicy::default(), vec![(1, policy.clone())]));
+    let of = |name: &str| {
+        let (_, seconds) = policy.seconds().find(|(known, _)| *known == name).expect(name);
+        u64::from(seconds)
+    };
+    let ping = |kind| match kind {
+        8 => echo(CLIENT.0, SERVER.0, 8, 0),
+        _ => echo(SERVER.0, CLIENT.0, 0, 0),
+    };
+    let begin = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
+    let accept = tcp(SERVER, CLIENT, SYN | ACK, 500, 101, b"");
+    let accepted = tcp(CLIENT, SERVER, ACK, 101, 501, b"");
+    let end = tcp(CLIENT, SERVER, FIN | ACK, 101, 501, b"");
+    let reset = tcp(CLIENT, SERVER, RST, 101, 0, b"");
+    let other_end = tcp(SERVER, CLIENT, FIN | ACK, 501, 101, b"");
+    let open = [begin.clone(), accept.clone(), accepted.clone()];
+    let with = |more: &[&Vec<u8>]| {
+        let more = more.iter().map(|packet| (*packet).clone());
+        open.iter().cloned().chain(more).collect::<Vec<_>>()
+    };
+    let packets = [
+        ("udp_first", vec![udp(CLIENT, SERVER)]),
+        ("udp_single", vec![udp(CLIENT, SERVER), udp(CLIENT, SERVER)]),
+        ("udp_multiple", vec![udp(CLIENT, SERVER), udp(SERVER, CLIENT)]),
+        ("icmp_first", vec![ping(8)]),
+        ("icmp_reply", vec![ping(8), ping(0)]),
+        ("tcp_syn_sent", vec![begin.clone()]),
+        ("tcp_syn_sent", vec![begin.clone(), begin.clone()]),
+        ("tcp_syn_recv", vec![begin, accept]),
+        ("tcp_established", open.to_vec()),
+        ("tcp_fin_wait", with(&[&end])),
+        ("tcp_time_wait", with(&[&end, &other_end])),
+        ("tcp_close", with(&[&reset])),
+    ];
+    for (name, packets) in packets {
+        for packet in packets {
+            track(&tracker, "ct(commit,zone=1)", &packet, SECOND);
+        }
+        let there = |now: u64| tracker.some(now * SECOND, 9, |_| true).0.len();
+        assert_eq!((there(of(name)), there(1 + of(name))), (1, 0), "{name}");
+        tracker.flush(|_| true);
+    }
+    // Those of other zones, and those that are there when it changes.
+    let first = udp(CLIENT, SERVER);
+    let there = |zone: u16, second: u64| {
+        let wanted = |shown: &Shown| shown.zone == zone;
+        tracker.some(second * SECOND, 9, wanted).0.len()
+    };
+    let keep = |zone: u16| {
+        let mut packet = first.clone();
+        let mut fields = Key::default();
+        key::extract(&packet, &mut fields);
+        let _ = tracker.track(&ct("ct(commit)"), zone, &mut fields, &mut packet, SECOND);
+    };
+    keep(1);
+    keep(2);
+    tracker.set_timeouts(Some(1), None);
+    let after = 1 + of("udp_first");
+    assert_eq!((there(1, after), there(2, after)), (0, 1));
+    tracker.flush(|_| true);
+    keep(1);
+    assert_eq!((there(1, 60), there(1, 61)), (1, 0), "as before");
+    tracker.flush(|_| true);
+    tracker.set_timeouts(None, Some(policy.clone()));
+    keep(7);
+    assert_eq!((there(7, after - 1), there(7, after)), (1, 0), "zones without their own");
+}

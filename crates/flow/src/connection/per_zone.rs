@@ -1,0 +1,56 @@
+//! A setting of zones: a value of the zone's own, or the value of all zones that have none.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock};
+
+#[derive(Debug)]
+struct Values<T> {
+    default: Option<T>,
+    of: BTreeMap<u16, T>,
+}
+
+/// The values of all zones.
+#[derive(Debug)]
+pub(super) struct PerZone<T> {
+    /// Whether there is a value: without one no connection takes the lock.
+    any: AtomicBool,
+    values: RwLock<Values<T>>,
+}
+
+impl<T> Default for PerZone<T> {
+    fn default() -> PerZone<T> {
+        let values = Values { default: None, of: BTreeMap::new() };
+        PerZone { any: AtomicBool::new(false), values: RwLock::new(values) }
+    }
+}
+
+impl<T: Clone> PerZone<T> {
+    /// The value that a zone goes by, if there is one.
+    pub(super) fn of(&self, zone: u16) -> Option<T> {
+        if !self.any.load(Relaxed) {
+            return None;
+        }
+        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
+        values.of.get(&zone).or(values.default.as_ref()).cloned()
+    }
+
+    /// Gives a value to a zone, or with `None` to those without one of their own; or takes it away.
+    pub(super) fn set(&self, zone: Option<u16>, value: Option<T>) {
+        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        match (zone, value) {
+            (None, value) => values.default = value,
+            (Some(zone), Some(value)) => drop(values.of.insert(zone, value)),
+            (Some(zone), None) => drop(values.of.remove(&zone)),
+        }
+        let any = values.default.is_some() || !values.of.is_empty();
+        self.any.store(any, Relaxed);
+    }
+
+    /// The value of zones without one of their own, and the zones that have one.
+    pub(super) fn all(&self) -> (Option<T>, Vec<(u16, T)>) {
+        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
+        let of = values.of.iter().map(|(&zone, value)| (zone, value.clone()));
+        (values.default.clone(), of.collect())
+    }
+}
