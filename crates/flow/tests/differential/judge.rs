@@ -147,8 +147,9 @@ impl Judge {
         let mut said = Vec::new();
         let mut bytes = [0; 4096];
         loop {
-            let length = socket.read(&mut bytes).expect("its control socket");
-            assert!(length > 0, "Open vSwitch hangs up");
+            let read = socket.read(&mut bytes);
+            let length = read.unwrap_or_else(|error| panic!("{method} {words:?}: {error}"));
+            assert!(length > 0, "Open vSwitch hangs up: {method} {words:?}");
             said.extend_from_slice(&bytes[..length]);
             if is_whole(&said) {
                 break;

@@ -6,6 +6,7 @@
 
 mod chains;
 mod first_header;
+mod ipv6;
 mod judge;
 mod ours;
 mod packets;

@@ -161,14 +161,24 @@ pub(crate) fn packet(rng: &mut Rng, talks: &mut [Talk; 4]) -> (u32, Vec<u8>) {
             (1, 2, vec![kind, 0, 0, 0, 0, from.min(to), 0, 1, 5, 6])
         }
         _ => {
-            // An error about a packet of the other side.
+            // An error about what the other has sent. Open vSwitch 3.1 writes behind a packet of which it quotes a
+            // part of the header of TCP, and dies of it.
             let mut about = Vec::new();
             about.extend(other.to_be_bytes());
             about.extend(own.to_be_bytes());
-            about.extend([0, 12, 0, 0, 1, 2, 3, 4]);
-            let about = ip(17, destination.1, source.1, &about);
+            let (protocol, rest, quoted) = match rng.u32(..3) {
+                0 => (17, &[0, 12, 0, 0, 1, 2, 3, 4][..], 28),
+                1 => (17, &[0, 12, 0x12, 0x34, 1, 2, 3, 4][..], 28),
+                _ => {
+                    let rest =
+                        &[0, 0, 3, 0xe8, 0, 0, 0x13, 0x88, 0x50, 16, 0x10, 0, 0x12, 0x34, 0, 0][..];
+                    (6, rest, 40)
+                }
+            };
+            about.extend(rest);
+            let about = ip(protocol, destination.1, source.1, &about);
             let mut carried = vec![3, 1, 0, 0, 0, 0, 0, 0];
-            carried.extend(&about[..28]);
+            carried.extend(&about[..quoted]);
             (1, 2, carried)
         }
     };
