@@ -149,7 +149,7 @@ struct RecordTimestamp {
     said: Said,
 }
 
-/// Whether a NumberPacket writes the highest byte first.
+/// Whether a `NumberPacket` writes the highest byte first.
 fn writes_big(plan: &Plan, counter: usize) -> bool {
     plan.argument(counter, "NET_ORDER").is_some_and(|text| parse_bool(&text) == Some(true))
 }
