@@ -1,9 +1,9 @@
-//! Fragments: they wait until all of their packet have come, which is then tracked as a whole, and go on as
-//! they came.
+//! Fragments: they wait until their packet is complete, which is then tracked as a whole, and go on
+//! as they came.
 //!
-//! There are bounds to how long a packet's fragments wait, to how many wait in all and of one source, and to
-//! their bytes. A fragment for which there is no room is an invalid packet, and so is one that overlaps another
-//! or, without being the last, is shorter than a sender has reason to make it.
+//! Limits apply to the time that a packet's fragments wait, to their number in all and of one
+//! source, and to their bytes. A fragment without room is an invalid packet, and so is one that
+//! overlaps another or, without being the last, is shorter than a sender has reason to make it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -18,17 +18,17 @@ use crate::key::{CONNECTION, Key, extract};
 use crate::wire::Field;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long a packet's fragments wait for the others: Open vSwitch's time.
+/// Time that a packet's fragments wait for the others: Open vSwitch's.
 const PATIENCE: u64 = 15 * SECOND;
-/// How many fragments may wait unless said otherwise, and at most: Open vSwitch's numbers.
+/// Waiting fragments, by default, and at most: Open vSwitch's numbers.
 const MOST: u32 = 1000;
 const MOST_OF_ALL: u32 = 5000;
 /// One source may have one in so many of them, and of their bytes.
 const SHARE: u32 = 4;
-/// How many bytes may wait: as many as with Linux.
+/// Bytes of waiting fragments: as many as with Linux.
 const BYTES: usize = 4 << 20;
-/// How short a fragment of each version may be that is not the last, from the header of IP on, unless said
-/// otherwise, and at least: Open vSwitch's numbers.
+/// Least lengths of a fragment of each version that is not the last, from the header of IP on, by
+/// default, and at least: Open vSwitch's numbers.
 const SHORTEST: [u32; 2] = [1200, 1280];
 const SHORTEST_OF_ALL: u32 = 400;
 /// The longest packet of IPv4, and the longest payload of IPv6.
@@ -40,28 +40,29 @@ const KEPT: u8 = 0xc0;
 /// Limits of the fragments that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentLimits {
-    /// How many may wait.
+    /// Waiting fragments, at most.
     pub most: u32,
-    /// How short one of IPv4 and of IPv6 may be that is not the last of its packet, from the header of IP on.
+    /// Least lengths of a fragment of IPv4 and of IPv6 that is not the last, from the header of IP
+    /// on.
     pub shortest: [u32; 2],
 }
 
 /// Counts of fragments, by their fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FragmentCounts {
-    /// How many wait.
+    /// Fragments that wait.
     pub waiting: u32,
-    /// Those that waited, or completed a packet.
+    /// Fragments that waited, or completed a packet.
     pub accepted: u64,
-    /// Those that went on with all of their packet.
+    /// Fragments that went on with all of their packet.
     pub completed: u64,
-    /// Those that were dropped, as others did not come in time or made too long a packet.
+    /// Fragments that were dropped, as others did not come in time or made too long a packet.
     pub expired: u64,
-    /// Those that were too short.
+    /// Fragments that were too short.
     pub short: u64,
-    /// Those that overlapped another, or came twice.
+    /// Fragments that overlapped another, or came twice.
     pub overlapping: u64,
-    /// Those there was no room for.
+    /// Fragments dropped for lack of room.
     pub refused: u64,
 }
 
@@ -76,9 +77,9 @@ pub struct Incomplete {
     pub protocol: u8,
     /// Identification of its fragments (RFC 791, RFC 8200).
     pub number: u32,
-    /// Where it is tracked.
+    /// The zone it is tracked in.
     pub zone: u16,
-    /// How many of its fragments wait.
+    /// Number of its fragments that wait.
     pub fragments: usize,
     /// Whether the first of them does.
     pub has_first: bool,
@@ -105,8 +106,8 @@ struct Counts {
     refused: AtomicU64,
 }
 
-/// The identity of a fragmented packet: addresses, protocol, identification, zone, ingress port, and the
-/// continuation that its fragments are at.
+/// The identity of a fragmented packet: addresses, protocol, identification, zone, ingress port,
+/// and the continuation that its fragments are at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Name {
     source: u128,
@@ -119,17 +120,17 @@ struct Name {
     continuation: u32,
 }
 
-/// Where a fragment's parts are, and which part of the packet it has.
+/// Offsets in a fragment, and its part of the packet.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     name: Name,
-    /// Where IP begins, ...
+    /// Offset of IP, ...
     ip: usize,
     /// ... where its part of the packet begins, ...
     data: usize,
     /// ... and where IP ends.
     end: usize,
-    /// Where its part begins in the packet.
+    /// Offset of its part in the packet.
     from: usize,
     /// Whether another one follows.
     more: bool,
@@ -189,7 +190,7 @@ impl Piece {
     }
 }
 
-/// Where the header of IPv6 is that says that it is a fragment.
+/// Returns the offset of the fragment header of IPv6.
 fn fragment_header(packet: &[u8], ip: usize, end: usize) -> Option<usize> {
     let mut next = packet[ip + 6];
     let mut at = ip + 40;
@@ -215,14 +216,14 @@ fn fragment_header(packet: &[u8], ip: usize, end: usize) -> Option<usize> {
 struct Packet {
     /// In the order of their parts.
     fragments: Vec<Waiting>,
-    /// How long it is, once the last has come.
+    /// Its length, once the last fragment has come.
     length: Option<usize>,
     /// It would be too long: fragments of it are invalid until its time is over.
     failed: bool,
     due: Due,
 }
 
-/// When a packet's time is over, and which of several at that time it is.
+/// Time-out of a packet, and its number among those of that time.
 type Due = (u64, u64);
 
 /// Fragments that wait, and their bytes.
@@ -253,7 +254,7 @@ struct Inside {
     due: BTreeMap<Due, Name>,
     /// Packets so far.
     serial: u64,
-    /// Those of a source.
+    /// Load of each source.
     sources: HashMap<(bool, u128), Load>,
     all: Load,
 }
@@ -287,7 +288,7 @@ pub(super) struct Whole {
     pub(super) packet: Vec<u8>,
     /// The key of its first fragment.
     pub(super) key: Key,
-    /// Where the data begins that fragments have parts of.
+    /// Offset of the data that fragments have parts of.
     data: usize,
     fragments: Vec<Waiting>,
 }
@@ -381,7 +382,7 @@ impl Fragments {
         Taken::Whole(Box::new(whole))
     }
 
-    /// Forgets packets whose time is over.
+    /// Drops the fragments of packets that have timed out.
     fn forget_late(&self, inside: &mut Inside, now: u64) {
         while let Some((&(due, _), &name)) = inside.due.first_key_value()
             && due <= now
@@ -403,12 +404,12 @@ impl Fragments {
         }
     }
 
-    /// Whether some wait: one load.
+    /// Returns true if fragments wait: one load.
     pub(super) fn wait(&self) -> bool {
         self.packets.load(Relaxed) > 0
     }
 
-    /// How many were dropped since this was asked last.
+    /// Returns the number of fragments dropped since the last call.
     pub(super) fn take_lost(&self) -> u64 {
         if self.lost.load(Relaxed) == 0 { 0 } else { self.lost.swap(0, Relaxed) }
     }
@@ -560,8 +561,8 @@ impl Whole {
         self.fragments.iter().map(|fragment| fragment.packet.len()).sum()
     }
 
-    /// The fragments as they go on: with what was changed in the packet, and with what is known of its
-    /// connection now.
+    /// Returns the fragments as they go on: with the changes of the packet, and with the connection
+    /// fields of now.
     pub(super) fn into_fragments(self) -> Vec<Fragment> {
         let Whole { packet: whole, key: found, data, fragments } = self;
         let Some(first) = fragments.first().map(|fragment| fragment.piece) else {

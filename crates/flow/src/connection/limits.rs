@@ -1,4 +1,4 @@
-//! How many connections a zone has, and may have.
+//! Numbers of connections per zone, and their limits.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -13,9 +13,9 @@ const TOGETHER: usize = 256;
 pub struct ZoneLimit {
     /// The zone.
     pub zone: u16,
-    /// How many connections it may have.
+    /// Connections at most.
     pub limit: u32,
-    /// How many it has.
+    /// Connections now.
     pub count: u32,
 }
 
@@ -42,7 +42,7 @@ impl Zones {
         &self.counts[zone / TOGETHER].get_or_init(new)[zone % TOGETHER]
     }
 
-    /// A zone has one more connection, if it may.
+    /// Counts one more connection of a zone, if it may have one.
     pub(super) fn take(&self, zone: u16) -> bool {
         let limit = self.limits.of(zone);
         let before = self.count(zone).fetch_add(1, Relaxed);
@@ -53,13 +53,13 @@ impl Zones {
         fits
     }
 
-    /// One of its connections has gone.
+    /// Counts one connection less.
     pub(super) fn give(&self, zone: u16) {
         self.count(zone).fetch_sub(1, Relaxed);
     }
 
-    /// Limits a zone, or with `None` those that have no limit of their own; without a limit it has none any
-    /// more. Connections that are there stay.
+    /// Limits a zone, or with `None` the zones without their own limit; or removes the limit.
+    /// Existing connections stay.
     pub(super) fn set(&self, zone: Option<u16>, limit: Option<u32>) {
         self.limits.set(zone, limit);
     }

@@ -1,18 +1,19 @@
-//! Connections: which packets belong together, what is remembered of them, and translation of addresses.
+//! Connection tracking (conntrack): connections of packets, their state, and translation of
+//! addresses.
 //!
-//! It does what `ct` says, as Open vSwitch's own tracker does: connections are looked up by addresses,
+//! It carries `ct` out, as Open vSwitch's own tracker does: connections are looked up by addresses,
 //! protocol and ports in a zone; those that are remembered (`commit`) have a mark, a label, and
-//! addresses and ports they are translated to, and are forgotten when their time is over. TCP is followed
-//! with its windows; errors of ICMP belong to the connection they are about, and what they quote is
-//! translated with them. Fragments wait until all of their packet are there; it is tracked as a whole, and
-//! they go on as they came.
+//! addresses and ports they are translated to, and are forgotten when their time is over. TCP is
+//! followed with its windows; errors of ICMP belong to the connection they are about, and the
+//! packets they quote are translated with them. Fragments wait until all of their packet are there;
+//! it is tracked as a whole, and they go on as they came.
 //!
-//! # What is not there
+//! # Not there
 //!
-//! There are no helpers (FTP, TFTP): further connections of such protocols are not known to belong to
-//! the first. Checksums are not verified but those of the headers of fragments. SCTP is followed as UDP is,
-//! and identifiers of ICMP are not translated: where two hosts behind one address use the same to the same
-//! host, the second connection is not remembered.
+//! There are no helpers (FTP, TFTP): further connections of such protocols are not known to belong
+//! to the first. Checksums are not verified but those of the headers of fragments. SCTP is followed
+//! as UDP is, and identifiers of ICMP are not translated: where two hosts behind one address use
+//! the same to the same host, the second connection is not remembered.
 
 mod fragments;
 mod limits;
@@ -56,17 +57,17 @@ const SOURCE: u32 = 1 << 6;
 const DESTINATION: u32 = 1 << 7;
 const TRANSLATED: u32 = SOURCE | DESTINATION;
 
-/// How many connections there may be unless said otherwise; Open vSwitch's number.
+/// Connections by default; Open vSwitch's number.
 const ROOM: usize = 3_000_000;
 
-/// Connections that are known. All workers share it: locks are of a part of the connections, and held for
-/// some hundred nanoseconds.
+/// Connections that are known. All workers share it: locks are of a part of the connections, and
+/// held for some hundred nanoseconds.
 #[derive(Debug)]
 pub struct Tracker {
     table: Table,
     fragments: Fragments,
     timeouts: PerZone<Arc<TimeoutPolicy>>,
-    /// What `random` chooses by.
+    /// Seed of the flag `random`.
     random: AtomicU64,
 }
 
@@ -84,11 +85,12 @@ pub enum Tracked {
     One,
     /// It is a fragment, and waits for the others of its packet.
     Waits,
-    /// It was the fragment that was missing: all of the packet go on, in order, with the same connection.
+    /// It was the fragment that was missing: all of the packet go on, in order, with the same
+    /// connection.
     All(Vec<Fragment>),
 }
 
-/// What was found of a packet's connection.
+/// Result of a packet's lookup.
 struct Found {
     state: u32,
     connection: Option<Arc<Connection>>,
@@ -121,12 +123,12 @@ impl Tracker {
         }
     }
 
-    /// Looks the connection of a packet up, and does what the action says: its fields of `key` are set, it
-    /// is remembered where that is wanted, and addresses are translated in `packet` and in `key`. A fragment
-    /// waits for the others of its packet.
+    /// Looks the connection of a packet up, and carries the action out: its fields of `key` are
+    /// set, it is remembered where that is wanted, and addresses are translated in `packet` and in
+    /// `key`. A fragment waits for the others of its packet.
     ///
-    /// `key` is what was found in `packet`, as it is now, and what is known of its connection already: in the
-    /// same zone a packet is not translated again.
+    /// `key` has the fields of `packet` as it is now, and the connection fields so far: in the same
+    /// zone a packet is not translated again.
     pub fn track(
         &self,
         action: &Ct,
@@ -255,10 +257,10 @@ impl Tracker {
         }
     }
 
-    /// The connection of a packet, and whether the packet is an answer.
+    /// Returns the connection of a packet, and whether the packet is an answer.
     ///
-    /// One that was translated in this zone is as the other end sees it: its answers are known, or else what
-    /// its first packet was.
+    /// One that was translated in this zone is as the other end sees it: the lookup is by its
+    /// answers, or else by the tuple of its first packet.
     fn look_up(
         &self,
         seen: &Seen<'_>,
@@ -278,7 +280,7 @@ impl Tracker {
         })
     }
 
-    /// What a packet is to a connection that was found; `None` where it begins another one.
+    /// Applies a packet to the connection found; returns `None` where it begins another one.
     fn belongs(
         &self,
         connection: &Arc<Connection>,
@@ -350,37 +352,37 @@ impl Tracker {
         Err(Refused::Taken)
     }
 
-    /// Forgets connections and fragments whose time is over. Called now and then, it does a part of the work
-    /// each time: 16,384 connections at most.
+    /// Removes connections and fragments that have timed out. Called now and then, it does a part
+    /// of the work each time: 16,384 connections at most.
     pub fn expire(&self, now: u64) {
         self.table.expire(now);
         self.expire_fragments(now);
     }
 
-    /// Forgets fragments whose time is over: one load where none wait.
+    /// Drops fragments that have timed out: one load where none wait.
     pub fn expire_fragments(&self, now: u64) {
         self.fragments.expire(now);
     }
 
-    /// Forgets the connections that are wanted forgotten, and returns how many. It may be called while
-    /// packets come.
+    /// Removes the wanted connections, and returns their number. It may be called while packets
+    /// come.
     pub fn flush(&self, wanted: impl Fn(&Shown) -> bool) -> usize {
         self.table.flush(wanted)
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no connections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// So many of the connections that are wanted, in no order, and how many more there are.
+    /// Returns so many of the wanted connections, in no order, and the number of further ones.
     #[must_use]
     pub fn some(
         &self,
@@ -391,8 +393,8 @@ impl Tracker {
         self.table.some(now, most, wanted)
     }
 
-    /// Limits the connections of a zone, or with `None` of each zone that has no limit of its own. Without a
-    /// limit there is none any more; connections that are there stay.
+    /// Limits the connections of a zone, or with `None` of each zone without its own limit; or
+    /// removes the limit. Existing connections stay.
     pub fn set_limit(&self, zone: Option<u16>, limit: Option<u32>) {
         self.table.zones.set(zone, limit);
     }
@@ -403,8 +405,8 @@ impl Tracker {
         self.table.zones.all()
     }
 
-    /// Gives time-outs to a zone, or with `None` to each zone that has none of its own; or takes them away.
-    /// Connections that are there keep theirs.
+    /// Sets the time-outs of a zone, or with `None` of each zone without its own; or removes them.
+    /// Existing connections keep theirs.
     pub fn set_timeouts(&self, zone: Option<u16>, policy: Option<TimeoutPolicy>) {
         self.timeouts.set(zone, policy.map(Arc::new));
     }
@@ -423,7 +425,7 @@ impl Tracker {
         self.fragments.limits()
     }
 
-    /// Sets it; an error says what is out of range.
+    /// Sets the limits; an error names the one out of range.
     pub fn set_fragment_limits(&self, limits: FragmentLimits) -> Result<(), String> {
         self.fragments.set_limits(limits)
     }
@@ -440,25 +442,27 @@ impl Tracker {
         self.fragments.incomplete()
     }
 
-    /// Whether fragments wait for others: one load.
+    /// Returns true if fragments wait for others: one load.
     #[must_use]
     pub fn has_fragments(&self) -> bool {
         self.fragments.wait()
     }
 
-    /// How many fragments were dropped since this was asked last, as others of their packets did not come.
+    /// Returns the number of fragments dropped since the last call, as others of their packets did
+    /// not come.
     #[must_use]
     pub fn take_lost_fragments(&self) -> u64 {
         self.fragments.take_lost()
     }
 }
 
-/// The connection state (`ct_state`) of a packet in this zone; 0 if it was looked up in another.
+/// Returns the connection state (`ct_state`) of a packet in this zone; 0 if it was looked up in
+/// another.
 fn known_of(key: &Key, zone: u16) -> u32 {
     if key.get(Field::CtZone) == zone.into() { key.get(Field::CtState) as u32 } else { 0 }
 }
 
-/// The translation that an action says.
+/// Returns the translation of an action.
 fn nat_of(action: &Ct) -> Option<&Nat> {
     action.actions.iter().find_map(|action| match action {
         Action::Nat(nat) => Some(&**nat),
@@ -466,8 +470,8 @@ fn nat_of(action: &Ct) -> Option<&Nat> {
     })
 }
 
-/// Whether the last `ct` found a packet's connection: the next one in its zone does not take the packet for
-/// another one of it.
+/// Returns true if the last `ct` found the packet's connection: the next one in its zone does not
+/// apply the packet to it again.
 fn was_found(key: &Key) -> bool {
     key.words()[FOUND.word] >> FOUND.shift & 1 != 0
 }
@@ -477,7 +481,7 @@ fn set_found(key: &mut Key, found: bool) {
     *word = *word & !(1 << FOUND.shift) | u64::from(found) << FOUND.shift;
 }
 
-/// Says in a key what was found. With `stays` the packet is left as it is.
+/// Sets the connection fields of a key. With `stays` the packet is left as it is.
 fn set_known(key: &mut Key, zone: u16, found: &Found, stays: bool) {
     set_found(key, stays && found.connection.is_some());
     let (mark, label) = found.connection.as_ref().map_or((0, 0), |connection| {
@@ -491,8 +495,8 @@ fn set_known(key: &mut Key, zone: u16, found: &Found, stays: bool) {
     set_original(key, found.original.as_ref());
 }
 
-/// Sets the connection fields of a key as if the packet were looked up in a zone and found in that state,
-/// for traces.
+/// Sets the connection fields of a key as if the packet were looked up in a zone and found in that
+/// state, for traces.
 pub fn assume(state: u32, zone: u16, key: &mut Key, packet: &[u8]) {
     let parsed = Ip::of(packet).and_then(|ip| Parsed::of(packet, ip, zone));
     let original = parsed.map(|parsed| parsed.tuple);
@@ -552,7 +556,7 @@ fn set_original(key: &mut Key, original: Option<&Tuple>) {
     key.set(Field::CtTpDst, destination_port.into());
 }
 
-/// Forgets what is known of the packet's connection.
+/// Clears the connection fields of a packet.
 pub fn clear(key: &mut Key) {
     key.words_mut()[CONNECTION].fill(0);
 }

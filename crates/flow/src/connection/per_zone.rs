@@ -26,7 +26,7 @@ impl<T> Default for PerZone<T> {
 }
 
 impl<T: Clone> PerZone<T> {
-    /// The value that a zone goes by, if there is one.
+    /// Returns the value for a zone, if there is one.
     pub(super) fn of(&self, zone: u16) -> Option<T> {
         if !self.any.load(Relaxed) {
             return None;
@@ -35,7 +35,7 @@ impl<T: Clone> PerZone<T> {
         values.of.get(&zone).or(values.default.as_ref()).cloned()
     }
 
-    /// Gives a value to a zone, or with `None` to those without one of their own; or takes it away.
+    /// Sets the value of a zone, or with `None` of zones without one of their own; or removes it.
     pub(super) fn set(&self, zone: Option<u16>, value: Option<T>) {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         match (zone, value) {
@@ -47,7 +47,7 @@ impl<T: Clone> PerZone<T> {
         self.any.store(any, Relaxed);
     }
 
-    /// The value of zones without one of their own, and the zones that have one.
+    /// Returns the value of zones without one of their own, and those of the other zones.
     pub(super) fn all(&self) -> (Option<T>, Vec<(u16, T)>) {
         let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
         let of = values.of.iter().map(|(&zone, value)| (zone, value.clone()));

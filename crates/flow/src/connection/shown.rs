@@ -1,4 +1,4 @@
-//! Connections as they are told of: a line each, in the form of `ovs-appctl dpctl/dump-conntrack`.
+//! Connections for display: a line each, in the form of `ovs-appctl dpctl/dump-conntrack`.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -53,7 +53,7 @@ pub struct Direction {
     pub source: Address,
     /// To where.
     pub destination: Address,
-    /// Ports, or what ICMP has in their place.
+    /// Ports, or the fields of ICMP in their place.
     pub ends: Ends,
 }
 
@@ -73,7 +73,7 @@ pub enum Ends {
     },
 }
 
-/// A connection as it is told of.
+/// A connection for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// The zone.
@@ -88,7 +88,7 @@ pub struct Shown {
     pub mark: u32,
     /// Its label.
     pub label: u128,
-    /// How far a connection of TCP is.
+    /// State of a connection of TCP.
     pub state: Option<&'static str>,
     /// When it is forgotten unless there is another packet, in nanoseconds of the steady clock.
     pub expires: u64,
@@ -96,8 +96,8 @@ pub struct Shown {
 }
 
 impl Direction {
-    /// Whether a filter wants it. As for Open vSwitch, messages of ICMP are told apart where the filter is of
-    /// their protocol and has an address.
+    /// Returns true if it passes a filter. As for Open vSwitch, messages of ICMP are told apart
+    /// where the filter is of their protocol and has an address.
     fn passes(&self, filter: &TupleFilter, is_of_icmp: bool) -> bool {
         let has = |wanted: Option<IpAddr>, address: Address| {
             wanted.is_none_or(|wanted| wanted == IpAddr::from(address))
@@ -143,7 +143,7 @@ pub(super) fn shown(connection: &Connection) -> Shown {
     fields.set(Field::CtZone, tuple.zone.into());
     fields.set(Field::CtMark, mark.into());
     fields.set(Field::CtLabel, label);
-    // What a filter needs before it may ask for fields of connections.
+    // A filter needs this before fields of connections.
     fields.set(Field::CtState, super::TRACKED.into());
     fields.set(Field::EthType, if tuple.v6 { 0x86dd } else { 0x0800 });
     Shown {
@@ -175,15 +175,15 @@ fn name(protocol: u8) -> Option<&'static str> {
 }
 
 impl Shown {
-    /// Whether its zone, mark, label and first packet (`ct_zone`, `ct_nw_src` and so on) are as a match
-    /// wants them.
+    /// Returns true if its zone, mark, label and first packet (`ct_zone`, `ct_nw_src` and so on)
+    /// match.
     #[must_use]
     pub fn is_like(&self, (key, mask): &(Key, Mask)) -> bool {
         self.fields.agrees(key, mask)
     }
 
-    /// Whether a filter wants it: it has all that the filter says. As for Open vSwitch, one that says all of a
-    /// packet is of the connection of that packet, which may be an answer, and without a zone means the zone 0.
+    /// Returns true if it passes a filter. As for Open vSwitch, a filter of a whole packet selects
+    /// the connection of that packet, which may be an answer, and means zone 0 if it has none.
     #[must_use]
     pub fn passes(&self, filter: &ConnectionFilter) -> bool {
         let zone = filter.zone.or_else(|| filter.is_whole().then_some(0));
@@ -198,13 +198,13 @@ impl Shown {
             && self.reply.passes(&filter.reply, filter.is_of_icmp())
     }
 
-    /// The name of its protocol, or its number.
+    /// Returns the name of its protocol, or its number.
     #[must_use]
     pub fn protocol(&self) -> String {
         name(self.protocol).map_or_else(|| self.protocol.to_string(), str::to_owned)
     }
 
-    /// How many seconds it is remembered from now on.
+    /// Returns the seconds left until it times out.
     #[must_use]
     pub fn seconds(&self, now: u64) -> u64 {
         self.expires.saturating_sub(now) / SECOND

@@ -1,4 +1,4 @@
-//! How far a connection is: whether a packet belongs to it, and in which phase it is after.
+//! State of a connection: checks of its packets, and its phase.
 //!
 //! TCP is followed with the windows of both ends, after Guido van Rooij, "Real Stateful TCP Packet
 //! Filtering in IP Filter" (2001), as in pf and in Open vSwitch.
@@ -7,14 +7,14 @@ use super::timeouts::Phase;
 use super::tuple::Tuple;
 use crate::key::extract::{ICMP, ICMPV6, TCP};
 
-/// What a packet is to its connection.
+/// Relation of a packet to its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     /// It belongs to it, and is not its beginning.
     Valid,
     /// It may belong to it, as far as is known, but does not make it remembered longer.
     Tolerated,
-    /// It belongs to it, and is its beginning: of TCP a SYN once more, of others what comes before an
+    /// It belongs to it, and is its beginning: of TCP a SYN once more, of others a packet before an
     /// answer.
     New,
     /// It does not belong to it.
@@ -23,10 +23,10 @@ pub(super) enum Fit {
     Reopens,
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    /// Of TCP: each end, who began first.
+    /// Of TCP: each end, the initiator first.
     Tcp([Peer; 2]),
     /// Of ICMP: whether there was an answer.
     Icmp(bool),
@@ -49,28 +49,28 @@ pub(super) enum Stage {
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     stage: Stage,
-    /// The end of what it has sent.
+    /// End of the data it has sent.
     low: u32,
-    /// The end of what it may send.
+    /// End of the data it may send.
     high: u32,
     /// The widest window it has offered, not scaled.
     window: u32,
-    /// How its windows are scaled.
+    /// Scaling of its windows.
     scale: Scale,
 }
 
-/// How windows are scaled.
+/// Scaling of windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     /// Not, as the SYN has not said so.
     Not,
     /// So much.
     By(u8),
-    /// Nobody has heard the SYN: they may be by as much as can be.
+    /// The SYN was not seen: the greatest scale is assumed.
     Unknown,
 }
 
-/// What counts of a segment.
+/// Fields of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     flags: u8,
@@ -88,13 +88,13 @@ const PSH: u8 = 8;
 const ACK: u8 = 16;
 const URG: u8 = 32;
 
-/// How far an acknowledgement may be from what was sent.
+/// Greatest distance of an acknowledgement from the data sent.
 const SLACK: u32 = 0xffff + 1500;
 /// The greatest scale (RFC 7323, section 2.3).
 const MAX_SCALE: u8 = 14;
 
 impl Segment {
-    /// Of what IP carries, up to its end.
+    /// Parses the payload of IP, up to its end.
     pub(super) fn of(bytes: &[u8]) -> Option<Segment> {
         let head = bytes.first_chunk::<20>()?;
         let length = usize::from(head[12] >> 4) * 4;
@@ -147,7 +147,7 @@ fn scale(mut options: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether a number comes behind another or is it.
+/// Returns true if a number is another, or behind it.
 fn at_least(one: u32, other: u32) -> bool {
     one.wrapping_sub(other) as i32 >= 0
 }
@@ -158,7 +158,7 @@ impl State {
         Some(match tuple.protocol {
             TCP => {
                 let segment = segment?;
-                // What is established already is taken up, what is being established is not.
+                // Established connections are picked up, those being established are not.
                 if segment.is_absurd() || (segment.has(SYN) && segment.has(ACK)) {
                     return None;
                 }
@@ -178,7 +178,7 @@ impl State {
         })
     }
 
-    /// A packet comes, from who began or as an answer.
+    /// Applies a packet, of the initiator or an answer.
     pub(super) fn see(&mut self, answer: bool, segment: Option<&Segment>) -> Fit {
         match self {
             State::Tcp(peers) => {
@@ -196,7 +196,7 @@ impl State {
         }
     }
 
-    /// The phase it is in after a packet, which is remembered for that phase's time-out.
+    /// Returns the phase after a packet, whose time-out the connection then has.
     pub(super) fn phase(&self, fit: Fit) -> Phase {
         match self {
             State::Tcp(_) if fit == Fit::New => Phase::TcpSynSent,
@@ -224,7 +224,7 @@ impl State {
 }
 
 impl State {
-    /// How far a connection of TCP is, as Open vSwitch says it: its further end.
+    /// Returns the state of a TCP connection, in Open vSwitch's words: that of its further end.
     pub(super) fn name(&self) -> Option<&'static str> {
         let State::Tcp([one, other]) = self else { return None };
         Some(match one.stage.max(other.stage) {
@@ -299,7 +299,8 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
                 (from_scale, to_scale) = (scale, other);
                 window = unscaled(window, scale);
             } else {
-                // The other end's windows are not scaled, either: its first one was taken for scaled.
+                // The other end's windows are not scaled, either: its first one was taken for
+                // scaled.
                 to.window = (to.window << other).min(0xffff);
                 to.scale = Scale::Not;
             }
@@ -309,7 +310,7 @@ fn see(peers: &mut [Peer; 2], answer: bool, segment: &Segment) -> Fit {
         let high = end.wrapping_add((to.window << to_scale).max(1));
         if from.high == 1 || at_least(high, from.high) {
             from.high = high;
-            // What is heard first of a connection may be its middle.
+            // The first packet seen of a connection may be from its middle.
             acknowledges_anything = true;
         }
         from.window = from.window.max(window);

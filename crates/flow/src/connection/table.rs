@@ -1,9 +1,9 @@
-//! The connections, by both directions, and when their time is over.
+//! Table of connections, by both directions and by time-out.
 //!
-//! They are in parts by a hash of the direction, each with a lock; a connection is in the parts of both of
-//! its directions, and in the wheel of the part of its first. A wheel has a slot for each second of an
-//! hour and more; a connection that was used since it was put in is put in again when its slot comes, so
-//! that packets never touch the wheel.
+//! Parts are by a hash of the direction, each with a lock; a connection is in the parts of both of
+//! its directions, and in the wheel of the first one's. A wheel has a slot for each second of an
+//! hour and more; a connection that was used meanwhile is put in again when its slot comes, so that
+//! packets never touch the wheel.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -21,7 +21,7 @@ const PARTS: usize = 64;
 const SECOND: u64 = 1_000_000_000;
 /// Slots of a wheel, of a second each.
 const SLOTS: u64 = 4096;
-/// How many connections of a part are looked at in one call.
+/// Connections of a part that are looked at in one call.
 const AT_ONCE: usize = 256;
 
 /// A connection.
@@ -31,19 +31,19 @@ pub(super) struct Connection {
     pub(super) original: Tuple,
     /// Answers to it, as they come.
     pub(super) reply: Tuple,
-    /// Which end is translated, as a flag of a packet's state; 0 where none is.
+    /// End that is translated, as a flag of a packet's state; 0 for none.
     pub(super) translated: u32,
     /// The time-outs of its zone when it began, where that had any.
     pub(super) timeouts: Option<Arc<TimeoutPolicy>>,
     inside: Mutex<Inside>,
     expires: AtomicU64,
     gone: AtomicBool,
-    /// An older connection one of whose directions is that of this one's answers, and whether it is that of
-    /// its answers, too: packets of it are this one's as long as this one is remembered.
+    /// An older connection with a direction that equals this one's answers, and whether it is that
+    /// of its answers, too: packets of it are this one's as long as this one is remembered.
     hides: OnceLock<(Weak<Connection>, bool)>,
 }
 
-/// What of a connection changes.
+/// Mutable part of a connection.
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) state: State,
@@ -52,7 +52,7 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// Does what is said inside of `ct`.
+    /// Carries out an action inside of `ct`.
     pub(super) fn set(&mut self, action: &Action) {
         let Action::SetField(entry) = action else { return };
         let merged = |old: u128, entry: &Entry| old & !entry.mask() | entry.value();
@@ -99,19 +99,19 @@ struct Part {
 
 #[derive(Debug, Default)]
 struct Wheel {
-    /// By the second they are looked at.
+    /// Connections by the second of their check.
     slots: BTreeMap<u64, VecDeque<Weak<Connection>>>,
 }
 
 impl Wheel {
     fn put(&mut self, connection: &Arc<Connection>, now: u64) {
-        // What is far away is looked at half-way.
+        // A far time-out is looked at half-way.
         let (due, now) = (connection.expires.load(Relaxed) / SECOND + 1, now / SECOND);
         let slot = due.clamp(now + 1, now + SLOTS);
         self.slots.entry(slot).or_default().push_back(Arc::downgrade(connection));
     }
 
-    /// The next one whose second has come.
+    /// Returns the next one whose second has come.
     fn next(&mut self, now: u64) -> Option<Weak<Connection>> {
         loop {
             let mut first = self.slots.first_entry().filter(|slot| *slot.key() <= now / SECOND)?;
@@ -170,7 +170,7 @@ impl Table {
         self.hasher.hash_one(tuple) as usize % PARTS
     }
 
-    /// The connection a packet with this direction is of, and whether as an answer.
+    /// Returns the connection of packets with this direction, and whether they are answers.
     pub(super) fn find(&self, tuple: &Tuple, now: u64) -> Option<(Arc<Connection>, bool)> {
         let (connection, reply) = {
             let part = lock(&self.parts[self.part(tuple)]);
@@ -184,8 +184,9 @@ impl Table {
         Some((connection, reply))
     }
 
-    /// Remembers a connection, if its first direction is not known yet and there is room. One that is
-    /// translated has answers of its own; those of others are the youngest's, as in Open vSwitch.
+    /// Remembers a connection, if its first direction is not known yet and there is room. One that
+    /// is translated has answers of its own; those of others are the youngest's, as in Open
+    /// vSwitch.
     pub(super) fn add(&self, begun: Begun, now: u64) -> Result<Arc<Connection>, Refused> {
         let Begun { original, reply, translated, state, timeouts, expires } = begun;
         let (first, second) = (original, reply);
@@ -209,7 +210,7 @@ impl Table {
             hides: OnceLock::new(),
         });
         let (one, other) = (self.part(&first), self.part(&second));
-        // In the order of parts, so that two who add do not wait for each other.
+        // In the order of parts, so that two threads that add do not wait for each other.
         let mut low = lock(&self.parts[one.min(other)]);
         let mut high = (one != other).then(|| lock(&self.parts[one.max(other)]));
         let swapped = one > other;
@@ -256,7 +257,7 @@ impl Table {
         Ok(connection)
     }
 
-    /// It was used, and is remembered until then.
+    /// Sets its time-out, as it was used.
     pub(super) fn keep(&self, connection: &Arc<Connection>, expires: u64, now: u64) {
         let before = connection.expires.swap(expires, Relaxed);
         // A shorter time is not known to the wheel.
@@ -292,7 +293,8 @@ impl Table {
         }
     }
 
-    /// Forgets those that are wanted forgotten, and returns how many. No packet waits for more than a part.
+    /// Removes the wanted connections, and returns their number. No packet waits for more than a
+    /// part.
     pub(super) fn flush(&self, wanted: impl Fn(&Shown) -> bool) -> usize {
         let mut gone = 0;
         for part in &self.parts {
@@ -310,7 +312,8 @@ impl Table {
         self.count.load(Relaxed)
     }
 
-    /// So many of those that are wanted and whose time is not over, and how many more there are.
+    /// Returns so many of the wanted connections that have not timed out, and the number of further
+    /// ones.
     pub(super) fn some(
         &self,
         now: u64,
@@ -338,7 +341,7 @@ fn originals(part: &Mutex<Part>) -> Vec<Arc<Connection>> {
 }
 
 impl Part {
-    /// Connections whose time is over, some at once.
+    /// Removes connections that have timed out, some at once.
     fn over(&mut self, now: u64) -> Vec<Arc<Connection>> {
         let mut over = Vec::new();
         for _ in 0..AT_ONCE {

@@ -1,4 +1,4 @@
-//! How long a connection is remembered after a packet. A zone may have time-outs of its own.
+//! Time-outs of connections, by phase. A zone may have time-outs of its own.
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -21,7 +21,7 @@ pub(super) enum Phase {
     IcmpReply,
 }
 
-/// Each phase's time-out by its name for `ovs-vsctl add-zone-tp`, and its seconds: those of Open vSwitch's
+/// Time-outs of the phases: the name in `ovs-vsctl add-zone-tp`, and the seconds of Open vSwitch's
 /// userspace datapath. Protocols without a time-out of their own have those of UDP.
 const TIMEOUTS: [(&str, u32); 11] = [
     ("tcp_syn_sent", 30),
@@ -73,8 +73,7 @@ impl TimeoutPolicy {
     }
 }
 
-/// The time-out after a packet that leaves a connection in a phase, in nanoseconds, by the policy of its zone if
-/// that has one.
+/// Returns the time-out of a phase, in nanoseconds: that of the policy, if there is one.
 pub(super) fn timeout(policy: Option<&TimeoutPolicy>, phase: Phase) -> u64 {
     let at = phase as usize;
     let seconds = policy.map_or(TIMEOUTS[at].1, |policy| policy.seconds[at]);

@@ -1,4 +1,4 @@
-//! Translation of addresses: which one is taken, and changing packets.
+//! Translation of addresses: choice of the new ones, and changes of packets.
 
 use linerate_packet::checksum::{checksum, update16};
 
@@ -8,10 +8,10 @@ use crate::key::Key;
 use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use crate::wire::{Entry, Field, Nat, NatAddresses, NatFlags};
 
-/// How many ends are tried for a connection before it is given up.
+/// Ends that are tried for a connection before it is given up.
 const TRIES: u64 = 4096;
-/// The ports that are taken where the connection's own is in use and none are said: those of its kind, as
-/// some services look at that.
+/// Ports to choose from if the connection's own is in use and the action has none: those of its
+/// kind, as some services check that.
 fn ports_like(port: u16) -> (u16, u16) {
     match port {
         0..512 => (1, 511),
@@ -50,10 +50,10 @@ fn addresses(nat: &Nat, v6: bool) -> Option<(u128, u64)> {
     }
 }
 
-/// The ends that may be taken for a connection, in the order they are tried: each is the connection as its
-/// packets are after translation.
+/// Returns the ends that may be taken for a connection, in the order they are tried: each is the
+/// connection's tuple after translation.
 ///
-/// `random` is what `random` chooses by.
+/// `random` is the seed of the flag `random`.
 pub(super) fn candidates(
     tuple: &Tuple,
     nat: &Nat,
@@ -65,14 +65,14 @@ pub(super) fn candidates(
     let basis = if nat.flags.contains(NatFlags::RANDOM) {
         random
     } else if nat.flags.contains(NatFlags::PERSISTENT) {
-        // The same for a host, whatever it connects to.
+        // Equal for all connections of a host.
         mix_address(0, tuple.source.address)
     } else {
         let both = mix_address(mix_address(0, tuple.source.address), tuple.destination.address);
         let ports = u64::from(tuple.source.port) << 16 | u64::from(tuple.destination.port);
         mix(both, ports << 8 | u64::from(tuple.protocol))
     };
-    // Where no address is said, or zero, it stays.
+    // Without a new address, or with zero, it stays.
     let said = addresses(nat, tuple.v6).filter(|(first, _)| *first != 0);
     let (first, count) = said.unwrap_or((own.address, 1));
     let has_ports = matches!(tuple.protocol, TCP | UDP | SCTP);
@@ -80,7 +80,7 @@ pub(super) fn candidates(
     let others = ports_like(tuple.source.port);
     let (low, high) = wanted.unwrap_or(others);
     let (low, high) = (low.min(high), low.max(high));
-    // The port stays where it can; else it is the next one where none are said.
+    // The port stays if it can; without new ports it is the next one otherwise.
     let keeps = wanted.is_none() || (low..=high).contains(&own.port);
     let span = if has_ports { u64::from(high - low) + 1 } else { 1 };
     let is_random = nat.flags.contains(NatFlags::RANDOM);
@@ -109,7 +109,7 @@ pub(super) fn candidates(
         (end.address, end.port) = (address, port);
         translated
     };
-    // A destination keeps its port where none is said, so it is the source's that may become another.
+    // A destination without new ports keeps its own, so only the source's may change.
     let other = (!source && has_ports).then(|| {
         let to = translated((address(0), if keeps { own.port } else { low }));
         let (low, span) = (others.0, u64::from(others.1 - others.0) + 1);
@@ -123,7 +123,7 @@ pub(super) fn candidates(
     kept.chain(searched).map(translated).chain(other.into_iter().flatten())
 }
 
-/// Changes a packet from what it is to what it is after translation, and its key with it.
+/// Translates a packet, and its key with it.
 pub(super) fn translate(parsed: &Parsed, to: &Tuple, key: &mut Key, packet: &mut [u8]) {
     let from = &parsed.tuple;
     let (source, destination) =
@@ -164,8 +164,8 @@ fn checksum_at(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
-/// Returns the place of the checksum of a quoted packet, if it has one and its header is quoted as far as Open
-/// vSwitch wants it.
+/// Returns the place of the checksum of a quoted packet, if it has one and its header is quoted as
+/// far as Open vSwitch wants it.
 fn checksum_inside(
     packet: &[u8],
     (protocol, v6): (u8, bool),
@@ -183,7 +183,8 @@ fn checksum_inside(
     (is_there && has_one()).then_some(transport + at)
 }
 
-/// Changes the packet an error is about. The error goes the way of `to`, that packet went the other way.
+/// Changes the packet an error is about. The error goes the way of `to`, that packet went the other
+/// way.
 fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]) {
     let (start, end) = (parsed.ip.transport, parsed.ip.end);
     let (v6, from) = (parsed.ip.v6, &parsed.tuple);
@@ -225,7 +226,7 @@ fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]
         if protocol != ICMPV6 {
             mended = update16(mended, ports_before, sum(&packet[ports]));
         }
-        // In UDP zero says that there is none.
+        // In UDP zero is no checksum.
         let mended = if protocol == UDP && mended == 0 { 0xffff } else { mended };
         packet[at..at + 2].copy_from_slice(&mended.to_be_bytes());
     }

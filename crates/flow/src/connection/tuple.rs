@@ -1,4 +1,4 @@
-//! What packets of one connection have in common.
+//! Tuple: the fields that packets of one connection share.
 
 use crate::edit::Ip;
 use crate::key::Key;
@@ -87,8 +87,8 @@ fn partner(kind: u8) -> Option<u8> {
 pub(super) struct Parsed {
     pub(super) tuple: Tuple,
     pub(super) ip: Ip,
-    /// An error that is about a packet: where that one's header of IP begins. The tuple is that of the
-    /// packet's answer, as the error goes the same way.
+    /// An error that is about a packet: where that one's header of IP begins. The tuple is that of
+    /// the packet's answer, as the error goes the same way.
     pub(super) about: Option<usize>,
 }
 
@@ -105,7 +105,7 @@ fn address(bytes: &[u8], at: usize, v6: bool) -> Option<u128> {
     })
 }
 
-/// Where addresses are, behind the beginning of a header of IP.
+/// Returns the offsets of the addresses in a header of IP.
 pub(super) const fn addresses_at(v6: bool) -> (usize, usize) {
     if v6 { (8, 24) } else { (12, 16) }
 }
@@ -125,7 +125,7 @@ fn is_error(protocol: u8, kind: u8) -> bool {
     }
 }
 
-/// Whether a message of ICMP has an identifier, which makes it a packet of a connection of its own.
+/// Returns true if a message of ICMP has an identifier, so that it can begin a connection.
 fn is_identified(protocol: u8, kind: u8, code: u8) -> bool {
     let known = match protocol {
         ICMP => matches!(kind, 0 | 8) || partner(kind).is_some(),
@@ -134,7 +134,8 @@ fn is_identified(protocol: u8, kind: u8, code: u8) -> bool {
     known && code == 0
 }
 
-/// Ports, or what stands for them, of a packet of which so many bytes are there from its transport on.
+/// Returns the ports, or the fields in their place, of a packet with so many bytes from its
+/// transport on.
 ///
 /// A port is never 0, and messages of ICMP without an identifier are of no connection.
 fn ports(bytes: &[u8], at: usize, protocol: u8, need: usize) -> Option<(u16, u16, (u8, u8))> {
@@ -153,7 +154,7 @@ fn ports(bytes: &[u8], at: usize, protocol: u8, need: usize) -> Option<(u16, u16
     }
 }
 
-/// How long the header is at least that a protocol has.
+/// Returns the least length of a protocol's header.
 const fn least(protocol: u8) -> usize {
     match protocol {
         TCP => 20,
@@ -163,7 +164,7 @@ const fn least(protocol: u8) -> usize {
     }
 }
 
-/// Whether the length a header of UDP says is one, and not beyond the packet.
+/// Returns true if the length in a UDP header is valid, and not beyond the packet.
 fn has_length(inside: &[u8], at: usize) -> bool {
     let there = inside.len().saturating_sub(at);
     word(inside, at + 4).is_some_and(|length| (8..=there).contains(&usize::from(length)))
@@ -184,7 +185,7 @@ impl Parsed {
         if is_error(ip.protocol, kind) {
             let about = ip.transport + 8;
             let tuple = packet_inside(inside, about, ip.v6, zone)?.reverse();
-            // It is told to the host that sent what it is about.
+            // It goes to the host that sent the quoted packet.
             let told = address(inside, ip.at + at_destination, ip.v6)?;
             let is_told = told == tuple.destination.address;
             return is_told.then_some(Parsed { tuple, ip, about: Some(about) });
@@ -207,12 +208,13 @@ impl Parsed {
     }
 }
 
-/// What a packet carries that an error is about, and where that begins. All of the header before is there.
+/// Returns the protocol and the offset of the payload in a packet quoted by an error. All of the
+/// header before is there.
 pub(super) fn transport_inside(bytes: &[u8], at: usize, v6: bool) -> Option<(u8, usize)> {
     let head = bytes.get(at..)?;
     if v6 {
         let head = head.first_chunk::<40>()?;
-        // Extension headers of what an error is about are not followed.
+        // Extension headers of a quoted packet are not followed.
         return (head[0] >> 4 == 6).then_some((head[6], at + 40));
     }
     let head = head.first_chunk::<20>()?;
@@ -224,8 +226,8 @@ pub(super) fn transport_inside(bytes: &[u8], at: usize, v6: bool) -> Option<(u8,
 
 fn packet_inside(bytes: &[u8], at: usize, v6: bool, zone: u16) -> Option<Tuple> {
     let (protocol, transport) = transport_inside(bytes, at, v6)?;
-    // An error of ICMP quotes eight bytes at least, one of ICMPv6 as much as there is room for; and none is about an
-    // error.
+    // An error of ICMP quotes eight bytes at least, one of ICMPv6 as much as there is room for; and
+    // none is about an error.
     let need = if v6 { least(protocol) } else { least(protocol).min(8) };
     let (source, destination, message) = ports(bytes, transport, protocol, need)?;
     let (at_source, at_destination) = addresses_at(v6);

@@ -338,7 +338,7 @@ fn long_fragments_of_one_source_leave_room_for_others() {
     assert!(pass(&tracker, KEEP, 1, &first(1, 0), SECOND + PATIENCE).is_empty());
 }
 
-/// Random cuts of a packet, in a random order, with some twice: what is put together is the packet.
+/// Random cuts of a packet, in a random order, with some twice: the reassembled packet equals it.
 #[test]
 fn random_fragments_are_reassembled() {
     for seed in 0..200 {

@@ -90,7 +90,7 @@ fn error_quoting(from: [u8; 4], to: [u8; 4], quoted: &[u8]) -> Vec<u8> {
     ethernet(ip(1, from, to, &carried))
 }
 
-/// Whether all checksums are right, that of what an error quotes among them.
+/// Returns true if all checksums are right, that of a quoted packet among them.
 fn is_right(packet: &[u8]) -> bool {
     let head = &packet[14..34];
     let carried = &packet[34..];
@@ -124,7 +124,7 @@ fn track(tracker: &Tracker, action: &str, packet: &[u8], now: u64) -> (u32, Vec<
     track_again(tracker, action, packet, Key::default(), now)
 }
 
-/// A packet of whose connection something is known, after another `ct`.
+/// Tracks a packet with connection fields, after another `ct`.
 fn track_again(
     tracker: &Tracker,
     action: &str,
@@ -207,7 +207,7 @@ fn zones_marks_and_labels() {
     assert_eq!(fields.get(Field::CtMark), 0);
     clear(&mut fields);
     assert_eq!(fields.get(Field::CtState), 0);
-    // Who asks the other way round, and wants to have begun.
+    // With `force`, an answer begins the connection anew.
     let (state, ..) = track(&tracker, "ct(commit,force,zone=1)", &answer, SECOND);
     assert_eq!(state, TRACKED | NEW);
     assert_eq!(tracker.len(), 1);
@@ -260,13 +260,13 @@ fn destinations_are_translated_and_errors_with_them() {
     let (state, packet, _) = track(&tracker, "ct(zone=1,nat)", &back, SECOND);
     assert_eq!(state, TRACKED | ESTABLISHED | REPLY | SOURCE);
     assert_eq!(packet, tcp(SERVER, CLIENT, SYN | ACK, 500, 101, b""));
-    // The server's host says that there is nobody: the client hears it of whom it knows.
+    // The server's host reports an error: the client gets it with the address it knows.
     let about = tcp(CLIENT, inside, SYN, 100, 0, b"");
     let (state, packet, _) =
         track(&tracker, "ct(zone=1,nat)", &error(inside.0, CLIENT.0, &about), SECOND);
     assert_eq!(state, TRACKED | RELATED | REPLY | SOURCE);
     let mut expected = error(SERVER.0, CLIENT.0, &tcp(CLIENT, SERVER, SYN, 100, 0, b""));
-    // What is quoted of TCP ends before its checksum.
+    // The quoted part of TCP ends before its checksum.
     expected.truncate(packet.len());
     assert_eq!(packet, expected);
 }
@@ -394,7 +394,7 @@ fn workers_share_it() {
     assert_eq!(tracker.some(0, 9999, |_| true).0.len(), 2000);
 }
 
-/// A host is translated once in a zone, whatever a second `ct` in it says.
+/// A host is translated once in a zone, also with a second `ct` in it.
 #[test]
 fn a_connection_that_is_translated_is_not_translated_again() {
     let tracker = Tracker::default();

@@ -1,4 +1,4 @@
-//! Connections as they are told of, and what zones may have.
+//! Dumps of connections, and limits of zones.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn connections_are_told_of_as_open_vswitch_tells_of_them() {
     assert!(tracker.some(SECOND + 61 * SECOND, 9, |_| true).0.is_empty(), "its time is over");
 }
 
-/// A filter of `ovs-ofctl ct-flush` has all connections forgotten that have what it says.
+/// A filter of `ovs-ofctl ct-flush` removes all connections that match it.
 #[test]
 fn connections_are_forgotten_by_what_their_packets_have() {
     use crate::wire::{ConnectionFilter, TupleFilter};
