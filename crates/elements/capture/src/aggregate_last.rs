@@ -111,8 +111,8 @@ impl AggregateLast {
         self.ended.extend_from_slice(aggregates);
     }
 
-    /// Marks aggregates as ended whose last packets may be on their way from another worker; they are
-    /// flushed when this worker has nothing to do.
+    /// Marks aggregates as ended whose last packets may be on their way from another worker; they
+    /// are flushed when this worker has nothing to do.
     pub(super) fn have_ended_elsewhere(&mut self, cx: &mut Context, aggregates: &[u32]) {
         if self.ended_elsewhere.is_empty() {
             cx.when_idle();
@@ -205,8 +205,9 @@ impl Element for AggregateLast {
         Next::Sleep
     }
 
-    /// Flushes aggregates of another worker's notifier. Packets of these that come later are flushed the
-    /// next time: where there always is something to do, this comes before all have come.
+    /// Flushes aggregates of another worker's notifier. Packets of these that come later are
+    /// flushed the next time: where there always is something to do, this comes before all have
+    /// come.
     fn idle(&mut self, cx: &mut Context) {
         self.recent.clear();
         for aggregate in self.ended_elsewhere.drain(..) {

@@ -82,8 +82,8 @@ impl AggregatePacketCounter {
         }
     }
 
-    /// Counts a packet; `false` when there is no count of its aggregate and number by that input, and
-    /// no room for another.
+    /// Counts a packet; `false` when there is no count of its aggregate and number by that input,
+    /// and no room for another.
     #[inline]
     fn count(&mut self, aggregate: u32, port: usize, number: u32) -> bool {
         let full = self.kept >= self.capacity;

@@ -12,7 +12,8 @@ pub(super) struct Listeners {
     elements: Vec<usize>,
     /// Scratch vector, kept for its capacity.
     ended: Vec<u32>,
-    /// Aggregates whose end other workers are notified of when the packets up to it are on their way.
+    /// Aggregates whose end other workers are notified of when the packets up to it are on their
+    /// way.
     pending: Vec<u32>,
 }
 
@@ -27,8 +28,8 @@ impl Listeners {
         Listeners { elements, ..Listeners::default() }
     }
 
-    /// The next packets have come, and those before have been sent on: other workers are notified of
-    /// what ended with them.
+    /// The next packets have come, and those before have been sent on: other workers are notified
+    /// of what ended with them.
     #[inline]
     pub(super) fn go_on(&mut self, cx: &Context) {
         if !self.pending.is_empty() {
@@ -50,8 +51,8 @@ impl Listeners {
         std::mem::take(&mut self.ended)
     }
 
-    /// Notifies the listeners of ended aggregates, in the order of `ended`: those of this worker at once,
-    /// and those of others before the next packets or when there is nothing to do.
+    /// Notifies the listeners of ended aggregates, in the order of `ended`: those of this worker at
+    /// once, and those of others before the next packets or when there is nothing to do.
     #[inline]
     pub(super) fn tell(&mut self, cx: &mut Context, mut ended: Vec<u32>) {
         if !ended.is_empty() {

@@ -174,8 +174,8 @@ fn timeouts(tracker: &Tracker) -> String {
     line("default", &default) + &zones.collect::<String>()
 }
 
-/// Each `zone=` begins the time-outs of a zone. Those that are not said are the default ones; with `none` the zone has
-/// none of its own any more.
+/// Sets time-outs. Each `zone=` begins those of a zone: the others of it are the defaults; with
+/// `none` the zone has none of its own any more.
 fn set_timeouts(tracker: &Tracker, text: &str) -> Result<(), String> {
     const FORM: &str = "write zone=ZONE, and behind it time-outs like udp_first=30, or none";
     let mut wanted: Vec<(&str, Option<u16>, Option<TimeoutPolicy>, bool)> = Vec::new();

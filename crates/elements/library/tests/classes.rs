@@ -112,7 +112,7 @@ fn a_fourth_part_of_the_classes() {
     try_classes(3);
 }
 
-/// What the fuzzer has found.
+/// Graphs found by the fuzzer.
 const FOUND: &[&str] = &[
     // The header in front of a packet was another's.
     "InfiniteSource(LIMIT 40) -> Vary(ip) -> EnsureEther -> Queue(5) -> Unqueue -> Record",

@@ -1,5 +1,5 @@
-//! Chains of `ct` through up to four zones, of both versions of IP, with translation and fragments, made at random;
-//! conversations through them go through Open vSwitch and ours, packet by packet.
+//! Chains of `ct` through up to four zones, of both versions of IP, with translation and fragments,
+//! made at random; conversations through them go through Open vSwitch and ours, packet by packet.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
@@ -147,9 +147,9 @@ fn fragment(packet: &[u8], datagram: &[u8], part: Range<usize>, number: u16) -> 
     fragment
 }
 
-/// A datagram that is too long for one packet, in fragments, now and then in another order, one of them twice, or
-/// with some that overlap or are too short; and one that comes late, as none may stay away: 15 s later Open vSwitch
-/// 3.1 sends what has come of a packet.
+/// A datagram that is too long for one packet, in fragments, now and then in another order, one of
+/// them twice, or with some that overlap or are too short; and one that comes late, as none may
+/// stay away: 15 s later Open vSwitch 3.1 sends what has come of a packet.
 fn fragments(rng: &mut Rng, packet: &[u8], number: u16) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
     // Open vSwitch's least of IPv4 and IPv6 are from the header of IP on.
     let (addresses, ports, lengths) =
@@ -204,17 +204,19 @@ fn flags(packet: &[u8]) -> Option<u8> {
     (packet[tag + 23] == 6).then(|| packet[tag + 47])
 }
 
-/// An error about TCP, of IPv4. Open vSwitch 3.1 spoils the packet that such an error of ICMPv6 quotes.
+/// An error about TCP, of IPv4. Open vSwitch 3.1 spoils the packet that such an error of ICMPv6
+/// quotes.
 fn is_about_tcp(packet: &[u8]) -> bool {
     let tag = if packet[12..14] == [0x81, 0] { 4 } else { 0 };
     packet[tag + 23] == 1 && packet[tag + 34] == 3 && packet[tag + 51] == 6
 }
 
-/// Packets of conversations, each with the port it comes to. `number` is that of the next datagram in fragments:
-/// those of former conversations may wait in Open vSwitch yet.
+/// Packets of conversations, each with the port it comes to. `number` is that of the next datagram
+/// in fragments: those of former conversations may wait in Open vSwitch yet.
 ///
-/// Where a connection begins anew in the place of one that was closed, Open vSwitch 3.1 takes ports that the closed one
-/// was translated to for used. So in a chain that translates connections end late, and none begins after.
+/// Where a connection begins anew in the place of one that was closed, Open vSwitch 3.1 takes ports
+/// that the closed one was translated to for used. So in a chain that translates connections end
+/// late, and none begins after.
 fn conversation(rng: &mut Rng, number: &mut u16, translates: bool) -> Vec<(u32, Vec<u8>)> {
     let mut talks = [[Talk::default(); 4]; 2];
     let mut has_ended = false;

@@ -161,8 +161,8 @@ pub(crate) fn packet(rng: &mut Rng, talks: &mut [Talk; 4]) -> (u32, Vec<u8>) {
             (1, 2, vec![kind, 0, 0, 0, 0, from.min(to), 0, 1, 5, 6])
         }
         _ => {
-            // An error about what the other has sent. Open vSwitch 3.1 writes behind a packet of which it quotes a
-            // part of the header of TCP, and dies of it.
+            // An error about what the other has sent. Open vSwitch 3.1 writes behind a packet of
+            // which it quotes a part of the header of TCP, and dies of it.
             let mut about = Vec::new();
             about.extend(other.to_be_bytes());
             about.extend(own.to_be_bytes());

@@ -36,7 +36,7 @@ impl Element for Replay {
         Next::Sleep
     }
 
-    /// The end of a round, and what is said of it, comes behind its last packet: it is not seen before
+    /// The end of a round, with its notices, comes behind its last packet: it is not seen before
     /// another packet is asked for.
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         if !self.rounds.active || !self.rounds.loaded || self.rounds.recording.len() == 0 {

@@ -146,7 +146,8 @@ impl Rounds {
         }
     }
 
-    /// The next packet, in a buffer of its own. `None` when no buffer is free, and at the end of the round.
+    /// The next packet, in a buffer of its own. `None` when no buffer is free, and at the end of
+    /// the round.
     pub(super) fn packet(&self, cx: &mut Context) -> Option<Slot> {
         self.recording.packet(cx, self.next)
     }

@@ -143,7 +143,7 @@ fn any_output_can_be_pulled() {
     }
 }
 
-/// What is said of a round comes behind its packets.
+/// The notices of a round come behind its packets.
 #[test]
 fn pulled_rounds_are_told_of() {
     for frame_limit in [1, 7, 256] {

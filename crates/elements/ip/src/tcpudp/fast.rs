@@ -1,4 +1,4 @@
-//! What `FastUDPSource` and its variants have in common besides their quota: arguments, the length of
+//! Common parts of `FastUDPSource` and its variants besides their quota: arguments, the length of
 //! packets, and the headers of a template.
 
 use std::net::Ipv4Addr;
@@ -72,8 +72,8 @@ pub(super) fn ethernet(make: &mut Make<'_>, kind: u16, length: usize) -> Vec<u8>
     template
 }
 
-/// A template that begins with an Ethernet and an IPv4 header, whose length and checksum are not there yet,
-/// and the addresses in it.
+/// A template that begins with an Ethernet and an IPv4 header, whose length and checksum are not
+/// there yet, and the addresses in it.
 pub(super) fn ipv4(
     make: &mut Make<'_>,
     protocol: IpProtocol,

@@ -108,8 +108,8 @@ const UNTAGGED: isize = 14;
 const TAG: isize = 4;
 
 /// Returns the place of a stripped Ethernet header in front of the network header: before its VLAN
-/// tags. The packet began at `began`; a header that would begin before that has no tags, even if its
-/// source address looks like some.
+/// tags. The packet began at `began`; a header that would begin before that has no tags, even if
+/// its source address looks like some.
 fn stripped(bytes: &[u8], network: isize, began: isize) -> isize {
     let is_tag = |at: isize| {
         at - (UNTAGGED - 2) >= began && matches!(word(bytes, at) >> 16, 0x8100 | 0x88a8 | 0x9100)

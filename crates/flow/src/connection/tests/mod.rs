@@ -525,7 +525,8 @@ fn packets_without_ports_are_invalid() {
     }
 }
 
-/// The sender of a translated packet is told in errors of the packet that it has sent, with its checksums.
+/// The sender of a translated packet is told in errors of the packet that it has sent, with its
+/// checksums.
 #[test]
 fn errors_quote_a_translated_packet_as_it_was_sent() {
     let keep = "ct(commit,zone=1,nat(src=198.51.100.7:7000))";

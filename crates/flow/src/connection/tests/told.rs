@@ -135,7 +135,8 @@ fn zones_have_limits() {
     assert_eq!(keep(7), 4);
 }
 
-/// Each phase is forgotten after its own time-out, and connections keep those with which they began.
+/// Each phase is forgotten after its own time-out, and connections keep those with which they
+/// began.
 #[test]
 fn zones_have_timeouts() {
     let tracker = Tracker::default();
