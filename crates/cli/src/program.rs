@@ -14,7 +14,7 @@ use linerate_graph::{
     Class, Library,
     lang::{Globals, Library as FoundLibrary},
 };
-use linerate_host::{allocator, processor};
+use linerate_host::{allocator, descriptors, processor};
 use linerate_port::parse_device;
 
 use crate::{
@@ -143,6 +143,7 @@ impl Program {
     #[inline(never)]
     fn start(&'static self) -> ExitCode {
         allocator::bound_kept_memory();
+        descriptors::raise_limit();
         let called = env::args_os().next().unwrap_or_default();
         let name = Path::new(&called).file_name().unwrap_or(OsStr::new("program"));
         let name = name.to_string_lossy();

@@ -6,7 +6,7 @@
 //! sockets and tokens of an account; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
 //! [`allocator`], [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
-//! descriptors that may block, [`files`] writes none over what is being read, and [`time`] knows the time zone. Nothing here is for
+//! descriptors that may block, [`descriptors`] raises their limit, [`files`] writes none over what is being read, and [`time`] knows the time zone. Nothing here is for
 //! the packet path, and nothing knows what a packet is.
 
 #![deny(unsafe_code)]
@@ -16,6 +16,7 @@ pub mod allocator;
 #[allow(unsafe_code, reason = "bpf(2)")]
 pub mod bpf;
 pub mod close;
+pub mod descriptors;
 #[allow(unsafe_code, reason = "io_submit(2)")]
 pub mod eventfd;
 pub mod files;

@@ -53,6 +53,7 @@ const COMPATIBLE: &str = "2.1";
 /// line and behaves as Click does.
 pub fn click(elements: &[&'static Class]) -> ExitCode {
     linerate_host::allocator::bound_kept_memory();
+    linerate_host::descriptors::raise_limit();
     let mut arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
     let name = program_name(&arguments.next().unwrap_or_default());
     start(&name, arguments, elements).into()

@@ -100,7 +100,7 @@ impl MadeToken {
 
 impl Drop for MadeToken {
     fn drop(&mut self) {
-        if let (Some(link), Ok(_alone)) = (&self.link, self.directory.lock())
+        if let (Some(link), Ok(_alone)) = (&self.link, self.directory.lock_for_cleanup())
             && fs::symlink_metadata(link).is_ok_and(|found| found.ino() == self.inode)
         {
             let _ = fs::remove_file(link);

@@ -4,6 +4,8 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -17,6 +19,13 @@ use super::RuntimeDirectory;
 const SUFFIX: &str = "lock";
 /// The file that is locked while names are claimed and given back.
 const DIRECTORY_LOCK: &str = ".lock";
+
+/// The longest wait for the lock of a directory, which its holders need for a few system calls.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest wait of a program that ends: its files may stay, and do no harm.
+const LAST_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+/// The pause between two attempts; flock(2) has no time limit.
+const LOCK_RETRY: Duration = Duration::from_millis(2);
 
 /// Exclusive lock on the names of a directory, to be held for a moment only.
 #[derive(Debug)]
@@ -34,15 +43,42 @@ pub struct Claim {
 }
 
 impl RuntimeDirectory {
-    /// Locks the directory's names against this account's other processes; waits for the lock.
+    /// Locks the directory's names against this account's other processes; waits ten seconds at most.
     ///
     /// # Errors
     ///
-    /// When the file of the lock cannot be opened. Only this account and root can open it.
+    /// When the file of the lock cannot be opened, which only this account and root can, and when another process
+    /// keeps it locked ([`io::ErrorKind::TimedOut`]), as a stopped one may.
     pub fn lock(&self) -> io::Result<DirectoryLock> {
-        let file = open(&self.path.join(DIRECTORY_LOCK))?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok(DirectoryLock { _file: file })
+        self.lock_within(LOCK_TIMEOUT)
+    }
+
+    /// Locks them for the clean-up of a program that ends; waits 0.1 s at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RuntimeDirectory::lock`].
+    pub fn lock_for_cleanup(&self) -> io::Result<DirectoryLock> {
+        self.lock_within(LAST_LOCK_TIMEOUT)
+    }
+
+    pub(super) fn lock_within(&self, timeout: Duration) -> io::Result<DirectoryLock> {
+        let path = self.path.join(DIRECTORY_LOCK);
+        let file = open(&path)?;
+        let until = Instant::now() + timeout;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(DirectoryLock { _file: file }),
+                Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(LOCK_RETRY),
+                Err(Errno::WOULDBLOCK) => {
+                    let path = path.display();
+                    let text = format!("another process keeps {path} locked (`fuser {path}` names it)");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Gives a name to this process; `None` if another process, or another claim, has it.
@@ -68,8 +104,8 @@ impl RuntimeDirectory {
 impl Drop for Claim {
     fn drop(&mut self) {
         // Without the lock of the directory the file could be removed between another process's
-        // opening and locking it. An empty file that stays does no harm.
-        if let Ok(_alone) = self.directory.lock() {
+        // opening and locking it.
+        if let Ok(_alone) = self.directory.lock_for_cleanup() {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,6 +1,7 @@
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    time::Duration,
 };
 
 use super::*;
@@ -113,6 +114,21 @@ fn a_name_has_one_claim_at_a_time() {
     // The file that a killed process has left can be claimed.
     drop(again);
     fs::write(directory.path().join("router.lock"), "").unwrap();
+    assert!(directory.claim("router").unwrap().is_some());
+}
+
+#[test]
+fn a_lock_that_is_kept_is_waited_for_in_bounded_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = location(folder.path()).create().unwrap();
+    let claim = directory.claim("router").unwrap().unwrap();
+    let kept = directory.lock().unwrap();
+    let error = directory.lock_within(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert!(error.to_string().contains(".lock locked"), "{error}");
+    drop(claim);
+    drop(kept);
+    // The file has stayed, unlocked.
     assert!(directory.claim("router").unwrap().is_some());
 }
 
