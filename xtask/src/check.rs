@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use linerate_testlab::programs;
 
-use crate::{fuzz, licences, outsider, shell};
+use crate::{fuzz, licences, outsider, shell, words};
 
 /// Arguments of `cargo xtask check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask check                  all five checks
+  cargo xtask check                  all six checks
   cargo xtask check --only licences  one of them
   cargo xtask fmt                    repair what the first complains about")]
 pub(crate) struct Args {
@@ -31,16 +31,25 @@ enum Check {
     Licences,
     /// Checks that every advisory on a dependency is listed in deny.toml; needs cargo-deny.
     Advisories,
+    /// Summary lines, names of types and functions, and subjects of commits have nouns of the field.
+    Words,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let all =
-        [Check::Format, Check::Licences, Check::Advisories, Check::Lints, Check::Documentation];
+    let all = [
+        Check::Format,
+        Check::Words,
+        Check::Licences,
+        Check::Advisories,
+        Check::Lints,
+        Check::Documentation,
+    ];
     for check in all.into_iter().filter(|check| args.only.is_none_or(|only| only == *check)) {
         match check {
             Check::Format => formatting(true)?,
             Check::Lints => lints()?,
             Check::Documentation => documentation()?,
+            Check::Words => words::check()?,
             Check::Advisories => licences::check_advisories(&workspaces())?,
             Check::Licences => {
                 outsider::check_lock()?;

@@ -25,7 +25,7 @@ fn read(path: &Path) -> String {
 
 /// The documents written by hand.
 fn documents() -> Vec<PathBuf> {
-    let folders = ["", "docs", "bench"].map(|folder| repository().join(folder));
+    let folders = ["", "docs", "docs/design", "bench"].map(|folder| repository().join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
     let paths = files.map(|file| file.expect("an entry").path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()

@@ -13,6 +13,8 @@ mod dist;
 #[cfg(test)]
 mod documents;
 mod fuzz;
+#[cfg(test)]
+mod layers;
 mod licences;
 mod loom;
 mod miri;
@@ -23,6 +25,7 @@ mod sanitize;
 mod shell;
 mod soak;
 mod test;
+mod words;
 
 use std::process::ExitCode;
 
