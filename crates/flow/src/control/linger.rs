@@ -2,7 +2,7 @@
 //!
 //! One that waits for each answer, as `ovs-ofctl` does with a barrier behind each flow, costs two
 //! threads that fall asleep and are woken per message, and that takes longer than all it asks for
-//! (BENCHMARKS.md). So the socket of a controller that sent right after the last answer is polled
+//! (`bench switch --only tables`). So the socket of a controller that sent right after the last answer is polled
 //! for a moment after the next.
 //!
 //! Between two looks the core is offered to others. Where some program takes it for a time slice,
