@@ -224,6 +224,7 @@ impl Client {
     fn holder(&self) -> Holder {
         Holder {
             user: self.user,
+            process: self.process,
             trusted: self.trusted,
             consumes: matches!(self.role, Role::Attached(..) | Role::Leaving(..)),
             asks: self.role == Role::Asks,
@@ -360,24 +361,41 @@ impl Desk {
             let Ok(peer) = socket_peercred(&socket) else { continue };
             let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
             let user = peer.uid.as_raw();
-            let holders = self.clients.iter().map(Client::holder);
-            match limits::room(holders, user, trusted) {
-                Room::Free => {}
-                Room::Instead(at) => {
-                    let text = "a program of the server's user or root needs the place";
-                    say(&self.clients[at].socket, &Reply::Refused(Reason::Full, text.into()));
-                    self.dismiss(at);
-                }
-                Room::None(text) => {
-                    say(&socket, &Reply::Refused(Reason::Full, text));
-                    self.close(user, [socket]);
-                    continue;
-                }
+            if let Err(text) = self.make_room(user, trusted) {
+                say(&socket, &Reply::Refused(Reason::Full, text));
+                self.close(user, [socket]);
+                continue;
             }
             let process = peer.pid.as_raw_pid() as u64;
             let role = Role::New(now + PATIENCE);
             let client = Client { socket, role, process, user, trusted, heard: now, memory: 0 };
             self.clients.push(client);
+        }
+    }
+
+    /// Makes room for a connection of a user: another one may have to leave.
+    ///
+    /// # Errors
+    ///
+    /// When there is none; the text names the limit.
+    fn make_room(&mut self, user: u32, trusted: bool) -> Result<(), String> {
+        loop {
+            let holders = self.clients.iter().map(Client::holder);
+            let at = match limits::room(holders, user, trusted) {
+                Room::Free => return Ok(()),
+                Room::None(text) => return Err(text),
+                Room::Instead(at) => at,
+            };
+            // A request that has come is answered all the same, and makes a consumer of the client or not.
+            let stays = !matches!(self.clients[at].role, Role::New(_)) || self.hear(at);
+            if stays && matches!(self.clients[at].role, Role::Attached(..)) {
+                continue;
+            }
+            if stays {
+                let text = "a program of the server's user or root needs the place";
+                say(&self.clients[at].socket, &Reply::Refused(Reason::Full, text.into()));
+            }
+            self.dismiss(at);
         }
     }
 

@@ -2,9 +2,10 @@
 //!
 //! Connections of users other than the server's and root are limited, together and for each user, so that
 //! places are left for the server's user and root. When all places are taken, a new connection of these two
-//! displaces one that is not a consumer: an administrator's program can always connect.
+//! displaces one that is not a consumer: an administrator's program can always connect. The displaced connection is
+//! of the process with the most, so a process that opens many displaces its own.
 
-use std::time::Instant;
+use std::{cmp::Reverse, collections::HashMap, time::Instant};
 
 /// Most connections at a time, consumers and others.
 const CONNECTIONS_MAX: usize = 256;
@@ -19,6 +20,8 @@ const MEMORY_MAX: u64 = 512 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holder {
     pub(crate) user: u32,
+    /// The process that connected.
+    pub(crate) process: u64,
     /// Whether the user is the server's or root.
     pub(crate) trusted: bool,
     /// Whether it is a consumer's.
@@ -42,18 +45,16 @@ pub(crate) enum Room {
 }
 
 /// Finds room for a connection of a user.
-pub(crate) fn room(holders: impl Iterator<Item = Holder>, user: u32, trusted: bool) -> Room {
+pub(crate) fn room(
+    holders: impl Iterator<Item = Holder> + Clone,
+    user: u32,
+    trusted: bool,
+) -> Room {
     let (mut all, mut others, mut of_user) = (0, 0, 0);
-    let mut silent: Option<(usize, Holder)> = None;
-    let order = |holder: &Holder| (holder.trusted, !holder.asks, holder.heard);
-    for (at, holder) in holders.enumerate() {
+    for holder in holders.clone() {
         all += 1;
         others += usize::from(!holder.trusted);
         of_user += usize::from(holder.user == user);
-        let is_first = silent.is_none_or(|(_, before)| order(&holder) < order(&before));
-        if !holder.consumes && is_first {
-            silent = Some((at, holder));
-        }
     }
     if !trusted && of_user >= USER_MAX {
         return Room::None(format!("user {user} has {of_user} connections, the most allowed"));
@@ -61,11 +62,28 @@ pub(crate) fn room(holders: impl Iterator<Item = Holder>, user: u32, trusted: bo
     if !trusted && others >= OTHERS_MAX {
         return Room::None(format!("other users have {others} connections, the most allowed"));
     }
-    match silent {
-        _ if all < CONNECTIONS_MAX => Room::Free,
-        Some((at, _)) if trusted => Room::Instead(at),
-        _ => Room::None(format!("there are {all} connections, the most allowed")),
+    if all < CONNECTIONS_MAX {
+        return Room::Free;
     }
+    match displaced(holders).filter(|_| trusted) {
+        Some(at) => Room::Instead(at),
+        None => Room::None(format!("there are {all} connections, the most allowed")),
+    }
+}
+
+/// The connection that leaves first: of other users, then of the process with the most, then one that has its answer,
+/// then the longest silent. Consumers stay.
+fn displaced(holders: impl Iterator<Item = Holder> + Clone) -> Option<usize> {
+    let mut of_process: HashMap<u64, usize> = HashMap::new();
+    for holder in holders.clone().filter(|holder| !holder.consumes) {
+        *of_process.entry(holder.process).or_default() += 1;
+    }
+    let order = |holder: &Holder| {
+        let many = Reverse(of_process.get(&holder.process));
+        (holder.trusted, many, !holder.asks, holder.heard)
+    };
+    let leaving = holders.enumerate().filter(|(_, holder)| !holder.consumes);
+    leaving.min_by_key(|(_, holder)| order(holder)).map(|(at, _)| at)
 }
 
 /// Checks that there is room for a consumer of a user with so many bytes of memory of its own.
@@ -111,7 +129,7 @@ mod tests {
     fn holder(user: u32, age: u64) -> Holder {
         let heard = Instant::now() + Duration::from_secs(1000 - age);
         let trusted = user == SERVER || user == 0;
-        Holder { user, trusted, consumes: false, asks: true, heard, memory: 0 }
+        Holder { user, process: 1, trusted, consumes: false, asks: true, heard, memory: 0 }
     }
 
     fn find(holders: &[Holder], user: u32) -> Room {
@@ -144,6 +162,23 @@ mod tests {
         assert_eq!(find(&all, SERVER), Room::Instead(8));
         all.iter_mut().for_each(|holder| holder.consumes = true);
         assert!(matches!(find(&all, SERVER), Room::None(_)));
+    }
+
+    #[test]
+    fn a_process_with_many_connections_displaces_its_own() {
+        let mut all = vec![holder(SERVER, 1); CONNECTIONS_MAX];
+        // The longest silent, and two of one process.
+        all[3] = Holder { process: 2, ..holder(SERVER, 99) };
+        all[4] = Holder { process: 3, asks: false, ..holder(SERVER, 98) };
+        all[5] = Holder { process: 3, ..holder(SERVER, 97) };
+        all[9] = holder(SERVER, 8);
+        assert_eq!(find(&all, SERVER), Room::Instead(9));
+        // Connections of other users leave before.
+        all[200] = Holder { process: 4, ..holder(1, 0) };
+        assert_eq!(find(&all, SERVER), Room::Instead(200));
+        // Consumers are none of the many.
+        all.iter_mut().filter(|holder| holder.process != 3).for_each(|one| one.consumes = true);
+        assert_eq!(find(&all, SERVER), Room::Instead(5));
     }
 
     #[test]
