@@ -206,22 +206,26 @@ impl Imports {
 
     /// The modules that import themselves by way of others, with their imports among these.
     fn cyclic(&self) -> BTreeMap<&str, BTreeMap<&str, String>> {
-        let edges = self.edges();
-        let reached = |from: &str| {
-            let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
-            while let Some(module) = next.pop() {
-                let imported = edges.get(module).into_iter().flat_map(BTreeMap::keys);
-                next.extend(imported.copied().filter(|target| reached.insert(*target)));
-            }
-            reached
-        };
-        let cyclic: BTreeSet<&str> =
-            edges.keys().copied().filter(|module| reached(module).contains(module)).collect();
-        let mut edges = edges.clone();
+        let mut edges = self.edges();
+        let is_cyclic = |module: &&str| reached(&edges, module).contains(module);
+        let cyclic: BTreeSet<&str> = edges.keys().copied().filter(is_cyclic).collect();
         edges.retain(|module, _| cyclic.contains(module));
         edges.values_mut().for_each(|targets| targets.retain(|name, _| cyclic.contains(name)));
         edges
     }
+}
+
+/// The modules that a module imports, directly or by way of others.
+fn reached<'a>(
+    edges: &BTreeMap<&'a str, BTreeMap<&'a str, String>>,
+    from: &'a str,
+) -> BTreeSet<&'a str> {
+    let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        let imported = edges.get(module).into_iter().flat_map(BTreeMap::keys);
+        next.extend(imported.copied().filter(|target| reached.insert(*target)));
+    }
+    reached
 }
 
 /// The folders of all crates of the workspace's `crates`, and this one.
